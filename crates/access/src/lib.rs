@@ -1,0 +1,1 @@
+//! Allocation, heaps, the parallel scan with its page-range dispenser, bulk insert.

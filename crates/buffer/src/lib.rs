@@ -1,0 +1,1 @@
+//! The buffer pool: frames, guards, eviction, read-ahead.

@@ -1,0 +1,1 @@
+//! System tables in ordinary heaps, and the immutable snapshot that readers use.

@@ -1,0 +1,1 @@
+//! Files and asynchronous direct I/O: io_uring, a thread pool, a simulated faulty disk.

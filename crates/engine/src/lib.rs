@@ -1,0 +1,1 @@
+//! Instances and databases: create, open, close, files, filegroups, DDL.

@@ -1,0 +1,1 @@
+//! The laboratory: experiments, their data, their reports.

@@ -1,0 +1,1 @@
+//! Byte layouts of pages and the one function that changes them.

@@ -1,0 +1,1 @@
+//! T-SQL binder, procedural interpreter, planner rules and operators on DataFusion.

@@ -1,0 +1,1 @@
+//! Sessions, SET state, SQL Server's views and message texts.

@@ -1,0 +1,1 @@
+//! Wait accounting, latches, spinlocks and per-worker counters.

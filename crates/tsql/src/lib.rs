@@ -1,0 +1,1 @@
+//! T-SQL lexer, parser, syntax tree and printer.

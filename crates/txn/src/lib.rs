@@ -1,0 +1,1 @@
+//! Statement context, cancellation, memory accounts, object locks and undo.

@@ -1,0 +1,1 @@
+//! SQL types, their physical form, values, comparison and collation keys.
