@@ -1,1 +1,20 @@
-//! Ids and units as newtypes, SQL Server's error numbers, clock and random source.
+//! What every other crate stands on: ids and units as types of their own, SQL Server's error numbers, the error that
+//! reaches a user, a clock and a random source.
+//!
+//! Nothing here allocates pages, reads files or knows SQL. A number that counts one thing never passes for a number
+//! that counts another: `PageId`, `SlotId`, `HobtId` and the like do not convert into each other.
+
+mod clock;
+mod error;
+mod ids;
+pub mod number;
+mod random;
+mod units;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{Position, SqlError, severity_of};
+pub use ids::{
+    DatabaseId, FileId, FilegroupId, HobtId, IndexId, Lsn, ObjectId, PageId, PartitionNumber, SessionId, SlotId, Stamp,
+};
+pub use random::SplitMix64;
+pub use units::{EXTENT_PAGES, EXTENT_SIZE, PAGE_SIZE};

@@ -1,0 +1,104 @@
+//! The error that reaches a user: SQL Server's number, severity, state and line, and a message that says what to do.
+
+use std::fmt;
+
+/// A place in a batch: line and column, both from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Position {
+    /// The line in the batch, from 1.
+    pub line: u32,
+    /// The column in the line in characters, from 1.
+    pub column: u32,
+}
+
+impl Default for Position {
+    fn default() -> Position {
+        Position { line: 1, column: 1 }
+    }
+}
+
+/// An error as a client sees it.
+///
+/// `Display` prints the message alone; a client that wants SQL Server's frame
+/// (`Msg 208, Level 16, State 1, Line 1`) uses [`SqlError::header`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SqlError {
+    /// SQL Server's error number (see [`crate::number`]).
+    pub number: i32,
+    /// SQL Server's level: 11 to 16 the user can mend, 17 and more the administrator.
+    pub severity: u8,
+    /// Tells apart the places that raise the same number.
+    pub state: u8,
+    /// Where in the batch, when that is known.
+    pub position: Option<Position>,
+    /// The text.
+    pub message: String,
+}
+
+impl SqlError {
+    /// An error with the severity that SQL Server gives to `number`, state 1 and no place.
+    pub fn new(number: i32, message: impl Into<String>) -> SqlError {
+        SqlError { number, severity: severity_of(number), state: 1, position: None, message: message.into() }
+    }
+
+    /// An error of hobt's own: an invariant that did not hold, or a library that failed without a number.
+    pub fn internal(message: impl Into<String>) -> SqlError {
+        SqlError::new(crate::number::INTERNAL, message)
+    }
+
+    /// A feature that hobt does not have yet; `what` names it as the user wrote it.
+    pub fn not_supported(what: impl fmt::Display) -> SqlError {
+        SqlError::new(crate::number::NOT_SUPPORTED, format!("{what} is not supported by this version of hobt."))
+    }
+
+    /// The same error with another state.
+    #[must_use]
+    pub fn with_state(mut self, state: u8) -> SqlError {
+        self.state = state;
+        self
+    }
+
+    /// The same error at `position`, unless it has a place already.
+    #[must_use]
+    pub fn at(mut self, position: Position) -> SqlError {
+        self.position.get_or_insert(position);
+        self
+    }
+
+    /// `Msg 208, Level 16, State 1, Line 1`.
+    pub fn header(&self) -> String {
+        let line = self.position.unwrap_or_default().line;
+        format!("Msg {}, Level {}, State {}, Line {line}", self.number, self.severity, self.state)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// The level that SQL Server gives to `number`; 16 where no other is known here.
+pub fn severity_of(number: i32) -> u8 {
+    use crate::number as n;
+    match number {
+        n::SYNTAX
+        | n::UNCLOSED_QUOTE
+        | n::UNCLOSED_COMMENT
+        | n::SYNTAX_KEYWORD
+        | n::UNDECLARED_VARIABLE
+        | n::VARIABLE_REDECLARED
+        | n::UNKNOWN_FUNCTION
+        | n::FUNCTION_ARGUMENT_COUNT
+        | n::NESTED_TOO_DEEPLY
+        | n::AGGREGATE_IN_WHERE
+        | n::NOT_A_CONDITION => 15,
+        n::DATABASE_SUSPECT => 14,
+        n::FILEGROUP_FULL | n::OUT_OF_MEMORY | n::LOG_FULL => 17,
+        n::PAGE_DAMAGED | n::IO_ERROR => 24,
+        n::INTERNAL => 20,
+        _ => 16,
+    }
+}

@@ -1,0 +1,174 @@
+//! SQL Server's error numbers, by what they say. Source: Microsoft's "Database Engine events and errors".
+
+/// Incorrect syntax near '%s'.
+pub const SYNTAX: i32 = 102;
+/// The %s has more columns than allowed / ORDER BY position out of range.
+pub const ORDER_BY_POSITION: i32 = 108;
+/// More columns in the INSERT statement than values.
+pub const INSERT_MORE_COLUMNS: i32 = 109;
+/// Fewer columns in the INSERT statement than values.
+pub const INSERT_FEWER_COLUMNS: i32 = 110;
+/// Unclosed quotation mark after the character string '%s'.
+pub const UNCLOSED_QUOTE: i32 = 105;
+/// Missing end comment mark '*/'.
+pub const UNCLOSED_COMMENT: i32 = 113;
+/// Only one expression can be specified in the select list of a subquery without EXISTS.
+pub const SUBQUERY_ONE_EXPRESSION: i32 = 116;
+/// The column '%s' was specified more than once.
+pub const DUPLICATE_COLUMN_SELECT: i32 = 8156;
+/// Must declare the scalar variable '%s'.
+pub const UNDECLARED_VARIABLE: i32 = 137;
+/// The variable name '%s' has already been declared.
+pub const VARIABLE_REDECLARED: i32 = 134;
+/// Aggregate in WHERE.
+pub const AGGREGATE_IN_WHERE: i32 = 147;
+/// No column name was specified for column %d of '%s'.
+pub const NO_COLUMN_NAME: i32 = 8155;
+/// Incorrect syntax near the keyword '%s'.
+pub const SYNTAX_KEYWORD: i32 = 156;
+/// The function requires %d arguments.
+pub const FUNCTION_ARGUMENT_COUNT: i32 = 174;
+/// An expression of non-boolean type in a context where a condition is expected.
+pub const NOT_A_CONDITION: i32 = 4145;
+/// Some part of your SQL statement is nested too deeply.
+pub const NESTED_TOO_DEEPLY: i32 = 191;
+/// '%s' is not a recognized function name.
+pub const UNKNOWN_FUNCTION: i32 = 195;
+/// All queries combined using a set operator must have an equal number of expressions.
+pub const SET_OPERATION_COLUMNS: i32 = 205;
+/// Operand type clash.
+pub const OPERAND_TYPE_CLASH: i32 = 206;
+/// Invalid column name '%s'.
+pub const INVALID_COLUMN: i32 = 207;
+/// Invalid object name '%s'.
+pub const INVALID_OBJECT: i32 = 208;
+/// Ambiguous column name '%s'.
+pub const AMBIGUOUS_COLUMN: i32 = 209;
+/// Column name or number of supplied values does not match table definition.
+pub const INSERT_COLUMN_COUNT: i32 = 213;
+/// Arithmetic overflow for a value of a small integer type.
+pub const OVERFLOW_SMALL: i32 = 220;
+/// Conversion of a datetime string out of range.
+pub const DATE_OUT_OF_RANGE: i32 = 242;
+/// Conversion failed when converting date and/or time from character string.
+pub const DATE_CONVERSION: i32 = 241;
+/// Type %s is not a defined system type.
+pub const UNKNOWN_TYPE: i32 = 243;
+/// The conversion overflowed an int column.
+pub const INT_OVERFLOW_TEXT: i32 = 248;
+/// Conversion failed when converting the %s value '%s' to data type %s.
+pub const CONVERSION: i32 = 245;
+/// Implicit conversion from data type %s to %s is not allowed.
+pub const IMPLICIT_CONVERSION: i32 = 257;
+/// Arithmetic overflow on a money value.
+pub const MONEY_OVERFLOW: i32 = 294;
+/// Invalid object used where a table-valued function is expected.
+pub const NOT_A_TABLE_FUNCTION: i32 = 215;
+/// Cannot resolve the collation conflict.
+pub const COLLATION_CONFLICT: i32 = 468;
+/// Cannot insert the value NULL into column '%s', table '%s'.
+pub const NULL_NOT_ALLOWED: i32 = 515;
+/// Subquery returned more than 1 value.
+pub const SUBQUERY_MORE_THAN_ONE: i32 = 512;
+/// Adding a value to a '%s' column caused an overflow.
+pub const DATE_ADD_OVERFLOW: i32 = 517;
+/// Insufficient memory.
+pub const OUT_OF_MEMORY: i32 = 701;
+/// A page that was read back is damaged.
+pub const PAGE_DAMAGED: i32 = 824;
+/// The operating system returned an error for a read or a write.
+pub const IO_ERROR: i32 = 823;
+/// Database '%s' does not exist.
+pub const DATABASE_DOES_NOT_EXIST: i32 = 911;
+/// Database '%s' cannot be opened: it is marked SUSPECT.
+pub const DATABASE_SUSPECT: i32 = 926;
+/// Database '%s' cannot be opened: inaccessible files or insufficient memory or disk space.
+pub const DATABASE_INACCESSIBLE: i32 = 945;
+/// Allocation failed: the filegroup is full.
+pub const FILEGROUP_FULL: i32 = 1105;
+/// Lock request time-out period exceeded.
+pub const LOCK_TIMEOUT: i32 = 1222;
+/// Creating or altering a table failed: the minimum row size is over 8060.
+pub const ROW_TOO_LARGE_DEFINITION: i32 = 1701;
+/// Too many columns.
+pub const TOO_MANY_COLUMNS: i32 = 1702;
+/// CREATE DATABASE failed; some file names could not be created.
+pub const CREATE_DATABASE_FAILED: i32 = 1802;
+/// Database '%s' already exists.
+pub const DATABASE_EXISTS: i32 = 1801;
+/// A file name is used twice, or a file belongs to another database.
+pub const FILE_NAME_IN_USE: i32 = 1828;
+/// Column names in each table must be unique.
+pub const DUPLICATE_COLUMN: i32 = 2705;
+/// There is already an object named '%s' in the database.
+pub const OBJECT_EXISTS: i32 = 2714;
+/// Column, parameter or variable: cannot find data type %s.
+pub const CANNOT_FIND_TYPE: i32 = 2715;
+/// The specified schema name does not exist.
+pub const SCHEMA_DOES_NOT_EXIST: i32 = 2760;
+/// String or binary data would be truncated.
+pub const TRUNCATION: i32 = 2628;
+/// Could not find stored procedure '%s'.
+pub const UNKNOWN_PROCEDURE: i32 = 2812;
+/// The query has been canceled by the user.
+pub const CANCELED: i32 = 3204;
+/// Cannot drop the object because it does not exist.
+pub const DROP_DOES_NOT_EXIST: i32 = 3701;
+/// Cannot drop the database because it is in use.
+pub const DATABASE_IN_USE: i32 = 3702;
+/// Cannot find the object because it does not exist or you do not have permission.
+pub const CANNOT_FIND_OBJECT: i32 = 4902;
+/// Cannot truncate a table.
+pub const CANNOT_TRUNCATE: i32 = 4701;
+/// The multi-part identifier could not be bound.
+pub const MULTI_PART_IDENTIFIER: i32 = 4104;
+/// A file cannot be opened or created: operating system error.
+pub const CANNOT_CREATE_FILE: i32 = 5123;
+/// A device activation error: the physical file name may be incorrect.
+pub const DEVICE_ACTIVATION: i32 = 5120;
+/// The header of a file is not a valid database file header.
+pub const INVALID_FILE_HEADER: i32 = 5172;
+/// A file has been truncated.
+pub const FILE_TRUNCATED: i32 = 5125;
+/// A file has the wrong size.
+pub const FILE_SIZE: i32 = 5169;
+/// Partition function: values are not of the parameter's type, or not unique.
+pub const PARTITION_VALUES_DUPLICATE: i32 = 7708;
+/// Partition function boundary values are not sorted; they are sorted for the user (a warning).
+pub const PARTITION_VALUES_SORTED: i32 = 7709;
+/// The partition scheme does not have enough filegroups.
+pub const PARTITION_SCHEME_FILEGROUPS: i32 = 7707;
+/// Invalid partition function or scheme.
+pub const INVALID_PARTITION_FUNCTION: i32 = 7705;
+/// Partition scheme not found.
+pub const INVALID_DATA_SPACE: i32 = 1921;
+/// Error converting data type %s to %s.
+pub const CONVERSION_TYPE: i32 = 8114;
+/// Arithmetic overflow error converting %s to data type %s.
+pub const OVERFLOW: i32 = 8115;
+/// Operand data type %s is invalid for %s operator.
+pub const INVALID_OPERAND_TYPE: i32 = 8117;
+/// Column is invalid in the select list because it is not in an aggregate or GROUP BY.
+pub const NOT_IN_GROUP_BY: i32 = 8120;
+/// Column in HAVING is invalid because it is not in an aggregate or GROUP BY.
+pub const NOT_IN_GROUP_BY_HAVING: i32 = 8121;
+/// Column in ORDER BY is invalid because it is not in an aggregate or GROUP BY.
+pub const NOT_IN_GROUP_BY_ORDER: i32 = 8127;
+/// Divide by zero error encountered.
+pub const DIVIDE_BY_ZERO: i32 = 8134;
+/// A null value is eliminated by an aggregate (a warning).
+pub const NULL_ELIMINATED: i32 = 8153;
+/// Conversion failed when converting from a character string to uniqueidentifier.
+pub const GUID_CONVERSION: i32 = 8169;
+/// Insufficient result space to convert.
+pub const RESULT_SPACE: i32 = 8152;
+/// Could not find a database or feature: hobt does not support it yet.
+pub const NOT_SUPPORTED: i32 = 40517;
+/// MAXDOP is out of range or an option's value is invalid.
+pub const INVALID_OPTION_VALUE: i32 = 1020;
+/// The query processor could not produce a query plan because of the hints.
+pub const NO_PLAN_FOR_HINTS: i32 = 8622;
+/// The transaction log is full.
+pub const LOG_FULL: i32 = 9002;
+/// An internal error: a broken invariant of hobt's own.
+pub const INTERNAL: i32 = 50000;

@@ -1,0 +1,10 @@
+//! The sizes that every layer agrees on.
+
+/// Bytes in a page. Every figure of a view counts pages of this size.
+pub const PAGE_SIZE: usize = 8192;
+/// Pages in an extent, the smallest piece of a file that is allocated.
+pub const EXTENT_PAGES: u32 = 8;
+/// Bytes in an extent.
+pub const EXTENT_SIZE: usize = PAGE_SIZE * EXTENT_PAGES as usize;
+
+const _: () = assert!(PAGE_SIZE.is_power_of_two() && EXTENT_SIZE == 65_536);

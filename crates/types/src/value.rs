@@ -1,0 +1,42 @@
+//! One value of any type.
+
+use crate::SqlType;
+
+/// A value whose type is known from elsewhere (its column, its variable).
+///
+/// The variant is fixed by the type's family, so two values of one type compare by their content:
+/// integers, `bit`, `money`, `date` (days), `time` and the `datetime` family (100 ns) are `Int`, see
+/// [`crate::PhysicalType`] for the units.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// NULL of any type.
+    Null,
+    /// Integers, `bit`, `money` and `smallmoney` (ten-thousandths), dates (days) and times (100 ns).
+    Int(i64),
+    /// `decimal`: the unscaled integer.
+    Decimal(i128),
+    /// `real` and `float`.
+    Float(f64),
+    /// Text, without regard to `char` padding.
+    Text(String),
+    /// `binary`, `varbinary`.
+    Binary(Vec<u8>),
+    /// `uniqueidentifier`, its bytes in sort order.
+    Guid([u8; 16]),
+}
+
+impl Value {
+    /// Whether this is NULL.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+}
+
+/// A value with its type.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypedValue {
+    /// The type.
+    pub sql_type: SqlType,
+    /// The value, or NULL.
+    pub value: Value,
+}
