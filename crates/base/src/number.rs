@@ -172,3 +172,27 @@ pub const NO_PLAN_FOR_HINTS: i32 = 8622;
 pub const LOG_FULL: i32 = 9002;
 /// An internal error: a broken invariant of hobt's own.
 pub const INTERNAL: i32 = 50000;
+/// The function requires %d to %d arguments.
+pub const FUNCTION_ARGUMENT_RANGE: i32 = 189;
+/// Argument data type %s is invalid for argument %d of %s function.
+pub const INVALID_ARGUMENT_TYPE: i32 = 8116;
+/// An invalid floating point operation occurred.
+pub const INVALID_FLOAT_OPERATION: i32 = 3623;
+/// Invalid length parameter passed to the %s function.
+pub const INVALID_LENGTH_PARAMETER: i32 = 537;
+/// The data types %s and %s are incompatible in the %s operator.
+pub const INCOMPATIBLE_OPERANDS: i32 = 402;
+/// Explicit conversion from data type %s to %s is not allowed.
+pub const EXPLICIT_CONVERSION: i32 = 529;
+/// Cannot construct data type %s, some of the arguments have values which are not valid.
+pub const CANNOT_CONSTRUCT: i32 = 289;
+/// The %s function resulted in an overflow: the number of dateparts separating two instances is too large.
+pub const DATEDIFF_OVERFLOW: i32 = 535;
+/// The datepart %s is not supported by date function %s for data type %s.
+pub const INVALID_DATE_PART: i32 = 9810;
+/// %d is not a valid style number when converting from %s to a character string.
+pub const INVALID_STYLE: i32 = 281;
+/// There is insufficient result space to convert a %s value to %s.
+pub const INSUFFICIENT_SPACE: i32 = 234;
+/// The invalid escape character "%s" was specified in a LIKE predicate.
+pub const INVALID_ESCAPE: i32 = 506;

@@ -1,0 +1,258 @@
+//! Carriers: the Arrow type that values of a SQL type have inside a plan, and the way in and out of it.
+//!
+//! | SQL type | carrier | unit |
+//! |---|---|---|
+//! | `bit`, `tinyint` | `UInt8` | |
+//! | `smallint`, `int`, `bigint` | `Int16`, `Int32`, `Int64` | |
+//! | `decimal(p,s)` | `Decimal128(p,s)` | |
+//! | `money`, `smallmoney` | `Decimal128(19,4)`, `Decimal128(10,4)` | |
+//! | `real`, `float` | `Float32`, `Float64` | |
+//! | `date` | `Date32` | days since 1970-01-01 |
+//! | `time` | `Int64` | 100 ns since midnight |
+//! | `smalldatetime`, `datetime`, `datetime2` | `Int64` | 100 ns since 1970-01-01 |
+//! | text | `Utf8View` | `char` and `nchar` with their padding |
+//! | binary | `BinaryView` | `binary` with its padding |
+//! | `uniqueidentifier` | `FixedSizeBinary(16)` | bytes in SQL Server's sort order |
+//!
+//! Leaves to others: conversion between SQL types ([`crate::cast`]) and text forms ([`crate::format`]).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
+    Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, StringViewArray, Time64NanosecondArray,
+    TimestampMicrosecondArray, UInt8Array, new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    UInt8Type,
+};
+use hobt_base::SqlError;
+use hobt_types::{SqlType, Value};
+
+/// The Arrow type of `sql_type`'s values inside plans, see the module.
+pub const fn carrier(sql_type: SqlType) -> DataType {
+    match sql_type {
+        SqlType::Bit | SqlType::TinyInt => DataType::UInt8,
+        SqlType::SmallInt => DataType::Int16,
+        SqlType::Int => DataType::Int32,
+        SqlType::BigInt => DataType::Int64,
+        SqlType::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
+        SqlType::Money => DataType::Decimal128(19, 4),
+        SqlType::SmallMoney => DataType::Decimal128(10, 4),
+        SqlType::Real => DataType::Float32,
+        SqlType::Float => DataType::Float64,
+        SqlType::Date => DataType::Date32,
+        SqlType::Time { .. } | SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2 { .. } => {
+            DataType::Int64
+        }
+        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => DataType::Utf8View,
+        SqlType::Binary(_) | SqlType::VarBinary(_) => DataType::BinaryView,
+        SqlType::UniqueIdentifier => DataType::FixedSizeBinary(16),
+    }
+}
+
+/// The Arrow type that an embedding program sees: `bit` as `Boolean`, `time` as `Time64(ns)`, the `datetime` family as
+/// `Timestamp(µs)`, the rest as its carrier.
+pub fn output_type(sql_type: SqlType) -> DataType {
+    match sql_type {
+        SqlType::Bit => DataType::Boolean,
+        SqlType::Time { .. } => DataType::Time64(TimeUnit::Nanosecond),
+        SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2 { .. } => {
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        }
+        other => carrier(other),
+    }
+}
+
+/// The field of a result column, with the SQL type's declaration as metadata `hobt.sql_type`.
+pub fn output_field(name: &str, sql_type: SqlType, nullable: bool) -> Field {
+    let metadata = [("hobt.sql_type".to_string(), sql_type.to_string())].into();
+    Field::new(name, output_type(sql_type), nullable).with_metadata(metadata)
+}
+
+/// An array that does not have its type's carrier: a broken invariant of the plan.
+pub(crate) fn not_the_carrier(array: &dyn Array, sql_type: SqlType) -> SqlError {
+    SqlError::internal(format!("an array of {} stands where {sql_type} is expected", array.data_type()))
+}
+
+/// A carrier array as an embedding program sees it, see [`output_type`]. Digits below a microsecond of a `datetime2`
+/// are cut off.
+///
+/// # Errors
+/// An internal error when `array` does not have the type's carrier.
+pub fn output_array(array: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
+    let broken = || not_the_carrier(array, sql_type);
+    let nulls = array.nulls().cloned();
+    Ok(match sql_type {
+        SqlType::Bit => {
+            let values = array.as_primitive_opt::<UInt8Type>().ok_or_else(broken)?.values();
+            let bits = BooleanBuffer::collect_bool(values.len(), |row| values[row] != 0);
+            Arc::new(BooleanArray::new(bits, nulls))
+        }
+        SqlType::Time { .. } => {
+            let values = array.as_primitive_opt::<Int64Type>().ok_or_else(broken)?.values();
+            let nanoseconds: ScalarBuffer<i64> = values.iter().map(|ticks| ticks.wrapping_mul(100)).collect();
+            Arc::new(Time64NanosecondArray::new(nanoseconds, nulls))
+        }
+        SqlType::SmallDateTime | SqlType::DateTime | SqlType::DateTime2 { .. } => {
+            let values = array.as_primitive_opt::<Int64Type>().ok_or_else(broken)?.values();
+            let microseconds: ScalarBuffer<i64> = values.iter().map(|ticks| ticks.div_euclid(10)).collect();
+            Arc::new(TimestampMicrosecondArray::new(microseconds, nulls))
+        }
+        _ => Arc::clone(array),
+    })
+}
+
+fn mismatch(value: &Value, sql_type: SqlType) -> SqlError {
+    SqlError::internal(format!("the value {value:?} stands where {sql_type} is expected"))
+}
+
+/// One value as an array of one element in its type's carrier.
+///
+/// # Errors
+/// An internal error when the value's variant is not that of the type, or it does not fit the carrier.
+pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
+    let broken = || mismatch(value, sql_type);
+    Ok(match (value, carrier(sql_type)) {
+        (Value::Null, data_type) => new_null_array(&data_type, 1),
+        (Value::Int(v), DataType::UInt8) => Arc::new(UInt8Array::from(vec![u8::try_from(*v).map_err(|_| broken())?])),
+        (Value::Int(v), DataType::Int16) => Arc::new(Int16Array::from(vec![i16::try_from(*v).map_err(|_| broken())?])),
+        (Value::Int(v), DataType::Int32) => Arc::new(Int32Array::from(vec![i32::try_from(*v).map_err(|_| broken())?])),
+        (Value::Int(v), DataType::Date32) => {
+            Arc::new(Date32Array::from(vec![i32::try_from(*v).map_err(|_| broken())?]))
+        }
+        (Value::Int(v), DataType::Int64) => Arc::new(Int64Array::from(vec![*v])),
+        (Value::Int(v), DataType::Decimal128(precision, scale)) => decimal_array(i128::from(*v), precision, scale)?,
+        (Value::Decimal(v), DataType::Decimal128(precision, scale)) => decimal_array(*v, precision, scale)?,
+        (Value::Float(v), DataType::Float32) => Arc::new(Float32Array::from(vec![*v as f32])),
+        (Value::Float(v), DataType::Float64) => Arc::new(Float64Array::from(vec![*v])),
+        (Value::Text(v), DataType::Utf8View) => Arc::new(StringViewArray::from_iter_values([v])),
+        (Value::Binary(v), DataType::BinaryView) => Arc::new(BinaryViewArray::from_iter_values([v])),
+        (Value::Guid(v), DataType::FixedSizeBinary(_)) => {
+            Arc::new(FixedSizeBinaryArray::try_from_iter([v].into_iter()).map_err(|_| broken())?)
+        }
+        _ => return Err(broken()),
+    })
+}
+
+fn decimal_array(value: i128, precision: u8, scale: i8) -> Result<ArrayRef, SqlError> {
+    let array = Decimal128Array::from(vec![value])
+        .with_precision_and_scale(precision, scale)
+        .map_err(|error| SqlError::internal(error.to_string()))?;
+    Ok(Arc::new(array))
+}
+
+/// The value at `row` of a carrier array.
+///
+/// # Errors
+/// An internal error when `array` does not have the type's carrier.
+///
+/// # Panics
+/// When `row` is outside the array.
+pub fn array_value(array: &dyn Array, row: usize, sql_type: SqlType) -> Result<Value, SqlError> {
+    if array.is_null(row) {
+        return Ok(Value::Null);
+    }
+    let broken = || not_the_carrier(array, sql_type);
+    Ok(match sql_type {
+        SqlType::Bit | SqlType::TinyInt => {
+            Value::Int(i64::from(array.as_primitive_opt::<UInt8Type>().ok_or_else(broken)?.value(row)))
+        }
+        SqlType::SmallInt => {
+            Value::Int(i64::from(array.as_primitive_opt::<Int16Type>().ok_or_else(broken)?.value(row)))
+        }
+        SqlType::Int => Value::Int(i64::from(array.as_primitive_opt::<Int32Type>().ok_or_else(broken)?.value(row))),
+        SqlType::Date => Value::Int(i64::from(array.as_primitive_opt::<Date32Type>().ok_or_else(broken)?.value(row))),
+        SqlType::BigInt
+        | SqlType::Time { .. }
+        | SqlType::SmallDateTime
+        | SqlType::DateTime
+        | SqlType::DateTime2 { .. } => Value::Int(array.as_primitive_opt::<Int64Type>().ok_or_else(broken)?.value(row)),
+        SqlType::Decimal { .. } => {
+            Value::Decimal(array.as_primitive_opt::<Decimal128Type>().ok_or_else(broken)?.value(row))
+        }
+        SqlType::Money | SqlType::SmallMoney => {
+            let unscaled = array.as_primitive_opt::<Decimal128Type>().ok_or_else(broken)?.value(row);
+            Value::Int(i64::try_from(unscaled).map_err(|_| SqlError::internal("a money value beyond 64 bits"))?)
+        }
+        SqlType::Real => {
+            Value::Float(f64::from(array.as_primitive_opt::<Float32Type>().ok_or_else(broken)?.value(row)))
+        }
+        SqlType::Float => Value::Float(array.as_primitive_opt::<Float64Type>().ok_or_else(broken)?.value(row)),
+        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
+            Value::Text(array.as_string_view_opt().ok_or_else(broken)?.value(row).to_string())
+        }
+        SqlType::Binary(_) | SqlType::VarBinary(_) => {
+            Value::Binary(array.as_binary_view_opt().ok_or_else(broken)?.value(row).to_vec())
+        }
+        SqlType::UniqueIdentifier => {
+            let bytes = array.as_fixed_size_binary_opt().ok_or_else(broken)?.value(row);
+            Value::Guid(bytes.try_into().map_err(|_| broken())?)
+        }
+    })
+}
+
+/// The order in which SQL Server compares the bytes of a `uniqueidentifier` as it stores them.
+const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
+
+/// A guid in SQL Server's storage order (as in `CAST(NEWID() AS binary(16))`) to the sort order of the carrier.
+pub fn guid_to_sort_order(stored: [u8; 16]) -> [u8; 16] {
+    GUID_ORDER.map(|place| stored[place])
+}
+
+/// The inverse of [`guid_to_sort_order`].
+pub fn guid_from_sort_order(sorted: [u8; 16]) -> [u8; 16] {
+    let mut stored = [0; 16];
+    for (byte, place) in sorted.into_iter().zip(GUID_ORDER) {
+        stored[place] = byte;
+    }
+    stored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hobt_types::MaxLength;
+
+    #[test]
+    fn every_value_survives_the_way_through_its_carrier() {
+        let cases = [
+            (Value::Int(1), SqlType::Bit),
+            (Value::Int(-5), SqlType::SmallInt),
+            (Value::Int(-5), SqlType::Int),
+            (Value::Int(i64::MIN), SqlType::BigInt),
+            (Value::Int(12_345), SqlType::Money),
+            (Value::Decimal(-7), SqlType::Decimal { precision: 10, scale: 2 }),
+            (Value::Float(0.5), SqlType::Real),
+            (Value::Float(0.1), SqlType::Float),
+            (Value::Int(-1), SqlType::Date),
+            (Value::Int(-1), SqlType::DateTime),
+            (Value::Text("a longer text than inline".into()), SqlType::VarChar(MaxLength::Max)),
+            (Value::Binary(vec![0, 255]), SqlType::Binary(2)),
+            (Value::Guid([7; 16]), SqlType::UniqueIdentifier),
+        ];
+        for (value, sql_type) in cases {
+            let array = value_to_array(&value, sql_type).unwrap();
+            assert_eq!(array.data_type(), &carrier(sql_type));
+            assert_eq!(array_value(&array, 0, sql_type).unwrap(), value);
+            let null = value_to_array(&Value::Null, sql_type).unwrap();
+            assert_eq!(array_value(&null, 0, sql_type).unwrap(), Value::Null);
+            assert_eq!(output_array(&array, sql_type).unwrap().data_type(), &output_type(sql_type));
+        }
+    }
+
+    #[test]
+    fn guid_order_is_its_own_inverse_pair() {
+        let stored: [u8; 16] = std::array::from_fn(|place| place as u8);
+        assert_eq!(guid_to_sort_order(stored)[0], 10);
+        assert_eq!(guid_from_sort_order(guid_to_sort_order(stored)), stored);
+    }
+
+    #[test]
+    fn a_value_of_another_family_is_refused() {
+        assert!(value_to_array(&Value::Int(300), SqlType::TinyInt).is_err());
+        assert!(value_to_array(&Value::Text("x".into()), SqlType::Int).is_err());
+    }
+}

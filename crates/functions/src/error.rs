@@ -1,0 +1,103 @@
+//! SQL Server's errors that kernels raise, each made in one place with its words.
+
+use arrow::error::ArrowError;
+use hobt_base::{SqlError, number};
+use hobt_types::SqlType;
+
+/// Arrow refused what the kernel believed right: a broken invariant.
+pub(crate) fn from_arrow(error: ArrowError) -> SqlError {
+    SqlError::internal(error.to_string())
+}
+
+/// 8115 of an expression: a result beyond its type.
+pub(crate) fn overflow(target: SqlType) -> SqlError {
+    overflow_from("expression", target)
+}
+
+/// 8115: `source` is `expression` or a type's name.
+pub(crate) fn overflow_from(source: &str, target: SqlType) -> SqlError {
+    let target = message_name(target);
+    SqlError::new(number::OVERFLOW, format!("Arithmetic overflow error converting {source} to data type {target}."))
+}
+
+/// 220: an integer beyond `tinyint` or `smallint`.
+pub(crate) fn overflow_small(target: SqlType, value: impl std::fmt::Display) -> SqlError {
+    SqlError::new(
+        number::OVERFLOW_SMALL,
+        format!("Arithmetic overflow error for data type {}, value = {value}.", target.name()),
+    )
+}
+
+/// 8134.
+pub(crate) fn divide_by_zero() -> SqlError {
+    SqlError::new(number::DIVIDE_BY_ZERO, "Divide by zero error encountered.")
+}
+
+/// 245.
+pub(crate) fn conversion(from: SqlType, text: &str, to: SqlType) -> SqlError {
+    SqlError::new(
+        number::CONVERSION,
+        format!("Conversion failed when converting the {} value '{text}' to data type {}.", from.name(), to.name()),
+    )
+}
+
+/// 8114.
+pub(crate) fn conversion_type(from: SqlType, to: SqlType) -> SqlError {
+    let (from, to) = (message_name(from), message_name(to));
+    SqlError::new(number::CONVERSION_TYPE, format!("Error converting data type {from} to {to}."))
+}
+
+/// 241.
+pub(crate) fn date_conversion() -> SqlError {
+    SqlError::new(number::DATE_CONVERSION, "Conversion failed when converting date and/or time from character string.")
+}
+
+/// 242.
+pub(crate) fn date_out_of_range(from: SqlType, to: SqlType) -> SqlError {
+    let (from, to) = (from.name(), to.name());
+    SqlError::new(
+        number::DATE_OUT_OF_RANGE,
+        format!("The conversion of a {from} data type to a {to} data type resulted in an out-of-range value."),
+    )
+}
+
+/// 517.
+pub(crate) fn date_add_overflow(target: SqlType) -> SqlError {
+    SqlError::new(
+        number::DATE_ADD_OVERFLOW,
+        format!("Adding a value to a '{}' column caused an overflow.", target.name()),
+    )
+}
+
+/// 8116: an argument's type that a function does not take.
+pub(crate) fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> SqlError {
+    SqlError::new(
+        number::INVALID_ARGUMENT_TYPE,
+        format!(
+            "Argument data type {} is invalid for argument {position} of {} function.",
+            message_name(sql_type),
+            function.to_lowercase()
+        ),
+    )
+}
+
+/// 3623: a logarithm of 0, a square root of a negative number and the like.
+pub(crate) fn invalid_float_operation() -> SqlError {
+    SqlError::new(number::INVALID_FLOAT_OPERATION, "An invalid floating point operation occurred.")
+}
+
+/// 537: a negative length.
+pub(crate) fn invalid_length(function: &str) -> SqlError {
+    SqlError::new(
+        number::INVALID_LENGTH_PARAMETER,
+        format!("Invalid length parameter passed to the {function} function."),
+    )
+}
+
+/// The name under which messages about numbers know a type: SQL Server says `numeric` where users say `decimal`.
+pub(crate) fn message_name(sql_type: SqlType) -> &'static str {
+    match sql_type {
+        SqlType::Decimal { .. } => "numeric",
+        other => other.name(),
+    }
+}

@@ -1,0 +1,2 @@
+//! hash functions.
+pub(crate) static FUNCTIONS: &[crate::FunctionDef] = &[];

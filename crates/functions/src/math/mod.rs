@@ -1,0 +1,2 @@
+//! math functions.
+pub(crate) static FUNCTIONS: &[crate::FunctionDef] = &[];

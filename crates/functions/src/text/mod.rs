@@ -1,0 +1,2 @@
+//! text functions.
+pub(crate) static FUNCTIONS: &[crate::FunctionDef] = &[];
