@@ -1,1 +1,51 @@
 //! The buffer pool: frames, guards, eviction, read-ahead.
+//!
+//! Frames are 8 KiB pieces of one permanent mapping; a registered file has one 64-bit state word per page, which says
+//! where the page is, who holds it and whether it changed (`state.rs` lists who may touch what in which state). There is
+//! no hash table: finding a resident page is one load of its state word.
+//!
+//! Three ways to a page:
+//! * guards ([`PoolFile::read`], [`PoolFile::write`], [`PoolFile::create`]): block, read what is missing, hold a latch;
+//! * optimistic copies ([`PoolFile::optimistic_words`], [`PageRun`]): no latch, no wait, no reference to page bytes;
+//! * loads ([`PoolFile::start_load`]): a scan's asynchronous reads straight into frames.
+//!
+//! A scan that reads past the pool into buffers of its own asks [`PoolFile::state_snapshot`] before and
+//! [`PoolFile::changed_since`] after its read which pages it must fetch from the pool instead.
+//!
+//! Left to others: what a page means (`hobt-page`), how bytes reach a device (`hobt-disk`), which pages are allocated
+//! and how long a file is (`hobt-access`), and when to checkpoint.
+//!
+//! The public surface in short:
+//!
+//! ```text
+//! BufferPool::new(PoolSettings { bytes }) -> Result<Arc<BufferPool>, BufferError>
+//!   .register_file(PoolFileDescription { database, database_tag, file, disk }) -> Arc<PoolFile>
+//!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
+//!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all() / .flush_database(DatabaseId)
+//!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames
+//!   .statistics() -> PoolStatistics                                  .descriptors() -> impl Iterator<PageDescriptor>
+//!
+//! PoolFile (Arc; guards borrow it, so that a hit costs no reference count)
+//!   .id() .database() .pool()
+//!   .read(number) -> Result<SharedGuard<'_>, BufferError>            Deref<Target = PageBytes>, Send
+//!   .read_with(number, ReadOptions { ahead, counts }) -> the same
+//!   .write(number) / .write_with(number, options) -> Result<ExclusiveGuard<'_>, BufferError>   DerefMut marks dirty
+//!   .create(number) -> Result<ExclusiveGuard<'_>, BufferError>       zeroed, dirty, nothing is read
+//!   .try_read(number) -> TryRead<'_>::{Guard(SharedGuard), NotResident, Busy}
+//!   .optimistic_words(number, first_word, &mut [u64]) -> Optimistic::{Ok, NotResident, Busy}
+//!   .prefetch(number, first_byte, bytes)
+//!   .page_run(first, count) -> PageRun<'_>                           the same three for a range, cheaper
+//!   .start_load(first, count, &Arc<CompletionQueue>, tag) -> Result<PendingLoad, BufferError>
+//!   .state_snapshot(first, count) -> StateSnapshot
+//!   .changed_since(&StateSnapshot, &mut Vec<u32>)                    pages to take from the pool instead
+//!   .discard(first, count) -> Result<(), BufferError>                forget freed pages without writing them
+//!
+//! PendingLoad
+//!   .reads() -> usize             submitted disk reads, each of which completes once with `tag`
+//!   .loading() -> &[u32]          pages that this load brings
+//!   .elsewhere() -> &[u32]        pages that another load has in progress: read them through `read` later
+//!   .finish(self, completions) -> Result<LoadOutcome { damaged }, BufferError>
+//!
+//! BufferError::{Damaged { database, page, what }, Disk(DiskError), NoFrames, OutOfRange { page, pages }, InUse, Dirty, Closed}
+//! ReadCounts { logical, physical, read_ahead }: AtomicU64 each, added to by reads that are given one
+//! ```
