@@ -1,1 +1,30 @@
-//! Wait accounting, latches, spinlocks and per-worker counters.
+//! Wait accounting, latches, spinlocks and per-worker counters: what every blocked nanosecond is booked to.
+//!
+//! - [`waits`], [`latches`], [`spinlocks`]: statistics under SQL Server's names. They are written on slow paths only:
+//!   a thread that does not wait reads no clock and writes no counter.
+//! - [`Latch`] and [`Spinlock`]: the locks that feed them.
+//! - [`Counter`]: a counter that many workers add to without sharing a cache line.
+//! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
+//!
+//! How the statistics stay cheap: each thread owns a slot of counters in its own cache lines and is their only writer,
+//! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and goes
+//! to the next thread that starts. Clearing does not touch the counters: it remembers a baseline that is subtracted.
+//!
+//! Left to others: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
+
+mod counter;
+mod latch;
+pub mod latches;
+mod names;
+pub mod processor;
+mod slots;
+mod spinlock;
+pub mod spinlocks;
+pub mod waits;
+
+pub use counter::Counter;
+pub use latch::{Latch, LatchReadGuard, LatchWriteGuard};
+pub use names::{LatchClass, SpinlockName, WaitType};
+pub use slots::{accounting, set_accounting};
+pub use spinlock::{Spinlock, SpinlockGuard};
+pub use waits::{Wait, WaitCounters};

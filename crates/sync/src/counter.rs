@@ -1,0 +1,63 @@
+//! A counter that many workers add to at once.
+
+use crate::slots;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Shard(AtomicU64);
+
+/// A counter in shards of own cache lines: adding is an atomic add that hardly ever meets another thread's, reading
+/// adds up the shards. A sum taken while others add may miss what is being added, never what was added before.
+pub struct Counter {
+    shards: Box<[Shard]>,
+}
+
+impl Counter {
+    /// Zero, with a shard for each processor (to the next power of two).
+    pub fn new() -> Counter {
+        let shards = crate::processor::processor_count().next_power_of_two();
+        Counter { shards: std::iter::repeat_with(Shard::default).take(shards).collect() }
+    }
+
+    /// Adds; wraps at 2⁶⁴.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        // The number of shards is a power of two.
+        self.shards[slots::shard() & (self.shards.len() - 1)].0.fetch_add(amount, Relaxed);
+    }
+
+    /// What was added.
+    pub fn sum(&self) -> u64 {
+        self.shards.iter().fold(0, |sum, shard| sum.wrapping_add(shard.0.load(Relaxed)))
+    }
+}
+
+impl Default for Counter {
+    fn default() -> Counter {
+        Counter::new()
+    }
+}
+
+impl std::fmt::Debug for Counter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Counter({})", self.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counter;
+
+    #[test]
+    fn nothing_added_by_any_thread_is_lost() {
+        let counter = Counter::new();
+        std::thread::scope(|scope| {
+            for worker in 0..9_u64 {
+                let counter = &counter;
+                scope.spawn(move || (0..10_000).for_each(|_| counter.add(worker)));
+            }
+        });
+        assert_eq!(counter.sum(), 10_000 * 36);
+    }
+}

@@ -1,0 +1,190 @@
+//! A spinlock for critical sections of a few instructions.
+//!
+//! Test-and-test-and-set: a waiter reads until the lock looks free and only then writes. Between reads it pauses, twice
+//! as long each time; at the longest pause it gives the processor away, and after some of those it sleeps, for the
+//! holder may have been preempted. Nothing is recorded unless the first try fails.
+
+use crate::names::SpinlockName;
+use crate::spinlocks;
+use crate::waits::nanoseconds;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PAUSES_MAX: u64 = 512;
+const YIELDS_BEFORE_SLEEP: u64 = 16;
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// A spinlock around a value. Not reentrant, not fair, and not for sections that may block.
+pub struct Spinlock<T: ?Sized> {
+    name: SpinlockName,
+    held: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock hands the value to one thread at a time, which is what `T: Send` allows; no reference to the value
+// is ever in two threads at once, so `T: Sync` is not needed.
+unsafe impl<T: ?Sized + Send> Sync for Spinlock<T> {}
+
+impl<T> Spinlock<T> {
+    /// An open lock whose collisions count for `name`.
+    pub const fn new(name: SpinlockName, value: T) -> Spinlock<T> {
+        Spinlock { name, held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, without a lock.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> Spinlock<T> {
+    /// Exclusive access; spins, then yields, then sleeps while another thread has it.
+    #[inline]
+    pub fn lock(&self) -> SpinlockGuard<'_, T> {
+        if !self.acquire() {
+            self.lock_slow();
+        }
+        SpinlockGuard { lock: self, not_send: std::marker::PhantomData }
+    }
+
+    /// Exclusive access if it is there at once.
+    #[inline]
+    pub fn try_lock(&self) -> Option<SpinlockGuard<'_, T>> {
+        self.acquire().then(|| SpinlockGuard { lock: self, not_send: std::marker::PhantomData })
+    }
+
+    /// The value; exclusive access is proven by the borrow.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    #[inline]
+    fn acquire(&self) -> bool {
+        self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn lock_slow(&self) {
+        let (mut spins, mut backoffs, mut slept) = (0, 0, Duration::ZERO);
+        let mut pauses = 1;
+        loop {
+            for _ in 0..pauses {
+                std::hint::spin_loop();
+            }
+            spins += pauses;
+            if !self.held.load(Ordering::Relaxed) && self.acquire() {
+                break;
+            }
+            if pauses < PAUSES_MAX {
+                pauses *= 2;
+                continue;
+            }
+            backoffs += 1;
+            if backoffs <= YIELDS_BEFORE_SLEEP {
+                std::thread::yield_now();
+            } else {
+                let since = Instant::now();
+                std::thread::sleep(SLEEP);
+                slept += since.elapsed();
+            }
+        }
+        spinlocks::record(self.name, spins, nanoseconds(slept), backoffs);
+    }
+}
+
+impl<T: ?Sized> std::fmt::Debug for Spinlock<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spinlock").field("name", &self.name).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+/// Exclusive access, until dropped. Stays on its thread.
+#[must_use = "the lock is released when this is dropped"]
+pub struct SpinlockGuard<'a, T: ?Sized> {
+    lock: &'a Spinlock<T>,
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl<T: ?Sized> Deref for SpinlockGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists, so this thread holds the lock and no other guard does; the value lives as long as
+        // the lock that the guard borrows.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for SpinlockGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and the guard is borrowed exclusively, so no reference from `deref` is alive.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for SpinlockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.held.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spinlock;
+    use crate::names::SpinlockName;
+    use crate::spinlocks;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn row(name: SpinlockName) -> spinlocks::SpinlockRow {
+        spinlocks::snapshot().into_iter().find(|row| row.name == name).expect("every name has a row")
+    }
+
+    #[test]
+    fn increments_under_the_lock_are_not_lost() {
+        let lock = Spinlock::new(SpinlockName::Mutex, 0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        *lock.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(lock.into_inner(), 80_000);
+    }
+
+    #[test]
+    fn only_a_collision_is_counted() {
+        let lock = Spinlock::new(SpinlockName::XdesMgr, ());
+        for _ in 0..100 {
+            drop(lock.lock());
+        }
+        assert_eq!(row(SpinlockName::XdesMgr).collisions, 0);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
+        let started = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                started.store(true, Ordering::SeqCst);
+                drop(lock.lock());
+            });
+            while !started.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            // Long enough that the other thread cannot find the lock free at its first try.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            drop(guard);
+        });
+        let counted = row(SpinlockName::XdesMgr);
+        assert_eq!(counted.collisions, 1);
+        assert!(counted.spins > 0 && counted.backoffs > 0);
+        spinlocks::clear();
+        assert_eq!(row(SpinlockName::XdesMgr).collisions, 0);
+    }
+}
