@@ -1,1 +1,3 @@
 //! T-SQL lexer, parser, syntax tree and printer.
+
+pub mod ast;

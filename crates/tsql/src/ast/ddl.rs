@@ -1,0 +1,763 @@
+//! Definitions: tables, indexes, partitioning, databases, views, functions and procedures.
+
+use super::{
+    Condition, DataType, Expression, Identifier, ObjectName, OptionItem, Parameter, Query, Span, Statement,
+    TableDefinition, VariableName,
+};
+
+/// `CREATE TABLE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateTable {
+    /// The table.
+    pub name: ObjectName,
+    /// Its columns and constraints.
+    pub definition: TableDefinition,
+    /// `ON`: where its rows go.
+    pub storage: Option<Storage>,
+    /// `TEXTIMAGE_ON`.
+    pub text_storage: Option<Identifier>,
+    /// `WITH (…)`; empty without.
+    pub options: Vec<OptionItem>,
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ColumnDefinition {
+    /// Its name.
+    pub name: Identifier,
+    /// Its type or its expression.
+    pub kind: ColumnKind,
+    /// `COLLATE`.
+    pub collation: Option<Identifier>,
+    /// `NULL` (true) or `NOT NULL` (false); `None` where neither was written.
+    pub nullable: Option<bool>,
+    /// `IDENTITY`.
+    pub identity: Option<IdentityDefinition>,
+    /// Whether `ROWGUIDCOL` was written.
+    pub rowguidcol: bool,
+    /// Whether `SPARSE` was written.
+    pub sparse: bool,
+    /// `DEFAULT`, `PRIMARY KEY`, `UNIQUE`, `CHECK` and `REFERENCES` on the column, in order.
+    pub constraints: Vec<Constraint>,
+}
+
+/// What a column's values are.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ColumnKind {
+    /// Stored values of a type.
+    Typed(DataType),
+    /// `AS (x) [PERSISTED]`.
+    Computed {
+        /// The expression.
+        value: Expression,
+        /// Whether it is stored.
+        persisted: bool,
+    },
+}
+
+/// `IDENTITY [(seed, increment)] [NOT FOR REPLICATION]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IdentityDefinition {
+    /// The first value and the step, constants or negated ones; both are 1 without.
+    pub seed_increment: Option<(Expression, Expression)>,
+    /// Whether `NOT FOR REPLICATION` was written.
+    pub not_for_replication: bool,
+}
+
+/// A constraint on a table: as one on a column, with columns of its own.
+pub type TableConstraint = Constraint;
+
+/// A constraint.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Constraint {
+    /// `CONSTRAINT name`.
+    pub name: Option<Identifier>,
+    /// What it demands.
+    pub kind: ConstraintKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What a constraint demands.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ConstraintKind {
+    /// `DEFAULT x`; on a table (`ALTER TABLE … ADD`) with `FOR column`.
+    Default {
+        /// The value.
+        value: Expression,
+        /// The column behind `FOR`.
+        column: Option<Identifier>,
+        /// Whether `WITH VALUES` was written.
+        with_values: bool,
+    },
+    /// `PRIMARY KEY` or `UNIQUE`.
+    Key {
+        /// Whether it is the primary key.
+        primary: bool,
+        /// `CLUSTERED` (true), `NONCLUSTERED` (false) or neither.
+        clustered: Option<bool>,
+        /// The columns; empty on a column.
+        columns: Vec<IndexColumn>,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+        /// `ON`.
+        storage: Option<Storage>,
+    },
+    /// `CHECK (…)`.
+    Check {
+        /// The condition.
+        condition: Condition,
+        /// Whether `NOT FOR REPLICATION` was written.
+        not_for_replication: bool,
+    },
+    /// `[FOREIGN KEY (…)] REFERENCES t (…)`.
+    ForeignKey {
+        /// The columns; empty on a column.
+        columns: Vec<Identifier>,
+        /// The table referred to.
+        table: ObjectName,
+        /// Its columns; empty where none were written.
+        referenced: Vec<Identifier>,
+        /// `ON DELETE`.
+        on_delete: Option<ReferentialAction>,
+        /// `ON UPDATE`.
+        on_update: Option<ReferentialAction>,
+        /// Whether `NOT FOR REPLICATION` was written.
+        not_for_replication: bool,
+    },
+}
+
+/// What happens to referring rows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReferentialAction {
+    /// `NO ACTION`.
+    NoAction,
+    /// `CASCADE`.
+    Cascade,
+    /// `SET NULL`.
+    SetNull,
+    /// `SET DEFAULT`.
+    SetDefault,
+}
+
+/// A column of a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexColumn {
+    /// The column.
+    pub name: Identifier,
+    /// Whether `DESC` was written.
+    pub descending: bool,
+}
+
+/// Where rows go: `ON name` or `ON scheme(column)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Storage {
+    /// A filegroup (or `"default"`), or a partition scheme when `column` is present.
+    pub name: Identifier,
+    /// The partitioning column.
+    pub column: Option<Identifier>,
+}
+
+/// `ALTER TABLE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterTable {
+    /// The table.
+    pub name: ObjectName,
+    /// What is altered.
+    pub action: AlterTableAction,
+}
+
+/// What an `ALTER TABLE` does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AlterTableAction {
+    /// `[WITH [NO]CHECK] ADD columns, constraints`.
+    Add {
+        /// `WITH CHECK` (true), `WITH NOCHECK` (false) or neither.
+        check: Option<bool>,
+        /// The new columns.
+        columns: Vec<ColumnDefinition>,
+        /// The new constraints.
+        constraints: Vec<Constraint>,
+    },
+    /// `ALTER COLUMN name type …`.
+    AlterColumn {
+        /// The column.
+        name: Identifier,
+        /// Its new type.
+        data_type: DataType,
+        /// `COLLATE`.
+        collation: Option<Identifier>,
+        /// `NULL` (true), `NOT NULL` (false) or neither.
+        nullable: Option<bool>,
+    },
+    /// `DROP …`.
+    Drop {
+        /// What is dropped, at least one.
+        items: Vec<AlterTableDrop>,
+    },
+    /// `[WITH [NO]CHECK] CHECK CONSTRAINT` (enables) or `NOCHECK CONSTRAINT` (disables).
+    EnableConstraints {
+        /// `WITH CHECK` (true), `WITH NOCHECK` (false) or neither.
+        check: Option<bool>,
+        /// Whether they are enabled.
+        enable: bool,
+        /// The constraints; empty is `ALL`.
+        names: Vec<Identifier>,
+    },
+    /// `REBUILD [PARTITION = …] [WITH (…)]`.
+    Rebuild {
+        /// Which partition.
+        partition: Option<PartitionSelector>,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+    },
+    /// `SET (…)`.
+    Set {
+        /// The options, at least one.
+        options: Vec<OptionItem>,
+    },
+    /// `SWITCH [PARTITION x] TO t [PARTITION y] [WITH (…)]`.
+    Switch {
+        /// The partition of this table.
+        source_partition: Option<Expression>,
+        /// The other table.
+        target: ObjectName,
+        /// The partition of the other table.
+        target_partition: Option<Expression>,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+    },
+}
+
+/// One thing that an `ALTER TABLE … DROP` drops.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AlterTableDrop {
+    /// `COLUMN [IF EXISTS] name`.
+    Column {
+        /// The column.
+        name: Identifier,
+        /// Whether its absence is no error.
+        if_exists: bool,
+    },
+    /// `[CONSTRAINT] [IF EXISTS] name`.
+    Constraint {
+        /// The constraint.
+        name: Identifier,
+        /// Whether its absence is no error.
+        if_exists: bool,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+    },
+}
+
+/// Which partition is rebuilt.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PartitionSelector {
+    /// `ALL`.
+    All,
+    /// One by number.
+    Number(Expression),
+}
+
+/// `CREATE INDEX`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateIndex {
+    /// Its name.
+    pub name: Identifier,
+    /// Whether `UNIQUE` was written.
+    pub unique: bool,
+    /// `CLUSTERED` (true), `NONCLUSTERED` (false) or neither.
+    pub clustered: Option<bool>,
+    /// Whether `COLUMNSTORE` was written.
+    pub columnstore: bool,
+    /// The table.
+    pub table: ObjectName,
+    /// The key's columns; empty for a clustered columnstore index.
+    pub columns: Vec<IndexColumn>,
+    /// `INCLUDE`; empty without.
+    pub include: Vec<Identifier>,
+    /// `WHERE`.
+    pub condition: Option<Condition>,
+    /// `WITH (…)`; empty without.
+    pub options: Vec<OptionItem>,
+    /// `ON`.
+    pub storage: Option<Storage>,
+}
+
+/// `ALTER INDEX`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterIndex {
+    /// The index; `None` is `ALL`.
+    pub name: Option<Identifier>,
+    /// The table.
+    pub table: ObjectName,
+    /// What is altered.
+    pub action: AlterIndexAction,
+}
+
+/// What an `ALTER INDEX` does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AlterIndexAction {
+    /// `REBUILD`.
+    Rebuild {
+        /// `PARTITION = …`.
+        partition: Option<PartitionSelector>,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+    },
+    /// `REORGANIZE`.
+    Reorganize {
+        /// `PARTITION = …`.
+        partition: Option<PartitionSelector>,
+        /// `WITH (…)`; empty without.
+        options: Vec<OptionItem>,
+    },
+    /// `DISABLE`.
+    Disable,
+    /// `SET (…)`.
+    Set {
+        /// The options, at least one.
+        options: Vec<OptionItem>,
+    },
+}
+
+/// `DROP INDEX`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DropIndex {
+    /// Whether absence is no error.
+    pub if_exists: bool,
+    /// The indexes with their tables (`i ON t`, or the old `t.i`), at least one.
+    pub indexes: Vec<DroppedIndex>,
+}
+
+/// One index of a `DROP INDEX`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DroppedIndex {
+    /// The index.
+    pub name: Identifier,
+    /// The table.
+    pub table: ObjectName,
+    /// `WITH (…)`; empty without.
+    pub options: Vec<OptionItem>,
+}
+
+/// A drop of objects by name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drop {
+    /// What kind they are.
+    pub kind: ObjectKind,
+    /// Whether absence is no error.
+    pub if_exists: bool,
+    /// Their names, at least one.
+    pub names: Vec<ObjectName>,
+}
+
+/// A kind of object that can be dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ObjectKind {
+    /// `TABLE`.
+    Table,
+    /// `VIEW`.
+    View,
+    /// `FUNCTION`.
+    Function,
+    /// `PROCEDURE`.
+    Procedure,
+    /// `DATABASE`.
+    Database,
+    /// `SCHEMA`.
+    Schema,
+    /// `STATISTICS`; a name's schema part is the table, its database part the table's schema.
+    Statistics,
+    /// `PARTITION FUNCTION`.
+    PartitionFunction,
+    /// `PARTITION SCHEME`.
+    PartitionScheme,
+    /// `SEQUENCE`.
+    Sequence,
+    /// `SYNONYM`.
+    Synonym,
+    /// `TRIGGER`.
+    Trigger,
+    /// `TYPE`.
+    Type,
+}
+
+/// `CREATE PARTITION FUNCTION name (type) AS RANGE side FOR VALUES (…)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreatePartitionFunction {
+    /// Its name.
+    pub name: Identifier,
+    /// The parameter's type.
+    pub data_type: DataType,
+    /// `COLLATE`.
+    pub collation: Option<Identifier>,
+    /// Whether a boundary value belongs to the partition on its right; `LEFT` is the default.
+    pub range_right: bool,
+    /// The boundary values as written; may be empty.
+    pub values: Vec<Expression>,
+    /// Where `VALUES` and its list stand.
+    pub values_span: Span,
+}
+
+/// `ALTER PARTITION FUNCTION name () SPLIT | MERGE RANGE (x)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterPartitionFunction {
+    /// Its name.
+    pub name: Identifier,
+    /// Whether a boundary is added (`SPLIT`) rather than removed (`MERGE`).
+    pub split: bool,
+    /// The boundary value; `SPLIT RANGE ()` has none.
+    pub value: Option<Expression>,
+}
+
+/// `CREATE PARTITION SCHEME name AS PARTITION function [ALL] TO (…)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreatePartitionScheme {
+    /// Its name.
+    pub name: Identifier,
+    /// The partition function.
+    pub function: Identifier,
+    /// Whether all partitions go to the one filegroup.
+    pub all: bool,
+    /// The filegroups in order, at least one.
+    pub filegroups: Vec<Identifier>,
+}
+
+/// `ALTER PARTITION SCHEME name NEXT USED [filegroup]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterPartitionScheme {
+    /// Its name.
+    pub name: Identifier,
+    /// The filegroup that the next new partition goes to; `None` marks none.
+    pub filegroup: Option<Identifier>,
+}
+
+/// `CREATE DATABASE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateDatabase {
+    /// Its name.
+    pub name: Identifier,
+    /// `CONTAINMENT = …` in upper case.
+    pub containment: Option<Identifier>,
+    /// `ON`: the filegroups with their files, the primary one (with or without `PRIMARY`) first; empty without.
+    pub filegroups: Vec<FilegroupDefinition>,
+    /// `LOG ON`; empty without.
+    pub log: Vec<FileDefinition>,
+    /// `COLLATE`.
+    pub collation: Option<Identifier>,
+    /// `FOR ATTACH`, `FOR ATTACH_REBUILD_LOG`.
+    pub attach: Option<Attach>,
+    /// `WITH …`; empty without.
+    pub options: Vec<OptionItem>,
+}
+
+/// How existing files become a database.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Attach {
+    /// `FOR ATTACH`.
+    WithLog,
+    /// `FOR ATTACH_REBUILD_LOG`.
+    RebuildLog,
+}
+
+/// A filegroup of a new database.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FilegroupDefinition {
+    /// Its name; `None` for the primary filegroup.
+    pub name: Option<Identifier>,
+    /// Whether `DEFAULT` was written.
+    pub default: bool,
+    /// `CONTAINS FILESTREAM` or `CONTAINS MEMORY_OPTIMIZED_DATA`, the second word.
+    pub contains: Option<Identifier>,
+    /// Its files, at least one.
+    pub files: Vec<FileDefinition>,
+}
+
+/// A file: `(NAME = …, FILENAME = …, SIZE = …, MAXSIZE = …, FILEGROWTH = …)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FileDefinition {
+    /// `NAME`.
+    pub name: Identifier,
+    /// `NEWNAME`, where a file is modified.
+    pub new_name: Option<Identifier>,
+    /// `FILENAME`.
+    pub file_name: Option<String>,
+    /// `SIZE`.
+    pub size: Option<FileSize>,
+    /// `MAXSIZE`.
+    pub max_size: Option<MaxSize>,
+    /// `FILEGROWTH`; zero is none.
+    pub growth: Option<FileSize>,
+    /// Whether `OFFLINE` was written.
+    pub offline: bool,
+    /// Where the definition stands.
+    pub span: Span,
+}
+
+/// A size or growth.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FileSize {
+    /// How many of `unit`.
+    pub amount: u64,
+    /// The unit; megabytes where none was written.
+    pub unit: SizeUnit,
+}
+
+/// The unit of a size.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SizeUnit {
+    /// `KB`: 1,024 bytes.
+    Kilobytes,
+    /// `MB`: 1,024 KB.
+    Megabytes,
+    /// `GB`: 1,024 MB.
+    Gigabytes,
+    /// `TB`: 1,024 GB.
+    Terabytes,
+    /// `%` of the file's size; of a growth only.
+    Percent,
+}
+
+impl FileSize {
+    /// The size in bytes; `None` for a percentage and for what 64 bits do not hold.
+    pub fn bytes(&self) -> Option<u64> {
+        let unit_bytes = match self.unit {
+            SizeUnit::Kilobytes => 1 << 10,
+            SizeUnit::Megabytes => 1 << 20,
+            SizeUnit::Gigabytes => 1 << 30,
+            SizeUnit::Terabytes => 1 << 40,
+            SizeUnit::Percent => return None,
+        };
+        self.amount.checked_mul(unit_bytes)
+    }
+}
+
+/// `MAXSIZE`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MaxSize {
+    /// `UNLIMITED`.
+    Unlimited,
+    /// A size.
+    Limit(FileSize),
+}
+
+/// `ALTER DATABASE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterDatabase {
+    /// The database; `None` is `CURRENT`.
+    pub name: Option<Identifier>,
+    /// What is altered.
+    pub action: AlterDatabaseAction,
+}
+
+/// What an `ALTER DATABASE` does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AlterDatabaseAction {
+    /// `ADD FILE … [TO FILEGROUP …]`.
+    AddFiles {
+        /// The files, at least one.
+        files: Vec<FileDefinition>,
+        /// Their filegroup; the primary one without.
+        filegroup: Option<Identifier>,
+    },
+    /// `ADD LOG FILE`.
+    AddLogFiles {
+        /// The files, at least one.
+        files: Vec<FileDefinition>,
+    },
+    /// `REMOVE FILE`.
+    RemoveFile {
+        /// The file.
+        name: Identifier,
+    },
+    /// `MODIFY FILE`.
+    ModifyFile {
+        /// The file with what changes.
+        file: FileDefinition,
+    },
+    /// `ADD FILEGROUP [CONTAINS …]`.
+    AddFilegroup {
+        /// The filegroup.
+        name: Identifier,
+        /// The word behind `CONTAINS`.
+        contains: Option<Identifier>,
+    },
+    /// `REMOVE FILEGROUP`.
+    RemoveFilegroup {
+        /// The filegroup.
+        name: Identifier,
+    },
+    /// `MODIFY FILEGROUP`.
+    ModifyFilegroup {
+        /// The filegroup.
+        name: Identifier,
+        /// What changes.
+        change: FilegroupChange,
+    },
+    /// `MODIFY NAME = …`.
+    ModifyName {
+        /// The new name.
+        name: Identifier,
+    },
+    /// `COLLATE`.
+    Collate {
+        /// The collation.
+        collation: Identifier,
+    },
+    /// `SET options [WITH termination]`.
+    Set {
+        /// The options, at least one.
+        options: Vec<OptionItem>,
+        /// `WITH ROLLBACK …` or `WITH NO_WAIT`.
+        termination: Option<Termination>,
+    },
+    /// `SCOPED CONFIGURATION SET …`.
+    ScopedConfiguration {
+        /// The options, at least one.
+        options: Vec<OptionItem>,
+    },
+    /// `SCOPED CONFIGURATION CLEAR …`.
+    ClearScopedConfiguration {
+        /// What is cleared: `PROCEDURE_CACHE`.
+        name: Identifier,
+    },
+}
+
+/// What `MODIFY FILEGROUP` changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FilegroupChange {
+    /// `DEFAULT`.
+    Default,
+    /// `NAME = …`.
+    Name(Identifier),
+    /// `READONLY`, `READ_ONLY`.
+    ReadOnly,
+    /// `READWRITE`, `READ_WRITE`.
+    ReadWrite,
+    /// `AUTOGROW_SINGLE_FILE`.
+    AutogrowSingleFile,
+    /// `AUTOGROW_ALL_FILES`.
+    AutogrowAllFiles,
+}
+
+/// What becomes of transactions that stand in the way of a database's new state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Termination {
+    /// `ROLLBACK AFTER n [SECONDS]`.
+    RollbackAfterSeconds(i64),
+    /// `ROLLBACK IMMEDIATE`.
+    RollbackImmediate,
+    /// `NO_WAIT`.
+    NoWait,
+}
+
+/// Whether an object is made, replaced, or either.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CreateMode {
+    /// `CREATE`.
+    Create,
+    /// `ALTER`.
+    Alter,
+    /// `CREATE OR ALTER`.
+    CreateOrAlter,
+}
+
+/// `CREATE VIEW`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateView {
+    /// Whether it may or must exist.
+    pub mode: CreateMode,
+    /// Its name.
+    pub name: ObjectName,
+    /// Names for its columns; empty without.
+    pub columns: Vec<Identifier>,
+    /// `WITH SCHEMABINDING, …`; empty without.
+    pub options: Vec<OptionItem>,
+    /// Its rows.
+    pub query: Query,
+    /// Whether `WITH CHECK OPTION` was written.
+    pub check_option: bool,
+}
+
+/// `CREATE FUNCTION`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateFunction {
+    /// Whether it may or must exist.
+    pub mode: CreateMode,
+    /// Its name.
+    pub name: ObjectName,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    /// `WITH SCHEMABINDING, …`; empty without.
+    pub options: Vec<OptionItem>,
+    /// What it returns, and how.
+    pub body: FunctionBody,
+}
+
+/// What a function returns, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FunctionBody {
+    /// `RETURNS TABLE AS RETURN query`.
+    Inline {
+        /// The rows.
+        query: Box<Query>,
+    },
+    /// `RETURNS type AS BEGIN … END`.
+    Scalar {
+        /// The type.
+        data_type: DataType,
+        /// The statements, at least one.
+        statements: Vec<Statement>,
+    },
+    /// `RETURNS @t TABLE (…) AS BEGIN … END`.
+    MultiStatement {
+        /// The variable that is returned.
+        variable: VariableName,
+        /// Its columns.
+        definition: TableDefinition,
+        /// The statements, at least one.
+        statements: Vec<Statement>,
+    },
+}
+
+/// `CREATE PROCEDURE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateProcedure {
+    /// Whether it may or must exist.
+    pub mode: CreateMode,
+    /// Its name.
+    pub name: ObjectName,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    /// `WITH RECOMPILE, …`; empty without.
+    pub options: Vec<OptionItem>,
+    /// The statements to the end of the batch, at least one.
+    pub statements: Vec<Statement>,
+}
+
+/// `CREATE STATISTICS`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateStatistics {
+    /// Its name.
+    pub name: Identifier,
+    /// The table.
+    pub table: ObjectName,
+    /// The columns, at least one.
+    pub columns: Vec<Identifier>,
+    /// `WHERE`.
+    pub condition: Option<Condition>,
+    /// `WITH …`; empty without.
+    pub options: Vec<OptionItem>,
+}
+
+/// `UPDATE STATISTICS`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UpdateStatistics {
+    /// The table.
+    pub table: ObjectName,
+    /// The statistics or indexes; empty is all of the table's.
+    pub targets: Vec<Identifier>,
+    /// `WITH …`; empty without. `SAMPLE 99 PERCENT` is a quantity, `STATS_STREAM = 0x…` a constant.
+    pub options: Vec<OptionItem>,
+}

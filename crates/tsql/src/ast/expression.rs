@@ -1,0 +1,531 @@
+//! Expressions and conditions.
+//!
+//! T-SQL has no boolean type, so what is true or false is a [`Condition`], a type apart from [`Expression`]. The
+//! binder decides what a name or function means; `DATEADD(day, …)` has a [`Expression::Column`] named `day` here.
+
+use super::{DataType, Identifier, Literal, ObjectName, Position, Query, Span, VariableName};
+
+/// Something that has a value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expression {
+    /// A constant.
+    Literal {
+        /// The constant.
+        value: Literal,
+        /// Where it stands.
+        span: Span,
+    },
+    /// `@name`.
+    Variable {
+        /// The variable.
+        name: VariableName,
+    },
+    /// `@@name`: a function without parentheses.
+    GlobalVariable {
+        /// The name with its `@@`.
+        name: VariableName,
+    },
+    /// A column, or any other bare name (a `datepart`, for instance).
+    Column {
+        /// The name.
+        name: Box<ColumnName>,
+    },
+    /// `-x`, `+x`, `~x`.
+    Unary {
+        /// The operator.
+        operator: UnaryOperator,
+        /// What it applies to.
+        operand: Box<Expression>,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// Operators of one level of precedence from left to right: `first op1 rest1 op2 rest2 …`.
+    ///
+    /// `*`, `/` and `%` bind tighter than `+`, `-`, `&`, `|` and `^`, which share one level; a chain has operators of
+    /// one level only. It has at least one step.
+    Arithmetic {
+        /// The leftmost operand.
+        first: Box<Expression>,
+        /// The operators and their right operands.
+        rest: Vec<ArithmeticStep>,
+    },
+    /// A function call, aggregate or not, windowed or not.
+    Function {
+        /// The call.
+        call: Box<FunctionCall>,
+    },
+    /// `CURRENT_TIMESTAMP` and its like, written without parentheses.
+    Niladic {
+        /// Which one.
+        function: NiladicFunction,
+        /// Where it stands.
+        span: Span,
+    },
+    /// `CAST(x AS type)` and `TRY_CAST`.
+    Cast {
+        /// The value.
+        operand: Box<Expression>,
+        /// The type.
+        data_type: Box<DataType>,
+        /// Whether it is `TRY_CAST`: NULL in place of an error.
+        attempt: bool,
+        /// The whole call.
+        span: Span,
+    },
+    /// `CONVERT(type, x [, style])` and `TRY_CONVERT`.
+    Convert {
+        /// The type.
+        data_type: Box<DataType>,
+        /// The value.
+        operand: Box<Expression>,
+        /// The style.
+        style: Option<Box<Expression>>,
+        /// Whether it is `TRY_CONVERT`: NULL in place of an error.
+        attempt: bool,
+        /// The whole call.
+        span: Span,
+    },
+    /// `CASE x WHEN v THEN r … END`.
+    SimpleCase {
+        /// What is compared.
+        operand: Box<Expression>,
+        /// The branches in order, at least one.
+        branches: Vec<SimpleWhen>,
+        /// `ELSE`.
+        otherwise: Option<Box<Expression>>,
+        /// The whole expression.
+        span: Span,
+    },
+    /// `CASE WHEN c THEN r … END`.
+    SearchedCase {
+        /// The branches in order, at least one.
+        branches: Vec<SearchedWhen>,
+        /// `ELSE`.
+        otherwise: Option<Box<Expression>>,
+        /// The whole expression.
+        span: Span,
+    },
+    /// `IIF(c, x, y)`.
+    Iif {
+        /// The condition.
+        condition: Box<Condition>,
+        /// The value where it is true.
+        then: Box<Expression>,
+        /// The value where it is false or unknown.
+        otherwise: Box<Expression>,
+        /// The whole call.
+        span: Span,
+    },
+    /// `COALESCE(x, …)`.
+    Coalesce {
+        /// The arguments, at least one.
+        arguments: Vec<Expression>,
+        /// The whole call.
+        span: Span,
+    },
+    /// `NULLIF(x, y)`.
+    NullIf {
+        /// The value.
+        left: Box<Expression>,
+        /// What it must not equal.
+        right: Box<Expression>,
+        /// The whole call.
+        span: Span,
+    },
+    /// `(SELECT …)` where one value is expected.
+    Subquery {
+        /// The query.
+        query: Box<Query>,
+        /// With its parentheses.
+        span: Span,
+    },
+    /// `x COLLATE name`.
+    Collate {
+        /// The text.
+        operand: Box<Expression>,
+        /// The collation.
+        collation: Identifier,
+    },
+    /// `[database.]$PARTITION.function(x, …)`.
+    PartitionNumber {
+        /// The database.
+        database: Option<Identifier>,
+        /// The partition function.
+        function: Identifier,
+        /// The arguments.
+        arguments: Vec<Expression>,
+        /// The whole call.
+        span: Span,
+    },
+    /// `NEXT VALUE FOR sequence`.
+    NextValue {
+        /// The sequence.
+        sequence: Box<ObjectName>,
+        /// The whole expression.
+        span: Span,
+    },
+    /// `DEFAULT`, where a column, parameter or variable takes a value.
+    Default {
+        /// Where it stands.
+        span: Span,
+    },
+}
+
+impl Expression {
+    /// Where the expression begins.
+    pub fn position(&self) -> Position {
+        let mut node = self;
+        loop {
+            node = match node {
+                Expression::Arithmetic { first, .. } => first,
+                Expression::Collate { operand, .. } => operand,
+                Expression::Variable { name } | Expression::GlobalVariable { name } => return name.position,
+                Expression::Column { name } => return name.position(),
+                Expression::Function { call } => return call.span.position,
+                Expression::Literal { span, .. }
+                | Expression::Unary { span, .. }
+                | Expression::Niladic { span, .. }
+                | Expression::Cast { span, .. }
+                | Expression::Convert { span, .. }
+                | Expression::SimpleCase { span, .. }
+                | Expression::SearchedCase { span, .. }
+                | Expression::Iif { span, .. }
+                | Expression::Coalesce { span, .. }
+                | Expression::NullIf { span, .. }
+                | Expression::Subquery { span, .. }
+                | Expression::PartitionNumber { span, .. }
+                | Expression::NextValue { span, .. }
+                | Expression::Default { span } => return span.position,
+            };
+        }
+    }
+}
+
+/// One operator of a chain with its right operand.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ArithmeticStep {
+    /// The operator.
+    pub operator: ArithmeticOperator,
+    /// The right operand.
+    pub operand: Expression,
+    /// Where the operator stands.
+    pub span: Span,
+}
+
+/// A binary operator on values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ArithmeticOperator {
+    /// `+`: sum or concatenation.
+    Add,
+    /// `-`.
+    Subtract,
+    /// `*`.
+    Multiply,
+    /// `/`.
+    Divide,
+    /// `%`.
+    Modulo,
+    /// `&`.
+    BitAnd,
+    /// `|`.
+    BitOr,
+    /// `^`.
+    BitXor,
+}
+
+/// A unary operator on values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnaryOperator {
+    /// `+`.
+    Plus,
+    /// `-`. It binds looser than `*`: `-a * b` is `-(a * b)`.
+    Minus,
+    /// `~`. It binds tightest.
+    BitNot,
+}
+
+/// A column with what qualifies it: `c`, `t.c`, `schema.t.c`, `database.schema.t.c`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColumnName {
+    /// The table or alias.
+    pub qualifier: Option<ObjectName>,
+    /// The column; `$action`, `$IDENTITY` and `$ROWGUID` keep their sign.
+    pub name: Identifier,
+}
+
+impl ColumnName {
+    /// Where the name begins.
+    pub fn position(&self) -> Position {
+        self.qualifier.as_ref().map_or(self.name.position, ObjectName::position)
+    }
+}
+
+/// A function called without parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NiladicFunction {
+    /// `CURRENT_DATE`.
+    CurrentDate,
+    /// `CURRENT_TIMESTAMP`.
+    CurrentTimestamp,
+    /// `CURRENT_USER`.
+    CurrentUser,
+    /// `SESSION_USER`.
+    SessionUser,
+    /// `SYSTEM_USER`.
+    SystemUser,
+    /// `USER`.
+    User,
+}
+
+/// A call of a function by name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionCall {
+    /// The function; `LEFT` and `RIGHT`, though reserved, are ordinary names here.
+    pub name: ObjectName,
+    /// What stands in the parentheses.
+    pub arguments: FunctionArguments,
+    /// `IGNORE NULLS` (true) or `RESPECT NULLS` (false) behind the parentheses.
+    pub ignore_nulls: Option<bool>,
+    /// `WITHIN GROUP (ORDER BY …)`; empty without.
+    pub within_group: Vec<OrderItem>,
+    /// `OVER (…)`.
+    pub over: Option<Window>,
+    /// The whole call.
+    pub span: Span,
+}
+
+/// The arguments of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FunctionArguments {
+    /// `(*)`.
+    Star,
+    /// A list, which may be empty.
+    List {
+        /// Whether `DISTINCT` stood before it (`ALL` is the default and not kept).
+        distinct: bool,
+        /// The arguments.
+        values: Vec<Expression>,
+    },
+}
+
+/// What stands in `OVER (…)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Window {
+    /// `PARTITION BY`; empty without.
+    pub partition_by: Vec<Expression>,
+    /// `ORDER BY`; empty without.
+    pub order_by: Vec<OrderItem>,
+    /// `ROWS` or `RANGE`.
+    pub frame: Option<WindowFrame>,
+}
+
+/// The frame of a window.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WindowFrame {
+    /// `ROWS` or `RANGE`.
+    pub unit: FrameUnit,
+    /// Where it starts.
+    pub start: FrameBound,
+    /// Where it ends; `None` where `BETWEEN` was not written, which means the current row.
+    pub end: Option<FrameBound>,
+    /// Where the frame stands.
+    pub span: Span,
+}
+
+/// What a frame counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FrameUnit {
+    /// Single rows.
+    Rows,
+    /// Rows that tie in `ORDER BY` belong together.
+    Range,
+}
+
+/// One end of a frame.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FrameBound {
+    /// `UNBOUNDED PRECEDING`.
+    UnboundedPreceding,
+    /// `n PRECEDING`.
+    Preceding(Expression),
+    /// `CURRENT ROW`.
+    CurrentRow,
+    /// `n FOLLOWING`.
+    Following(Expression),
+    /// `UNBOUNDED FOLLOWING`.
+    UnboundedFollowing,
+}
+
+/// One entry of an `ORDER BY`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OrderItem {
+    /// What to sort by.
+    pub value: Expression,
+    /// Whether `DESC` was written.
+    pub descending: bool,
+}
+
+/// A branch of a simple `CASE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SimpleWhen {
+    /// The value compared with.
+    pub when: Expression,
+    /// The result.
+    pub then: Expression,
+}
+
+/// A branch of a searched `CASE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SearchedWhen {
+    /// The condition.
+    pub when: Condition,
+    /// The result.
+    pub then: Expression,
+}
+
+/// Something that is true, false or unknown.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Condition {
+    /// `p OR q OR …`; two operands at least.
+    Or {
+        /// The operands in order.
+        operands: Vec<Condition>,
+    },
+    /// `p AND q AND …`; two operands at least.
+    And {
+        /// The operands in order.
+        operands: Vec<Condition>,
+    },
+    /// `NOT p`.
+    Not {
+        /// What is negated.
+        operand: Box<Condition>,
+        /// Where `NOT` stands.
+        span: Span,
+    },
+    /// `x = y` and its like.
+    Comparison {
+        /// The left side.
+        left: Box<Expression>,
+        /// The operator.
+        operator: ComparisonOperator,
+        /// The right side.
+        right: Box<Expression>,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x = ANY (SELECT …)`.
+    Quantified {
+        /// The left side.
+        left: Box<Expression>,
+        /// The operator.
+        operator: ComparisonOperator,
+        /// How many rows must agree.
+        quantifier: Quantifier,
+        /// The rows.
+        query: Box<Query>,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x [NOT] BETWEEN low AND high`.
+    Between {
+        /// The value.
+        operand: Box<Expression>,
+        /// The least value.
+        low: Box<Expression>,
+        /// The greatest value.
+        high: Box<Expression>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x [NOT] IN (y, …)`.
+    InList {
+        /// The value.
+        operand: Box<Expression>,
+        /// The list, at least one.
+        items: Vec<Expression>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x [NOT] IN (SELECT …)`.
+    InQuery {
+        /// The value.
+        operand: Box<Expression>,
+        /// The rows.
+        query: Box<Query>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x [NOT] LIKE pattern [ESCAPE c]`.
+    Like {
+        /// The text.
+        operand: Box<Expression>,
+        /// The pattern.
+        pattern: Box<Expression>,
+        /// The escape character.
+        escape: Option<Box<Expression>>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x IS [NOT] NULL`.
+    IsNull {
+        /// The value.
+        operand: Box<Expression>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `x IS [NOT] DISTINCT FROM y`.
+    IsDistinct {
+        /// The left side.
+        left: Box<Expression>,
+        /// The right side.
+        right: Box<Expression>,
+        /// Whether `NOT` was written.
+        negated: bool,
+        /// Where the operator stands.
+        span: Span,
+    },
+    /// `EXISTS (SELECT …)`.
+    Exists {
+        /// The rows.
+        query: Box<Query>,
+        /// Where `EXISTS` stands.
+        span: Span,
+    },
+}
+
+/// How two values compare.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ComparisonOperator {
+    /// `=`.
+    Equal,
+    /// `<>` or `!=`.
+    NotEqual,
+    /// `<`.
+    Less,
+    /// `<=` or `!>`.
+    LessOrEqual,
+    /// `>`.
+    Greater,
+    /// `>=` or `!<`.
+    GreaterOrEqual,
+}
+
+/// How many rows of a subquery must agree.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Quantifier {
+    /// `ANY` or `SOME`.
+    Any,
+    /// `ALL`.
+    All,
+}

@@ -1,0 +1,502 @@
+//! Queries: everything from `WITH` to `OPTION`.
+
+use super::{Condition, Expression, Identifier, ObjectName, OrderItem, Position, Span, VariableName};
+
+/// A query expression with what may stand around it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Query {
+    /// The common table expressions; only a statement's, a view's or an inline function's query has any.
+    pub with: Vec<CommonTableExpression>,
+    /// The selects and the set operators between them.
+    pub body: QueryBody,
+    /// `ORDER BY`; empty without.
+    pub order_by: Vec<OrderItem>,
+    /// `OFFSET … FETCH …`.
+    pub offset: Option<Offset>,
+    /// The whole query.
+    pub span: Span,
+}
+
+/// `name (columns) AS (query)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CommonTableExpression {
+    /// Its name.
+    pub name: Identifier,
+    /// Names for its columns; empty without.
+    pub columns: Vec<Identifier>,
+    /// Its rows.
+    pub query: Query,
+}
+
+/// Selects combined by set operators.
+#[derive(Clone, PartialEq, Debug)]
+pub enum QueryBody {
+    /// One `SELECT`.
+    Select(Box<Select>),
+    /// Operators of one level from left to right: `first op1 rest1 op2 rest2 …`. `INTERSECT` binds tighter than
+    /// `UNION` and `EXCEPT`, so a chain has either only the one or only the others. It has at least one step.
+    SetOperation {
+        /// The leftmost operand.
+        first: Box<QueryBody>,
+        /// The operators and their right operands.
+        rest: Vec<SetOperationStep>,
+    },
+}
+
+/// A set operator with its right operand.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SetOperationStep {
+    /// The operator.
+    pub operator: SetOperator,
+    /// The right operand.
+    pub operand: QueryBody,
+    /// Where the operator stands.
+    pub span: Span,
+}
+
+/// A set operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SetOperator {
+    /// `UNION`.
+    Union,
+    /// `UNION ALL`.
+    UnionAll,
+    /// `EXCEPT`.
+    Except,
+    /// `INTERSECT`.
+    Intersect,
+}
+
+/// `OFFSET n ROWS [FETCH NEXT m ROWS ONLY]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offset {
+    /// How many rows are skipped.
+    pub skip: Expression,
+    /// How many rows are kept.
+    pub fetch: Option<Expression>,
+}
+
+/// One `SELECT`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Select {
+    /// Whether `DISTINCT` was written.
+    pub distinct: bool,
+    /// `TOP`.
+    pub top: Option<Top>,
+    /// The select list, at least one.
+    pub items: Vec<SelectItem>,
+    /// `INTO`.
+    pub into: Option<SelectInto>,
+    /// The entries of `FROM` between commas; empty without.
+    pub from: Vec<TableSource>,
+    /// `WHERE`.
+    pub condition: Option<Condition>,
+    /// `GROUP BY`.
+    pub group_by: Option<GroupBy>,
+    /// `HAVING`.
+    pub having: Option<Condition>,
+    /// From `SELECT` to the end of its last clause.
+    pub span: Span,
+}
+
+/// `TOP (n) [PERCENT] [WITH TIES]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Top {
+    /// How many.
+    pub count: Expression,
+    /// Whether the count is a percentage.
+    pub percent: bool,
+    /// Whether rows that tie with the last one come too.
+    pub with_ties: bool,
+}
+
+/// `INTO name [ON filegroup]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SelectInto {
+    /// The new table.
+    pub name: ObjectName,
+    /// The filegroup it is made in.
+    pub filegroup: Option<Identifier>,
+}
+
+/// One entry of a select list.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SelectItem {
+    /// `*` or `t.*`.
+    Wildcard {
+        /// The table or alias.
+        qualifier: Option<ObjectName>,
+        /// Where it stands.
+        span: Span,
+    },
+    /// A value, named or not: `x`, `x AS name`, `x name`, `name = x`.
+    Value {
+        /// The value.
+        value: Expression,
+        /// Its name.
+        alias: Option<Identifier>,
+    },
+    /// `@v = x`, `@v += x`.
+    Assign {
+        /// The variable.
+        variable: VariableName,
+        /// The operator.
+        operator: AssignmentOperator,
+        /// The value.
+        value: Expression,
+    },
+}
+
+/// How a value is put into a variable or column.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AssignmentOperator {
+    /// `=`.
+    Assign,
+    /// `+=`.
+    Add,
+    /// `-=`.
+    Subtract,
+    /// `*=`.
+    Multiply,
+    /// `/=`.
+    Divide,
+    /// `%=`.
+    Modulo,
+    /// `&=`.
+    BitAnd,
+    /// `|=`.
+    BitOr,
+    /// `^=`.
+    BitXor,
+}
+
+/// `GROUP BY`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GroupBy {
+    /// The entries, at least one.
+    pub items: Vec<GroupingItem>,
+    /// The old style `WITH ROLLUP` or `WITH CUBE` behind them.
+    pub modifier: Option<GroupByModifier>,
+    /// Where the clause stands.
+    pub span: Span,
+}
+
+/// The old style of super-aggregates.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GroupByModifier {
+    /// `WITH ROLLUP`.
+    Rollup,
+    /// `WITH CUBE`.
+    Cube,
+}
+
+/// One entry of a `GROUP BY` or of `GROUPING SETS`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum GroupingItem {
+    /// An expression.
+    Value(Expression),
+    /// `(a, b)` as one entry, or the empty set `()`.
+    Composite(Vec<Expression>),
+    /// `ROLLUP (…)`, of values and composites.
+    Rollup(Vec<GroupingItem>),
+    /// `CUBE (…)`, of values and composites.
+    Cube(Vec<GroupingItem>),
+    /// `GROUPING SETS (…)`.
+    Sets(Vec<GroupingItem>),
+}
+
+/// Something that rows come from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TableSource {
+    /// A table, view or common table expression by name.
+    Table(Box<NamedTable>),
+    /// A table-valued function.
+    Function {
+        /// The function.
+        name: ObjectName,
+        /// Its arguments.
+        arguments: Vec<Expression>,
+        /// Its alias.
+        alias: Option<TableAlias>,
+        /// Where it stands.
+        span: Span,
+    },
+    /// `(SELECT …) alias`.
+    Derived {
+        /// The rows.
+        query: Box<Query>,
+        /// Its alias.
+        alias: TableAlias,
+        /// Where it stands.
+        span: Span,
+    },
+    /// `(VALUES (…), (…)) alias (columns)`.
+    Values {
+        /// The rows, at least one, each with at least one value.
+        rows: Vec<Vec<Expression>>,
+        /// Its alias.
+        alias: TableAlias,
+        /// Where it stands.
+        span: Span,
+    },
+    /// A table variable.
+    Variable {
+        /// The variable.
+        name: VariableName,
+        /// Its alias.
+        alias: Option<TableAlias>,
+    },
+    /// Joins from left to right: `first JOIN rest1 JOIN rest2 …`. It has at least one step.
+    Joined {
+        /// The leftmost source.
+        first: Box<TableSource>,
+        /// The joins with their right sides.
+        rest: Vec<JoinStep>,
+    },
+}
+
+impl TableSource {
+    /// Where the source begins.
+    pub fn position(&self) -> Position {
+        let mut node = self;
+        loop {
+            node = match node {
+                TableSource::Joined { first, .. } => first,
+                TableSource::Table(table) => return table.span.position,
+                TableSource::Variable { name, .. } => return name.position,
+                TableSource::Function { span, .. }
+                | TableSource::Derived { span, .. }
+                | TableSource::Values { span, .. } => return span.position,
+            };
+        }
+    }
+}
+
+/// A table by name, with what may follow the name in `FROM`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NamedTable {
+    /// The table.
+    pub name: ObjectName,
+    /// Its alias.
+    pub alias: Option<Identifier>,
+    /// `TABLESAMPLE`.
+    pub sample: Option<TableSample>,
+    /// `WITH (…)`; empty without.
+    pub hints: Vec<TableHint>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// `TABLESAMPLE SYSTEM (n [PERCENT | ROWS]) [REPEATABLE (seed)]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableSample {
+    /// How much.
+    pub amount: Expression,
+    /// Whether `amount` counts rows rather than percent.
+    pub rows: bool,
+    /// The seed.
+    pub repeatable: Option<Expression>,
+}
+
+/// An alias with names for the columns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableAlias {
+    /// The alias.
+    pub name: Identifier,
+    /// Names for the columns; empty without.
+    pub columns: Vec<Identifier>,
+}
+
+/// A join with its right side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JoinStep {
+    /// The kind.
+    pub kind: JoinKind,
+    /// `LOOP`, `HASH`, `MERGE` or `REMOTE`.
+    pub hint: Option<JoinHint>,
+    /// The right side.
+    pub source: TableSource,
+    /// `ON`; present exactly where the kind takes one (not for a cross join or an apply).
+    pub on: Option<Condition>,
+    /// Where the join's words stand.
+    pub span: Span,
+}
+
+/// The kind of a join.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum JoinKind {
+    /// `[INNER] JOIN`.
+    Inner,
+    /// `LEFT [OUTER] JOIN`.
+    Left,
+    /// `RIGHT [OUTER] JOIN`.
+    Right,
+    /// `FULL [OUTER] JOIN`.
+    Full,
+    /// `CROSS JOIN`.
+    Cross,
+    /// `CROSS APPLY`.
+    CrossApply,
+    /// `OUTER APPLY`.
+    OuterApply,
+}
+
+/// How a join is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum JoinHint {
+    /// `LOOP`.
+    Loop,
+    /// `HASH`.
+    Hash,
+    /// `MERGE`.
+    Merge,
+    /// `REMOTE`.
+    Remote,
+}
+
+/// A hint on a table.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TableHint {
+    /// `INDEX (…)` or `INDEX = …`.
+    Index(Vec<IndexReference>),
+    /// `FORCESEEK [(index (columns))]`.
+    ForceSeek(Option<ForceSeek>),
+    /// `SPATIAL_WINDOW_MAX_CELLS = n`.
+    SpatialWindowMaxCells(i64),
+    /// `FORCESCAN`.
+    ForceScan,
+    /// `HOLDLOCK`.
+    HoldLock,
+    /// `IGNORE_CONSTRAINTS`.
+    IgnoreConstraints,
+    /// `IGNORE_TRIGGERS`.
+    IgnoreTriggers,
+    /// `KEEPDEFAULTS`.
+    KeepDefaults,
+    /// `KEEPIDENTITY`.
+    KeepIdentity,
+    /// `NOEXPAND`.
+    NoExpand,
+    /// `NOLOCK`.
+    NoLock,
+    /// `NOWAIT`.
+    NoWait,
+    /// `PAGLOCK`.
+    PagLock,
+    /// `READCOMMITTED`.
+    ReadCommitted,
+    /// `READCOMMITTEDLOCK`.
+    ReadCommittedLock,
+    /// `READPAST`.
+    ReadPast,
+    /// `READUNCOMMITTED`.
+    ReadUncommitted,
+    /// `REPEATABLEREAD`.
+    RepeatableRead,
+    /// `ROWLOCK`.
+    RowLock,
+    /// `SERIALIZABLE`.
+    Serializable,
+    /// `SNAPSHOT`.
+    Snapshot,
+    /// `TABLOCK`.
+    TabLock,
+    /// `TABLOCKX`.
+    TabLockX,
+    /// `UPDLOCK`.
+    UpdLock,
+    /// `XLOCK`.
+    XLock,
+}
+
+/// An index, by name or by number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IndexReference {
+    /// The name.
+    Name(Identifier),
+    /// The number: 0 is the heap or a scan of the clustered index, 1 the clustered index.
+    Number(i64),
+}
+
+/// The argument of `FORCESEEK`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForceSeek {
+    /// The index.
+    pub index: IndexReference,
+    /// The columns to seek by; empty without.
+    pub columns: Vec<Identifier>,
+}
+
+/// One entry of `OPTION (…)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueryHint {
+    /// What it asks for.
+    pub kind: QueryHintKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What a query hint asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum QueryHintKind {
+    /// `MAXDOP n`.
+    MaxDop(i64),
+    /// `MAXRECURSION n`.
+    MaxRecursion(i64),
+    /// `FAST n`.
+    Fast(i64),
+    /// `QUERYTRACEON n`.
+    QueryTraceOn(i64),
+    /// `MIN_GRANT_PERCENT = n`.
+    MinGrantPercent(Expression),
+    /// `MAX_GRANT_PERCENT = n`.
+    MaxGrantPercent(Expression),
+    /// `RECOMPILE`.
+    Recompile,
+    /// `FORCE ORDER`.
+    ForceOrder,
+    /// `HASH JOIN`, `LOOP JOIN`, `MERGE JOIN`.
+    Join(JoinHint),
+    /// `HASH GROUP`.
+    HashGroup,
+    /// `ORDER GROUP`.
+    OrderGroup,
+    /// `CONCAT UNION`.
+    ConcatUnion,
+    /// `HASH UNION`.
+    HashUnion,
+    /// `MERGE UNION`.
+    MergeUnion,
+    /// `EXPAND VIEWS`.
+    ExpandViews,
+    /// `KEEP PLAN`.
+    KeepPlan,
+    /// `KEEPFIXED PLAN`.
+    KeepFixedPlan,
+    /// `ROBUST PLAN`.
+    RobustPlan,
+    /// `IGNORE_NONCLUSTERED_COLUMNSTORE_INDEX`.
+    IgnoreNonclusteredColumnstoreIndex,
+    /// `PARAMETERIZATION SIMPLE` (false) or `FORCED` (true).
+    Parameterization {
+        /// Whether `FORCED` was written.
+        forced: bool,
+    },
+    /// `OPTIMIZE FOR UNKNOWN`.
+    OptimizeForUnknown,
+    /// `OPTIMIZE FOR (@v = x, @w UNKNOWN)`; `None` is `UNKNOWN`.
+    OptimizeFor(Vec<(VariableName, Option<Expression>)>),
+    /// `USE HINT ('name', …)`.
+    UseHint(Vec<String>),
+    /// `USE PLAN N'…'`.
+    UsePlan(String),
+    /// `LABEL = 'name'`.
+    Label(String),
+    /// `TABLE HINT (name, hints)`.
+    TableHint {
+        /// The table or alias.
+        name: ObjectName,
+        /// The hints.
+        hints: Vec<TableHint>,
+    },
+}
