@@ -1,1 +1,76 @@
-//! Byte layouts of pages and the one function that changes them.
+//! The byte layouts of pages, and the one function that changes them.
+//!
+//! ```text
+//! +--------+------------------------------------------------------------+
+//! | header | body, by page type                                         |
+//! | 64     | row page: column areas (PAX) · run list · bitmap · header  |
+//! +--------+------------------------------------------------------------+
+//! ```
+//!
+//! Every page starts with the same [`PageHeader`]; [`seal`] puts the CRC-32C of the rest into its first four bytes and
+//! [`verify`] checks it together with the page's own address, so that a flipped bit, a torn write and a page that was
+//! written to the wrong place are all found.
+//!
+//! Every change of a page is a [`PageChange`] applied by [`apply`], which hands back the change that undoes it. A page
+//! that a bulk load builds in private memory is formatted by [`BulkPageBuilder`] instead and becomes visible whole.
+//!
+//! This crate knows bytes alone: no file, no latch, no SQL type beyond its physical form.
+
+#![deny(unsafe_code)]
+
+mod allocation;
+mod bulk;
+mod change;
+mod checksum;
+mod file_header;
+mod header;
+mod layout;
+mod row_page;
+mod run_list;
+
+pub use allocation::{
+    AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, RESERVED_PAGES, map_page_of,
+};
+pub use bulk::{BulkColumn, BulkPage, BulkPageBuilder, ValidityBits};
+pub use change::{ColumnValue, PageChange, RowImage, apply};
+pub use checksum::{crc32c, seal, verify};
+pub use file_header::{BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt};
+pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
+pub use layout::{ColumnLayout, MAX_COLUMNS, PageLayout, RowLayout};
+pub use row_page::{RowPage, check_row_page};
+pub use run_list::{RUNS_PER_PAGE, Run, RunListPage};
+
+use hobt_base::PAGE_SIZE;
+
+/// The bytes of a page.
+pub type PageBytes = [u8; PAGE_SIZE];
+
+/// Reads a little-endian `u16` at a fixed place of a page.
+fn u16_at(page: &PageBytes, at: usize) -> u16 {
+    u16::from_le_bytes([page[at], page[at + 1]])
+}
+
+/// Reads a little-endian `u32` at a fixed place of a page.
+fn u32_at(page: &PageBytes, at: usize) -> u32 {
+    u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Reads a little-endian `u64` at a fixed place of a page.
+fn u64_at(page: &PageBytes, at: usize) -> u64 {
+    u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Writes a little-endian `u16`.
+fn put_u16(page: &mut PageBytes, at: usize, value: u16) {
+    page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Writes a little-endian `u32`.
+fn put_u32(page: &mut PageBytes, at: usize, value: u32) {
+    page[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Writes a little-endian `u64`.
+fn put_u64(page: &mut PageBytes, at: usize, value: u64) {
+    page[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}

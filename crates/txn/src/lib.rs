@@ -1,1 +1,16 @@
-//! Statement context, cancellation, memory accounts, object locks and undo.
+//! The statement context: cancellation, memory, counters, and what undoes a statement that failed.
+//!
+//! Every storage call that can wait, allocate or change a page takes a [`StatementContext`]. A change registers how it
+//! is undone; when the statement fails or is cancelled, [`StatementContext::roll_back`] runs those actions in reverse,
+//! and when it succeeds [`StatementContext::commit`] runs what was put off until then (freeing a dropped table's
+//! extents, publishing loaded pages).
+//!
+//! Leaves to others: row versions and locks below the table (not there yet); who decides to commit (crate `query`).
+
+mod context;
+mod lock;
+mod memory;
+
+pub use context::{IoCounts, StatementContext, StatementContextSettings, UndoError};
+pub use lock::{LockError, LockMode, ObjectLock, ObjectLocks};
+pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};

@@ -1,0 +1,333 @@
+//! The objects of a database, as one immutable value.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, IndexId, ObjectId, PageId, PartitionNumber};
+use hobt_page::{ColumnLayout, RowLayout};
+use hobt_types::{Collation, SqlType, Value};
+
+/// A database's objects at one moment.
+#[derive(Clone, Debug)]
+pub struct DatabaseSnapshot {
+    /// The database's id in its instance.
+    pub id: DatabaseId,
+    /// Its name, as it was created.
+    pub name: String,
+    /// Rises with every DDL statement; cached plans compare it.
+    pub version: u64,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// The default collation of its columns.
+    pub collation: Collation,
+    /// Schemas; `dbo` is 1, `sys` 4.
+    pub schemas: Vec<Schema>,
+    /// Tables by id, system tables among them.
+    pub tables: HashMap<ObjectId, Arc<Table>>,
+    /// Views, functions and procedures by id.
+    pub modules: HashMap<ObjectId, Arc<Module>>,
+    /// Filegroups by id.
+    pub filegroups: Vec<Filegroup>,
+    /// Data files by id.
+    pub files: Vec<DatabaseFile>,
+    /// Partition functions.
+    pub partition_functions: Vec<Arc<PartitionFunction>>,
+    /// Partition schemes.
+    pub partition_schemes: Vec<Arc<PartitionScheme>>,
+}
+
+/// A schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schema {
+    /// Its id.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its schema's id.
+    pub schema: i32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is one of the catalog's own.
+    pub is_system: bool,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// Its columns, in order.
+    pub columns: Vec<TableColumn>,
+    /// The version of the column layout, in every page's header.
+    pub layout_version: u32,
+    /// Its indexes; the first is the heap or the clustered index.
+    pub indexes: Vec<Index>,
+    /// `LOCK_ESCALATION`: 0 TABLE, 1 DISABLE, 2 AUTO.
+    pub lock_escalation: u8,
+    /// The columns as pages see them.
+    pub rows: Arc<RowLayout>,
+}
+
+impl Table {
+    /// The page layout of these columns.
+    pub fn row_layout(columns: &[TableColumn]) -> RowLayout {
+        RowLayout::new(
+            columns
+                .iter()
+                .map(|column| ColumnLayout { physical: column.sql_type.physical(), nullable: column.nullable })
+                .collect(),
+        )
+    }
+
+    /// A column's place by its name; names compare without regard to case.
+    pub fn column_named(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| name_equals(&column.name, name))
+    }
+
+    /// The heap or clustered index.
+    pub fn base_index(&self) -> &Index {
+        &self.indexes[0]
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableColumn {
+    /// The column's id, from 1; never used again after a drop.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// The collation of a text column.
+    pub collation: Option<Collation>,
+    /// The DEFAULT constraint.
+    pub default: Option<ColumnDefault>,
+    /// `IDENTITY(seed, increment)`.
+    pub identity: Option<IdentityColumn>,
+    /// `ROWGUIDCOL`.
+    pub is_rowguid: bool,
+}
+
+/// A DEFAULT constraint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColumnDefault {
+    /// The constraint's name.
+    pub name: String,
+    /// The expression's text, in parentheses as SQL Server shows it.
+    pub definition: String,
+}
+
+/// An IDENTITY property. The current value lives with the table's storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdentityColumn {
+    /// The first value.
+    pub seed: i64,
+    /// The step, never 0.
+    pub increment: i64,
+}
+
+/// What kind of index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexKind {
+    /// No order: index id 0.
+    Heap,
+    /// A clustered B+tree: index id 1.
+    Clustered,
+    /// A nonclustered B+tree.
+    Nonclustered,
+}
+
+/// A heap or an index of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Index {
+    /// 0 the heap, 1 the clustered index, nonclustered from 2.
+    pub id: IndexId,
+    /// Its name; a heap has none.
+    pub name: Option<String>,
+    /// Its kind.
+    pub kind: IndexKind,
+    /// Where it lies.
+    pub data_space: DataSpace,
+    /// Its partitions, in order of their numbers; one if it is not partitioned.
+    pub partitions: Vec<Partition>,
+}
+
+/// Where an index lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DataSpace {
+    /// One filegroup.
+    Filegroup(FilegroupId),
+    /// A partition scheme (its id), by a column of the table (its place).
+    Scheme {
+        /// The scheme's id.
+        scheme: u32,
+        /// The partitioning column's place in the table.
+        column: usize,
+    },
+}
+
+/// One partition of an index: a HOBT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Partition {
+    /// From 1.
+    pub number: PartitionNumber,
+    /// The heap or B-tree.
+    pub hobt: HobtId,
+    /// Its filegroup.
+    pub filegroup: FilegroupId,
+    /// The first page of its run list.
+    pub run_list: PageId,
+}
+
+/// `CREATE PARTITION FUNCTION`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartitionFunction {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The parameter's type.
+    pub parameter: SqlType,
+    /// The parameter's collation, for text.
+    pub collation: Option<Collation>,
+    /// `RANGE RIGHT`: a boundary value belongs to the partition above it.
+    pub range_right: bool,
+    /// The boundary values, sorted and distinct.
+    pub boundaries: Vec<Value>,
+}
+
+impl PartitionFunction {
+    /// Partitions that the function makes: one more than its boundaries.
+    pub fn partition_count(&self) -> usize {
+        self.boundaries.len() + 1
+    }
+}
+
+/// `CREATE PARTITION SCHEME`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionScheme {
+    /// Its id; data space ids of schemes start at 65601.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The function's id.
+    pub function: u32,
+    /// A filegroup for each partition, in order.
+    pub filegroups: Vec<FilegroupId>,
+    /// The filegroup marked NEXT USED, if the user gave more than needed.
+    pub next_used: Option<FilegroupId>,
+}
+
+/// A filegroup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filegroup {
+    /// Its id; 1 is PRIMARY.
+    pub id: FilegroupId,
+    /// Its name.
+    pub name: String,
+    /// Whether new objects go there.
+    pub is_default: bool,
+}
+
+/// How a file grows when it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// Not at all.
+    None,
+    /// By so many pages.
+    Pages(u32),
+    /// By so many percent of its size.
+    Percent(u32),
+}
+
+/// A data file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DatabaseFile {
+    /// From 1.
+    pub id: FileId,
+    /// Its filegroup.
+    pub filegroup: FilegroupId,
+    /// Its logical name.
+    pub name: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// How it grows.
+    pub growth: Growth,
+    /// The largest size in pages; `None` for no limit.
+    pub max_pages: Option<u32>,
+}
+
+/// What a module is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ModuleKind {
+    /// `V`
+    View,
+    /// `IF`: an inline table-valued function.
+    InlineFunction,
+    /// `FN`: a scalar function.
+    ScalarFunction,
+    /// `TF`: a multi-statement table-valued function.
+    TableFunction,
+    /// `P`: a stored procedure.
+    Procedure,
+}
+
+/// A view, function or procedure: its text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Module {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its schema's id.
+    pub schema: i32,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ModuleKind,
+    /// The text of the CREATE statement.
+    pub definition: String,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+}
+
+/// Whether two object names are the same: without regard to case, as the default collation has it.
+fn name_equals(left: &str, right: &str) -> bool {
+    left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
+}
+
+impl DatabaseSnapshot {
+    /// A schema's id by its name.
+    pub fn schema_id(&self, name: &str) -> Option<i32> {
+        self.schemas.iter().find(|schema| name_equals(&schema.name, name)).map(|schema| schema.id)
+    }
+
+    /// A table by its schema and name.
+    pub fn table(&self, schema: i32, name: &str) -> Option<&Arc<Table>> {
+        self.tables.values().find(|table| table.schema == schema && name_equals(&table.name, name))
+    }
+
+    /// A view, function or procedure by its schema and name.
+    pub fn module(&self, schema: i32, name: &str) -> Option<&Arc<Module>> {
+        self.modules.values().find(|module| module.schema == schema && name_equals(&module.name, name))
+    }
+
+    /// A partition function by its name.
+    pub fn partition_function(&self, name: &str) -> Option<&Arc<PartitionFunction>> {
+        self.partition_functions.iter().find(|function| name_equals(&function.name, name))
+    }
+
+    /// A partition scheme by its name.
+    pub fn partition_scheme(&self, name: &str) -> Option<&Arc<PartitionScheme>> {
+        self.partition_schemes.iter().find(|scheme| name_equals(&scheme.name, name))
+    }
+
+    /// A filegroup by its name.
+    pub fn filegroup(&self, name: &str) -> Option<&Filegroup> {
+        self.filegroups.iter().find(|filegroup| name_equals(&filegroup.name, name))
+    }
+}

@@ -1,0 +1,387 @@
+//! The typed changes of a page, and the one function that makes them.
+//!
+//! [`apply`] returns the change that takes the page back. A statement keeps those in memory and, when it fails or is
+//! cancelled, applies them in reverse order; the log will keep the changes themselves, and recovery will call the same
+//! function. A change that does not fit the page leaves it as it was.
+
+use hobt_base::{PAGE_SIZE, SlotId, Stamp};
+
+use crate::layout::{PageLayout, RowLayout};
+use crate::row_page::{POINTER_BIT, RowPage};
+use crate::{PageBytes, PageDamage, PageFlags, PageHeader, put_u16, u16_at};
+
+/// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
+pub type ColumnValue<'a> = Option<&'a [u8]>;
+
+/// A row outside a page: its values' bytes one behind the other.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RowImage {
+    bytes: Vec<u8>,
+    /// Per column the end of its bytes, and whether it is NULL.
+    ends: Vec<(u32, bool)>,
+}
+
+impl RowImage {
+    /// The image of a row, values in table order.
+    pub fn new<'a>(values: impl IntoIterator<Item = ColumnValue<'a>>) -> RowImage {
+        let mut image = RowImage::default();
+        for value in values {
+            image.bytes.extend_from_slice(value.unwrap_or_default());
+            let end = u32::try_from(image.bytes.len()).expect("a row is far below 4 GiB");
+            image.ends.push((end, value.is_none()));
+        }
+        image
+    }
+
+    /// How many columns the row has.
+    pub fn column_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// One value.
+    pub fn value(&self, column: usize) -> ColumnValue<'_> {
+        let start = if column == 0 { 0 } else { self.ends[column - 1].0 as usize };
+        let (end, is_null) = self.ends[column];
+        (!is_null).then(|| &self.bytes[start..end as usize])
+    }
+
+    /// Bytes of the values together.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn variable_bytes(&self, rows: &RowLayout) -> usize {
+        (0..self.ends.len())
+            .filter(|&column| rows.variable_rank(column).is_some())
+            .map(|column| self.value(column).map_or(0, <[u8]>::len))
+            .sum()
+    }
+}
+
+/// A change of one page.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PageChange {
+    /// Makes the page anew: this header, an empty body; a row page gets areas for `header.capacity` slots.
+    Format {
+        /// The new header.
+        header: PageHeader,
+    },
+    /// Replaces the whole page: the undo of `Format` and of a change of layout.
+    Image {
+        /// The page's bytes.
+        bytes: Box<PageBytes>,
+    },
+    /// Adds a row behind the last slot.
+    AppendRow {
+        /// The row.
+        row: RowImage,
+        /// The statement that writes.
+        writer: Stamp,
+    },
+    /// Takes the last slots away: the undo of `AppendRow`.
+    RemoveLastRow {
+        /// The newest writer before.
+        writer: Stamp,
+    },
+    /// Sets or clears a row's deleted bit.
+    SetDeleted {
+        /// The row's slot.
+        slot: SlotId,
+        /// Deleted or not.
+        deleted: bool,
+        /// The statement that writes.
+        writer: Stamp,
+    },
+    /// Overwrites bytes behind the header: bitmaps, run lists, file headers.
+    Write {
+        /// The first byte's place in the page.
+        offset: u16,
+        /// The new bytes.
+        bytes: Vec<u8>,
+    },
+    /// Replaces the header's fields, checksum excepted.
+    SetHeader {
+        /// The new header.
+        header: PageHeader,
+    },
+}
+
+/// Applies `change`; returns the change that undoes it, or `Ok(None)` if the page has no room for the row.
+///
+/// `rows` is the table's layout: needed by changes of row pages.
+///
+/// # Errors
+/// The page contradicts its layout (damage).
+///
+/// # Panics
+/// If the change cannot belong to this page at all: a row of another table, a slot that is not there. That is a
+/// broken invariant of the caller.
+pub fn apply(
+    page: &mut PageBytes,
+    rows: Option<&RowLayout>,
+    change: &PageChange,
+) -> Result<Option<PageChange>, PageDamage> {
+    match change {
+        PageChange::Format { header } => {
+            let undo = PageChange::Image { bytes: Box::new(*page) };
+            format(page, rows, header);
+            Ok(Some(undo))
+        }
+        PageChange::Image { bytes } => {
+            let undo = PageChange::Image { bytes: Box::new(*page) };
+            page.copy_from_slice(&bytes[..]);
+            Ok(Some(undo))
+        }
+        PageChange::AppendRow { row, writer } => append(page, rows.expect("a row page has a layout"), row, *writer),
+        PageChange::RemoveLastRow { writer } => {
+            remove_last(page, rows.expect("a row page has a layout"), *writer).map(Some)
+        }
+        PageChange::SetDeleted { slot, deleted, writer } => {
+            set_deleted(page, rows.expect("a row page has a layout"), *slot, *deleted, *writer).map(Some)
+        }
+        PageChange::Write { offset, bytes } => {
+            let start = usize::from(*offset);
+            assert!(start >= crate::header::HEADER_SIZE, "the header has a change of its own");
+            let target = &mut page[start..start + bytes.len()];
+            let undo = PageChange::Write { offset: *offset, bytes: target.to_vec() };
+            target.copy_from_slice(bytes);
+            Ok(Some(undo))
+        }
+        PageChange::SetHeader { header } => {
+            let undo = PageChange::SetHeader { header: PageHeader::read(page)? };
+            header.write(page);
+            Ok(Some(undo))
+        }
+    }
+}
+
+fn format(page: &mut PageBytes, rows: Option<&RowLayout>, header: &PageHeader) {
+    page.fill(0);
+    let mut header = *header;
+    let Some(rows) = rows else {
+        header.write(page);
+        return;
+    };
+    header.column_count = u16::try_from(rows.columns().len()).expect("at most 1024 columns");
+    header.row_count = 0;
+    header.deleted_count = 0;
+    header.flags = header.flags.with(PageFlags::ASCII);
+    header.write(page);
+    let layout = rows.page_layout(header.capacity).expect("the caller asks for a capacity that fits");
+    let share = (PAGE_SIZE - usize::from(layout.variable_base)) / rows.variable_count().max(1);
+    for index in 0..=rows.variable_count() {
+        let start = if index == rows.variable_count() && index > 0 {
+            PAGE_SIZE
+        } else {
+            usize::from(layout.variable_base) + index * share
+        };
+        put_u16(page, usize::from(layout.area_starts) + 2 * index, u16::try_from(start).expect("a page's size"));
+    }
+}
+
+fn append(
+    page: &mut PageBytes,
+    rows: &RowLayout,
+    row: &RowImage,
+    writer: Stamp,
+) -> Result<Option<PageChange>, PageDamage> {
+    assert_eq!(row.column_count(), rows.columns().len(), "a row of this table");
+    let view = RowPage::open(page, rows)?;
+    let fits = view.row_count() < view.capacity()
+        && (0..row.column_count()).filter(|&column| rows.variable_rank(column).is_some()).all(|column| {
+            view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len) <= view.variable(column).len()
+        });
+    if fits {
+        let mut header = PageHeader::read(page)?;
+        let undo = PageChange::RemoveLastRow { writer: header.newest_writer };
+        let layout = rows.page_layout(header.capacity).expect("opened above");
+        put_row(page, rows, layout, usize::from(header.row_count), row);
+        header = PageHeader { flags: ascii_flags(rows, &header, row), ..header };
+        header.row_count += 1;
+        header.newest_writer = writer;
+        header.write(page);
+        return Ok(Some(undo));
+    }
+    let Some(bytes) = lay_out_with(&view, page, rows, row)? else {
+        return Ok(None);
+    };
+    let undo = PageChange::Image { bytes: Box::new(*page) };
+    let mut header = PageHeader::read(&bytes)?;
+    header.newest_writer = writer;
+    page.copy_from_slice(&bytes[..]);
+    header.write(page);
+    Ok(Some(undo))
+}
+
+fn ascii_flags(rows: &RowLayout, header: &PageHeader, row: &RowImage) -> PageFlags {
+    let ascii = (0..row.column_count())
+        .filter(|&column| rows.variable_rank(column).is_some())
+        .all(|column| row.value(column).is_none_or(<[u8]>::is_ascii));
+    if ascii { header.flags } else { header.flags.without(PageFlags::ASCII) }
+}
+
+/// Writes a row's values into `slot`; the areas have room.
+fn put_row(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, slot: usize, row: &RowImage) {
+    for (column, described) in rows.columns().iter().enumerate() {
+        let value = row.value(column);
+        match described.physical.width() {
+            Some(width) => {
+                let at = usize::from(layout.values[column]) + slot * width;
+                match value {
+                    Some(bytes) => page[at..at + width].copy_from_slice(bytes),
+                    None => page[at..at + width].fill(0),
+                }
+            }
+            None => {
+                let rank = rows.variable_rank(column).expect("a variable-length column");
+                let area = usize::from(u16_at(page, usize::from(layout.area_starts) + 2 * rank));
+                let ends = usize::from(layout.values[column]);
+                let start = if slot == 0 { 0 } else { usize::from(u16_at(page, ends + 2 * (slot - 1)) & !POINTER_BIT) };
+                let bytes = value.unwrap_or_default();
+                page[area + start..area + start + bytes.len()].copy_from_slice(bytes);
+                let end = u16::try_from(start + bytes.len()).expect("below the page size");
+                put_u16(page, ends + 2 * slot, end);
+            }
+        }
+        if described.nullable {
+            let at = usize::from(layout.validity[column]) + slot / 8;
+            let bit = 1u8 << (slot % 8);
+            if value.is_some() {
+                page[at] |= bit;
+            } else {
+                page[at] &= !bit;
+                let count = usize::from(layout.null_counts) + 2 * column;
+                let nulls = u16_at(page, count) + 1;
+                put_u16(page, count, nulls);
+            }
+        } else {
+            assert!(value.is_some(), "NULL in a NOT NULL column is refused before it comes here");
+        }
+    }
+    let deleted = usize::from(layout.deleted) + slot / 8;
+    page[deleted] &= !(1 << (slot % 8));
+}
+
+/// The page laid out anew with `row` added and room to grow, slot numbers unchanged; `None` if it is full.
+fn lay_out_with(
+    view: &RowPage<'_>,
+    page: &PageBytes,
+    rows: &RowLayout,
+    row: &RowImage,
+) -> Result<Option<Box<PageBytes>>, PageDamage> {
+    let old_count = view.row_count();
+    let used: Vec<usize> = (0..rows.columns().len())
+        .filter(|&column| rows.variable_rank(column).is_some())
+        .map(|column| view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len))
+        .collect();
+    let variable: usize = used.iter().sum();
+    let count = old_count + 1;
+    if rows.page_bytes_bound(count, variable) > PAGE_SIZE {
+        return Ok(None);
+    }
+    let average = variable.div_ceil(count).max(row.variable_bytes(rows) / 2);
+    let mut capacity = rows.capacity_for(average).max(u16::try_from(count).expect("fewer rows than bytes"));
+    let layout = loop {
+        match rows.page_layout(capacity) {
+            Some(layout) if usize::from(layout.variable_base) + variable <= PAGE_SIZE => break layout,
+            _ if usize::from(capacity) > count => capacity -= 1,
+            _ => return Ok(None),
+        }
+    };
+    let mut fresh = Box::new([0u8; PAGE_SIZE]);
+    let mut header = PageHeader::read(page)?;
+    header.capacity = capacity;
+    header.row_count = 0;
+    header.write(&mut fresh);
+    place_areas(&mut fresh, rows, layout, &used, variable);
+    for slot in 0..old_count {
+        let values: Result<Vec<ColumnValue<'_>>, PageDamage> =
+            (0..rows.columns().len()).map(|column| view.value(column, slot)).collect();
+        put_row(&mut fresh, rows, layout, slot, &RowImage::new(values?));
+    }
+    let deleted = usize::from(layout.deleted);
+    fresh[deleted..deleted + view.deleted().len()].copy_from_slice(view.deleted());
+    // A deleted row's NULLs were counted again by put_row; the stored counts leave them out.
+    for column in 0..rows.columns().len() {
+        put_u16(
+            &mut fresh,
+            usize::from(layout.null_counts) + 2 * column,
+            u16::try_from(view.null_count(column)).expect("a u16 in the page"),
+        );
+    }
+    put_row(&mut fresh, rows, layout, old_count, row);
+    header.flags = ascii_flags(rows, &header, row);
+    header.row_count = u16::try_from(count).expect("fewer rows than bytes");
+    header.write(&mut fresh);
+    Ok(Some(fresh))
+}
+
+/// Shares the free bytes among the variable areas in proportion to what each uses.
+fn place_areas(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, used: &[usize], variable: usize) {
+    let free = PAGE_SIZE - usize::from(layout.variable_base) - variable;
+    let mut at = usize::from(layout.variable_base);
+    let weight: usize = used.iter().map(|bytes| bytes + 1).sum();
+    for rank in 0..rows.variable_count() {
+        put_u16(page, usize::from(layout.area_starts) + 2 * rank, u16::try_from(at).expect("in the page"));
+        at += used[rank] + free * (used[rank] + 1) / weight;
+    }
+    let end = if rows.variable_count() == 0 { at } else { PAGE_SIZE };
+    put_u16(
+        page,
+        usize::from(layout.area_starts) + 2 * rows.variable_count(),
+        u16::try_from(end).expect("a page's size"),
+    );
+}
+
+fn remove_last(page: &mut PageBytes, rows: &RowLayout, writer: Stamp) -> Result<PageChange, PageDamage> {
+    let view = RowPage::open(page, rows)?;
+    let slot = view.row_count().checked_sub(1).expect("a row to remove");
+    assert!(!view.is_deleted(slot), "only the row that was appended last is taken away");
+    let values: Result<Vec<ColumnValue<'_>>, PageDamage> =
+        (0..rows.columns().len()).map(|column| view.value(column, slot)).collect();
+    let row = RowImage::new(values?);
+    let mut header = PageHeader::read(page)?;
+    let undo = PageChange::AppendRow { row, writer: header.newest_writer };
+    let layout = rows.page_layout(header.capacity).expect("opened above");
+    let nulls: Vec<usize> = (0..rows.columns().len()).filter(|&column| RowPage::is_null(&view, column, slot)).collect();
+    for column in nulls {
+        let at = usize::from(layout.null_counts) + 2 * column;
+        let count = u16_at(page, at).checked_sub(1).ok_or(PageDamage::Structure { rule: "null count of a column" })?;
+        put_u16(page, at, count);
+    }
+    header.row_count -= 1;
+    header.newest_writer = writer;
+    header.write(page);
+    Ok(undo)
+}
+
+fn set_deleted(
+    page: &mut PageBytes,
+    rows: &RowLayout,
+    slot: SlotId,
+    deleted: bool,
+    writer: Stamp,
+) -> Result<PageChange, PageDamage> {
+    let view = RowPage::open(page, rows)?;
+    let index = usize::from(slot.0);
+    assert!(index < view.row_count(), "a slot of the page");
+    assert_ne!(view.is_deleted(index), deleted, "the row changes its state");
+    let nulls: Vec<usize> = (0..rows.columns().len()).filter(|&column| view.is_null(column, index)).collect();
+    let mut header = PageHeader::read(page)?;
+    let undo = PageChange::SetDeleted { slot, deleted: !deleted, writer: header.newest_writer };
+    let layout = rows.page_layout(header.capacity).expect("opened above");
+    for column in nulls {
+        let at = usize::from(layout.null_counts) + 2 * column;
+        let count = u16_at(page, at);
+        let count = if deleted { count.checked_sub(1) } else { count.checked_add(1) };
+        put_u16(page, at, count.ok_or(PageDamage::Structure { rule: "null count of a column" })?);
+    }
+    page[usize::from(layout.deleted) + index / 8] ^= 1 << (index % 8);
+    header.deleted_count = if deleted { header.deleted_count + 1 } else { header.deleted_count.saturating_sub(1) };
+    header.newest_writer = writer;
+    header.write(page);
+    Ok(undo)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! The header that every page starts with.
+//!
+//! ```text
+//!  0 checksum u32 | 4 format u8 | 5 type u8 | 6 flags u16
+//!  8 database_tag u32           | 12 file u16 | 14 column_count u16
+//! 16 number u32                 | 20 layout_version u32
+//! 24 hobt u64
+//! 32 lsn u64
+//! 40 newest_writer u64
+//! 48 row_count u16 | 50 capacity u16 | 52 deleted_count u16 | 54 reserved u16
+//! 56 next_number u32            | 60 next_file u16 | 62 reserved u16
+//! ```
+//! All numbers little-endian. The first change of a page after a later format's upgrade rewrites `format`.
+
+use std::fmt;
+
+use hobt_base::{FileId, HobtId, Lsn, PageId, Stamp};
+
+use crate::{PageBytes, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+
+/// The layout that this build writes and the only one it reads.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// Bytes of the header.
+pub(crate) const HEADER_SIZE: usize = 64;
+
+/// What a page is for. The numbers stand on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum PageType {
+    /// Never formatted: all zero.
+    Unformatted = 0,
+    /// Rows of a heap or leaf rows of a B+tree, column-wise.
+    Row = 1,
+    /// Upper levels of a B+tree.
+    Index = 2,
+    /// Pieces of values that do not fit a row.
+    LargeValue = 3,
+    /// Which extents of an interval are allocated.
+    AllocationMap = 8,
+    /// The runs of pages of one HOBT.
+    RunList = 10,
+    /// A data file's first page and its copy.
+    FileHeader = 15,
+    /// The database's own description, in its first file.
+    Boot = 13,
+}
+
+impl PageType {
+    /// The type that `byte` stands for.
+    pub const fn from_byte(byte: u8) -> Option<PageType> {
+        Some(match byte {
+            0 => PageType::Unformatted,
+            1 => PageType::Row,
+            2 => PageType::Index,
+            3 => PageType::LargeValue,
+            8 => PageType::AllocationMap,
+            10 => PageType::RunList,
+            13 => PageType::Boot,
+            15 => PageType::FileHeader,
+            _ => return None,
+        })
+    }
+
+    /// The name that `DBCC PAGE` and `dm_os_buffer_descriptors` print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PageType::Unformatted => "UNFORMATTED",
+            PageType::Row => "DATA_PAGE",
+            PageType::Index => "INDEX_PAGE",
+            PageType::LargeValue => "TEXT_MIX_PAGE",
+            PageType::AllocationMap => "GAM_PAGE",
+            PageType::RunList => "IAM_PAGE",
+            PageType::Boot => "BOOT_PAGE",
+            PageType::FileHeader => "FILEHEADER_PAGE",
+        }
+    }
+}
+
+/// Bits of a page's `flags`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PageFlags(pub u16);
+
+impl PageFlags {
+    /// Built by a bulk load: its first later change logs the whole page.
+    pub const BULK: PageFlags = PageFlags(1);
+    /// Some variable-length values are pointers to pages of their own (the high bit of their end offset).
+    pub const HAS_POINTERS: PageFlags = PageFlags(2);
+    /// Every text value in the page is ASCII.
+    pub const ASCII: PageFlags = PageFlags(4);
+
+    /// Whether all bits of `other` are set.
+    pub const fn contains(self, other: PageFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    #[must_use]
+    pub const fn with(self, other: PageFlags) -> PageFlags {
+        PageFlags(self.0 | other.0)
+    }
+
+    /// These bits without `other`'s.
+    #[must_use]
+    pub const fn without(self, other: PageFlags) -> PageFlags {
+        PageFlags(self.0 & !other.0)
+    }
+}
+
+/// A page's header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageHeader {
+    /// What the page is for.
+    pub page_type: PageType,
+    /// See [`PageFlags`].
+    pub flags: PageFlags,
+    /// Tells this database's pages from another's.
+    pub database_tag: u32,
+    /// The page's own address.
+    pub page: PageId,
+    /// The heap or B-tree that owns the page; 0 for pages of the file.
+    pub hobt: HobtId,
+    /// The last log record that changed the page; 0 before a log exists.
+    pub lsn: Lsn,
+    /// The version of the table's column layout that the page was written with.
+    pub layout_version: u32,
+    /// The newest statement that wrote the page.
+    pub newest_writer: Stamp,
+    /// Columns of a row page.
+    pub column_count: u16,
+    /// Slots in use, deleted ones included; entries of a run list.
+    pub row_count: u16,
+    /// Slots that the column areas have room for.
+    pub capacity: u16,
+    /// Slots whose row is deleted.
+    pub deleted_count: u16,
+    /// The next page of a chain; page number 0 of file 0 ends it.
+    pub next: PageId,
+}
+
+impl PageHeader {
+    /// A header with no rows, no flags and no chain.
+    pub fn new(page_type: PageType, page: PageId, database_tag: u32, hobt: HobtId) -> PageHeader {
+        PageHeader {
+            page_type,
+            flags: PageFlags::default(),
+            database_tag,
+            page,
+            hobt,
+            lsn: Lsn(0),
+            layout_version: 0,
+            newest_writer: Stamp(0),
+            column_count: 0,
+            row_count: 0,
+            capacity: 0,
+            deleted_count: 0,
+            next: PageId::default(),
+        }
+    }
+
+    /// Decodes the header of a page that [`crate::verify`] accepted.
+    ///
+    /// # Errors
+    /// The format is not this build's, or the type is none that it knows: another version wrote the page.
+    pub fn read(page: &PageBytes) -> Result<PageHeader, PageDamage> {
+        if page[4] != FORMAT_VERSION {
+            return Err(PageDamage::Format { found: page[4] });
+        }
+        let page_type = PageType::from_byte(page[5]).ok_or(PageDamage::Type { found: page[5] })?;
+        Ok(PageHeader {
+            page_type,
+            flags: PageFlags(u16_at(page, 6)),
+            database_tag: u32_at(page, 8),
+            page: PageId::new(FileId(u16_at(page, 12)), u32_at(page, 16)),
+            hobt: HobtId(u64_at(page, 24)),
+            lsn: Lsn(u64_at(page, 32)),
+            layout_version: u32_at(page, 20),
+            newest_writer: Stamp(u64_at(page, 40)),
+            column_count: u16_at(page, 14),
+            row_count: u16_at(page, 48),
+            capacity: u16_at(page, 50),
+            deleted_count: u16_at(page, 52),
+            next: PageId::new(FileId(u16_at(page, 60)), u32_at(page, 56)),
+        })
+    }
+
+    /// Writes the header; the checksum is left to [`crate::seal`].
+    pub fn write(&self, page: &mut PageBytes) {
+        page[4] = FORMAT_VERSION;
+        page[5] = self.page_type as u8;
+        put_u16(page, 6, self.flags.0);
+        put_u32(page, 8, self.database_tag);
+        put_u16(page, 12, self.page.file.0);
+        put_u16(page, 14, self.column_count);
+        put_u32(page, 16, self.page.number);
+        put_u32(page, 20, self.layout_version);
+        put_u64(page, 24, self.hobt.0);
+        put_u64(page, 32, self.lsn.0);
+        put_u64(page, 40, self.newest_writer.0);
+        put_u16(page, 48, self.row_count);
+        put_u16(page, 50, self.capacity);
+        put_u16(page, 52, self.deleted_count);
+        put_u16(page, 54, 0);
+        put_u32(page, 56, self.next.number);
+        put_u16(page, 60, self.next.file.0);
+        put_u16(page, 62, 0);
+    }
+}
+
+/// Why the bytes of a page cannot be what was written there. None of these can come from a crash while a database is
+/// marked open: they are damage, and the page is refused, never repaired in silence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageDamage {
+    /// The checksum in the header and that of the bytes differ.
+    Checksum {
+        /// What the header says.
+        expected: u32,
+        /// What the bytes give.
+        actual: u32,
+    },
+    /// The page is sound but belongs elsewhere: a write or a read went astray.
+    Address {
+        /// The address in the header.
+        found: PageId,
+    },
+    /// The page belongs to another database.
+    Database {
+        /// The tag in the header.
+        found: u32,
+    },
+    /// Another version of hobt wrote the page.
+    Format {
+        /// The version in the header.
+        found: u8,
+    },
+    /// No page type has this number.
+    Type {
+        /// The number in the header.
+        found: u8,
+    },
+    /// The header's counts contradict the layout of its table.
+    Structure {
+        /// Which rule is broken.
+        rule: &'static str,
+    },
+}
+
+impl fmt::Display for PageDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PageDamage::Checksum { expected, actual } => {
+                write!(f, "incorrect checksum (expected: 0x{expected:08x}; actual: 0x{actual:08x})")
+            }
+            PageDamage::Address { found } => write!(f, "incorrect pageid (actual: {found})"),
+            PageDamage::Database { found } => write!(f, "the page belongs to another database (tag 0x{found:08x})"),
+            PageDamage::Format { found } => write!(f, "page format {found} is not one that this version reads"),
+            PageDamage::Type { found } => write!(f, "page type {found} does not exist"),
+            PageDamage::Structure { rule } => write!(f, "inconsistent page: {rule}"),
+        }
+    }
+}
+
+impl std::error::Error for PageDamage {}

@@ -1,0 +1,194 @@
+//! Where each column lies in a row page.
+//!
+//! ```text
+//! header 64 | null counts u16 × columns | area starts u16 × (variable columns + 1)
+//! deleted bits | fixed-length arrays, widest first | end offsets u16 × capacity, a variable column each
+//! validity bits, a nullable column each | bytes of the first variable column | … of the last
+//! ```
+//! The counts stand together at the front so that counting a column touches two cache lines of a page. All that stands
+//! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored.
+
+use std::sync::{Arc, OnceLock};
+
+use hobt_base::PAGE_SIZE;
+use hobt_types::PhysicalType;
+
+use crate::header::HEADER_SIZE;
+
+/// The most columns a table can have.
+pub const MAX_COLUMNS: usize = 1024;
+
+/// What a page needs to know of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnLayout {
+    /// Array element or bytes.
+    pub physical: PhysicalType,
+    /// Whether the column has validity bits.
+    pub nullable: bool,
+}
+
+/// The columns of a table as its pages see them, with the page layouts computed so far.
+#[derive(Debug)]
+pub struct RowLayout {
+    columns: Vec<ColumnLayout>,
+    variable_rank: Vec<Option<u16>>,
+    variable_count: usize,
+    fixed_row_bytes: usize,
+    nullable_count: usize,
+    layouts: Vec<OnceLock<Arc<PageLayout>>>,
+}
+
+/// The places of every column's area in a page of one capacity. Offsets in bytes from the page's start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageLayout {
+    /// Slots that the areas have room for.
+    pub capacity: u16,
+    /// `u16` null counts, one a column.
+    pub null_counts: u16,
+    /// `u16` starts of the variable byte areas and, last, the end of the last.
+    pub area_starts: u16,
+    /// One bit a slot: the row is deleted.
+    pub deleted: u16,
+    /// A column's array of fixed-length values, or its array of `u16` end offsets.
+    pub values: Vec<u16>,
+    /// A nullable column's validity bits (1: has a value); 0 for a column that is NOT NULL.
+    pub validity: Vec<u16>,
+    /// The first byte that the variable areas may use.
+    pub variable_base: u16,
+}
+
+impl RowLayout {
+    /// The layout of a table with these columns, 1 to [`MAX_COLUMNS`].
+    ///
+    /// # Panics
+    /// If there is no column or there are too many: the caller checks what a user declares.
+    pub fn new(columns: Vec<ColumnLayout>) -> RowLayout {
+        assert!((1..=MAX_COLUMNS).contains(&columns.len()), "1 to {MAX_COLUMNS} columns");
+        let mut variable_rank = Vec::with_capacity(columns.len());
+        let mut variable_count = 0;
+        let mut fixed_row_bytes = 0;
+        for column in &columns {
+            match column.physical.width() {
+                Some(width) => {
+                    fixed_row_bytes += width;
+                    variable_rank.push(None);
+                }
+                None => {
+                    fixed_row_bytes += 2;
+                    variable_rank.push(Some(u16::try_from(variable_count).expect("at most 1024")));
+                    variable_count += 1;
+                }
+            }
+        }
+        let nullable_count = columns.iter().filter(|column| column.nullable).count();
+        let slots_max = (PAGE_SIZE - HEADER_SIZE) / fixed_row_bytes + 1;
+        let layouts = (0..=slots_max).map(|_| OnceLock::new()).collect();
+        RowLayout { columns, variable_rank, variable_count, fixed_row_bytes, nullable_count, layouts }
+    }
+
+    /// The columns, in table order.
+    pub fn columns(&self) -> &[ColumnLayout] {
+        &self.columns
+    }
+
+    /// How many columns have variable length.
+    pub fn variable_count(&self) -> usize {
+        self.variable_count
+    }
+
+    /// A variable-length column's place among its like.
+    pub fn variable_rank(&self, column: usize) -> Option<usize> {
+        self.variable_rank[column].map(usize::from)
+    }
+
+    /// Bytes that one more row takes in the fixed areas and offset arrays, bits left out.
+    pub fn fixed_row_bytes(&self) -> usize {
+        self.fixed_row_bytes
+    }
+
+    /// An upper bound of the page's bytes for `rows` rows whose variable bytes sum to `variable_bytes`; exact to a few
+    /// bytes of padding.
+    pub fn page_bytes_bound(&self, rows: usize, variable_bytes: usize) -> usize {
+        let bits = (self.nullable_count + 1) * rows.div_ceil(8);
+        let counts = 2 * self.columns.len() + 2 * (self.variable_count + 1);
+        HEADER_SIZE + counts + 14 + bits + rows * self.fixed_row_bytes + variable_bytes
+    }
+
+    /// The layout for `capacity` slots, or `None` if their fixed part alone is larger than a page.
+    pub fn page_layout(&self, capacity: u16) -> Option<&Arc<PageLayout>> {
+        let cell = self.layouts.get(usize::from(capacity))?;
+        if let Some(layout) = cell.get() {
+            return Some(layout);
+        }
+        let layout = self.compute(capacity)?;
+        Some(cell.get_or_init(|| Arc::new(layout)))
+    }
+
+    /// The most slots of a page whose rows hold `variable_bytes_per_row` variable bytes each; at least 1 if one fits.
+    pub fn capacity_for(&self, variable_bytes_per_row: usize) -> u16 {
+        let mut low = 0;
+        let mut high = self.layouts.len() - 1;
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.page_bytes_bound(middle, middle * variable_bytes_per_row) <= PAGE_SIZE {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        u16::try_from(low).expect("a page has fewer slots than bytes")
+    }
+
+    fn compute(&self, capacity: u16) -> Option<PageLayout> {
+        let slots = usize::from(capacity);
+        let bits = slots.div_ceil(8);
+        let null_counts = HEADER_SIZE;
+        let area_starts = null_counts + 2 * self.columns.len();
+        let mut at = (area_starts + 2 * (self.variable_count + 1)).next_multiple_of(8);
+        let mut values = vec![0usize; self.columns.len()];
+        for width in [16, 8, 4] {
+            at = self.place(&mut values, at, slots, width);
+        }
+        for (place, column) in values.iter_mut().zip(&self.columns) {
+            if column.physical == PhysicalType::Variable {
+                *place = at;
+                at += 2 * slots;
+            }
+        }
+        for width in [2, 1] {
+            at = self.place(&mut values, at, slots, width);
+        }
+        let deleted = at;
+        at += bits;
+        let mut validity = vec![0usize; self.columns.len()];
+        for (place, column) in validity.iter_mut().zip(&self.columns) {
+            if column.nullable {
+                *place = at;
+                at += bits;
+            }
+        }
+        if at > PAGE_SIZE {
+            return None;
+        }
+        let narrow = |place: usize| u16::try_from(place).expect("below the page size");
+        Some(PageLayout {
+            capacity,
+            null_counts: narrow(null_counts),
+            area_starts: narrow(area_starts),
+            deleted: narrow(deleted),
+            values: values.into_iter().map(narrow).collect(),
+            validity: validity.into_iter().map(narrow).collect(),
+            variable_base: narrow(at),
+        })
+    }
+
+    fn place(&self, values: &mut [usize], mut at: usize, slots: usize, width: usize) -> usize {
+        for (place, column) in values.iter_mut().zip(&self.columns) {
+            if column.physical.width() == Some(width) {
+                *place = at.min(PAGE_SIZE);
+                at += width * slots;
+            }
+        }
+        at
+    }
+}

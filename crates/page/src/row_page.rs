@@ -1,0 +1,193 @@
+//! Reading a row page: columns as slices of the page.
+//!
+//! [`RowPage::open`] checks everything that a later read relies on but the order of end offsets, which
+//! [`RowPage::ends_are_ordered`] checks for a column in one pass; a page whose checksum is right but whose counts are
+//! not is refused, never followed out of its bounds.
+
+use crate::header::PageFlags;
+use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, u16_at};
+
+/// The high bit of an end offset: the value's bytes are a pointer to pages of its own.
+pub(crate) const POINTER_BIT: u16 = 0x8000;
+
+/// A row page, opened for reading with its table's layout.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPage<'a> {
+    bytes: &'a PageBytes,
+    rows: &'a RowLayout,
+    layout: &'a PageLayout,
+    row_count: u16,
+    deleted_count: u16,
+    flags: PageFlags,
+}
+
+impl<'a> RowPage<'a> {
+    /// Opens a page that passed [`crate::verify`].
+    ///
+    /// # Errors
+    /// `PageDamage` if the header contradicts the layout: the page is another table's or was written wrongly.
+    pub fn open(bytes: &'a PageBytes, rows: &'a RowLayout) -> Result<RowPage<'a>, PageDamage> {
+        let damage = |rule| PageDamage::Structure { rule };
+        if bytes[5] != PageType::Row as u8 {
+            return Err(PageDamage::Type { found: bytes[5] });
+        }
+        if usize::from(u16_at(bytes, 14)) != rows.columns().len() {
+            return Err(damage("column count of a row page"));
+        }
+        let (row_count, capacity, deleted_count) = (u16_at(bytes, 48), u16_at(bytes, 50), u16_at(bytes, 52));
+        let layout = rows.page_layout(capacity).ok_or(damage("capacity of a row page"))?;
+        if row_count > capacity || deleted_count > row_count {
+            return Err(damage("row count of a row page"));
+        }
+        let mut previous = layout.variable_base;
+        for index in 0..=rows.variable_count() {
+            let start = u16_at(bytes, usize::from(layout.area_starts) + 2 * index);
+            if start < previous || usize::from(start) > bytes.len() {
+                return Err(damage("byte areas of a row page"));
+            }
+            previous = start;
+        }
+        let flags = PageFlags(u16_at(bytes, 6));
+        Ok(RowPage { bytes, rows, layout, row_count, deleted_count, flags })
+    }
+
+    /// Slots in use, deleted ones included.
+    pub fn row_count(&self) -> usize {
+        usize::from(self.row_count)
+    }
+
+    /// Deleted slots.
+    pub fn deleted_count(&self) -> usize {
+        usize::from(self.deleted_count)
+    }
+
+    /// Slots that the page has room for.
+    pub fn capacity(&self) -> usize {
+        usize::from(self.layout.capacity)
+    }
+
+    /// See [`PageFlags`].
+    pub fn flags(&self) -> PageFlags {
+        self.flags
+    }
+
+    /// The table's columns.
+    pub fn row_layout(&self) -> &'a RowLayout {
+        self.rows
+    }
+
+    /// Slots of `column` that are NULL, deleted ones left out.
+    pub fn null_count(&self, column: usize) -> usize {
+        usize::from(u16_at(self.bytes, usize::from(self.layout.null_counts) + 2 * column))
+    }
+
+    /// The array of a fixed-length column: `row_count` values of its width, little-endian.
+    ///
+    /// # Panics
+    /// If the column has variable length.
+    pub fn fixed(&self, column: usize) -> &'a [u8] {
+        let width = self.rows.columns()[column].physical.width().expect("a fixed-length column");
+        let start = usize::from(self.layout.values[column]);
+        &self.bytes[start..start + width * self.row_count()]
+    }
+
+    /// The end offsets of a variable-length column, `u16` little-endian each, relative to [`RowPage::variable`].
+    ///
+    /// # Panics
+    /// If the column has fixed length.
+    pub fn ends(&self, column: usize) -> &'a [[u8; 2]] {
+        assert!(self.rows.variable_rank(column).is_some(), "a variable-length column");
+        let start = usize::from(self.layout.values[column]);
+        self.bytes[start..start + 2 * self.row_count()].as_chunks().0
+    }
+
+    /// The bytes of a variable-length column, its unused tail included.
+    ///
+    /// # Panics
+    /// If the column has fixed length.
+    pub fn variable(&self, column: usize) -> &'a [u8] {
+        let rank = self.rows.variable_rank(column).expect("a variable-length column");
+        let at = usize::from(self.layout.area_starts) + 2 * rank;
+        &self.bytes[usize::from(u16_at(self.bytes, at))..usize::from(u16_at(self.bytes, at + 2))]
+    }
+
+    /// A nullable column's validity bits, lowest bit first, 1 for a value; `None` if the column is NOT NULL.
+    pub fn validity(&self, column: usize) -> Option<&'a [u8]> {
+        let start = usize::from(self.layout.validity[column]);
+        self.rows.columns()[column].nullable.then(|| &self.bytes[start..start + self.row_count().div_ceil(8)])
+    }
+
+    /// The deleted bits, lowest bit first, 1 for a deleted row.
+    pub fn deleted(&self) -> &'a [u8] {
+        let start = usize::from(self.layout.deleted);
+        &self.bytes[start..start + self.row_count().div_ceil(8)]
+    }
+
+    /// Whether the row in `slot` is deleted.
+    pub fn is_deleted(&self, slot: usize) -> bool {
+        self.deleted_count > 0 && self.deleted()[slot / 8] >> (slot % 8) & 1 == 1
+    }
+
+    /// Whether `column` of `slot` is NULL.
+    pub fn is_null(&self, column: usize, slot: usize) -> bool {
+        self.validity(column).is_some_and(|bits| bits[slot / 8] >> (slot % 8) & 1 == 0)
+    }
+
+    /// Whether a variable-length column's end offsets rise and stay inside its area, so that every value is a slice.
+    pub fn ends_are_ordered(&self, column: usize) -> bool {
+        let mut previous = 0;
+        let mut ordered = true;
+        for end in self.ends(column) {
+            let end = u16::from_le_bytes(*end) & !POINTER_BIT;
+            ordered &= previous <= end;
+            previous = end;
+        }
+        ordered && usize::from(previous) <= self.variable(column).len()
+    }
+
+    /// One value's bytes: fixed-length little-endian or variable; `None` for NULL.
+    ///
+    /// # Errors
+    /// `PageDamage` if the end offsets contradict each other.
+    pub fn value(&self, column: usize, slot: usize) -> Result<Option<&'a [u8]>, PageDamage> {
+        if self.is_null(column, slot) {
+            return Ok(None);
+        }
+        if let Some(width) = self.rows.columns()[column].physical.width() {
+            return Ok(Some(&self.fixed(column)[slot * width..(slot + 1) * width]));
+        }
+        let ends = self.ends(column);
+        let end = |slot: usize| usize::from(u16::from_le_bytes(ends[slot]) & !POINTER_BIT);
+        let start = if slot == 0 { 0 } else { end(slot - 1) };
+        let bytes = self.variable(column).get(start..end(slot));
+        bytes.map(Some).ok_or(PageDamage::Structure { rule: "end offsets of a variable-length column" })
+    }
+
+    /// The bytes of a variable-length column that are in use.
+    pub fn variable_used(&self, column: usize) -> usize {
+        self.ends(column).last().map_or(0, |end| usize::from(u16::from_le_bytes(*end) & !POINTER_BIT))
+    }
+}
+
+/// Checks a row page whole: counts, bits, offsets. For `DBCC CHECKDB`, tests and simulation.
+///
+/// # Errors
+/// The first rule that the page breaks.
+pub fn check_row_page(bytes: &PageBytes, rows: &RowLayout) -> Result<(), PageDamage> {
+    PageHeader::read(bytes)?;
+    let page = RowPage::open(bytes, rows)?;
+    let ones = |bits: &[u8], count: usize| (0..count).filter(|slot| bits[slot / 8] >> (slot % 8) & 1 == 1).count();
+    if ones(page.deleted(), page.row_count()) != page.deleted_count() {
+        return Err(PageDamage::Structure { rule: "deleted count of a row page" });
+    }
+    for (column, layout) in rows.columns().iter().enumerate() {
+        if layout.physical.width().is_none() && !page.ends_are_ordered(column) {
+            return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+        }
+        let nulls = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot) && page.is_null(column, slot)).count();
+        if nulls != page.null_count(column) {
+            return Err(PageDamage::Structure { rule: "null count of a column" });
+        }
+    }
+    Ok(())
+}

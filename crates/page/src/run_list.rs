@@ -1,0 +1,102 @@
+//! The pages of a HOBT: runs of contiguous extents, in the order in which they were allocated.
+//!
+//! ```text
+//! 64 rows of the HOBT u64 | 72 reserved u64 | 80 entries of 16 bytes:
+//!    file u16 | skip u16 | first page u32 | pages u32 | used u32
+//! ```
+//! The entry count is the header's `row_count`; `next` chains the pages of a long list, and the row count stands in the
+//! first. `used` pages at the front of a run are formatted, the rest is room to grow; the first `skip` of them hold no
+//! rows (a run-list page stands in front of the run that it was allocated with).
+
+use hobt_base::{EXTENT_PAGES, FileId, PAGE_SIZE, PageId};
+
+use crate::header::HEADER_SIZE;
+use crate::{PageBytes, PageDamage, PageHeader, PageType, put_u16, put_u32, u16_at, u32_at};
+
+const ENTRY_SIZE: usize = 16;
+const ENTRIES: usize = HEADER_SIZE + 16;
+
+/// Runs that one page of the list holds.
+pub const RUNS_PER_PAGE: usize = (PAGE_SIZE - ENTRIES) / ENTRY_SIZE;
+
+/// Contiguous pages of one file that belong to one HOBT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The first page; a multiple of an extent.
+    pub first: PageId,
+    /// Pages allocated, a multiple of an extent.
+    pub page_count: u32,
+    /// Pages at the front that are formatted.
+    pub used: u32,
+    /// Of those, pages at the front that hold no rows.
+    pub skip: u16,
+}
+
+impl Run {
+    /// The used pages' addresses end before this page number.
+    pub fn used_end(&self) -> u32 {
+        self.first.number + self.used
+    }
+}
+
+/// Reads and writes the entries of a run-list page.
+#[derive(Debug)]
+pub struct RunListPage;
+
+impl RunListPage {
+    /// The runs that stand in the page.
+    ///
+    /// # Errors
+    /// The page is none of a run list, or an entry is impossible.
+    pub fn read(page: &PageBytes) -> Result<Vec<Run>, PageDamage> {
+        let header = PageHeader::read(page)?;
+        if header.page_type != PageType::RunList {
+            return Err(PageDamage::Type { found: header.page_type as u8 });
+        }
+        let count = usize::from(header.row_count);
+        if count > RUNS_PER_PAGE {
+            return Err(PageDamage::Structure { rule: "entry count of a run list" });
+        }
+        (0..count).map(|index| RunListPage::entry(page, index)).collect()
+    }
+
+    /// The rows of the HOBT, as of the last checkpoint; kept in the first page of the list.
+    pub fn row_count(page: &PageBytes) -> u64 {
+        crate::u64_at(page, HEADER_SIZE)
+    }
+
+    /// The place and the bytes of the row count, for a [`crate::PageChange::Write`].
+    pub fn row_count_bytes(rows: u64) -> (u16, Vec<u8>) {
+        (u16::try_from(HEADER_SIZE).expect("in the page"), rows.to_le_bytes().to_vec())
+    }
+
+    fn entry(page: &PageBytes, index: usize) -> Result<Run, PageDamage> {
+        let at = ENTRIES + index * ENTRY_SIZE;
+        let run = Run {
+            first: PageId::new(FileId(u16_at(page, at)), u32_at(page, at + 4)),
+            page_count: u32_at(page, at + 8),
+            used: u32_at(page, at + 12),
+            skip: u16_at(page, at + 2),
+        };
+        let sound = run.used <= run.page_count
+            && u32::from(run.skip) <= run.used
+            && run.page_count > 0
+            && run.page_count.is_multiple_of(EXTENT_PAGES)
+            && run.first.number.is_multiple_of(EXTENT_PAGES)
+            && run.first.number.checked_add(run.page_count).is_some();
+        if sound { Ok(run) } else { Err(PageDamage::Structure { rule: "an entry of a run list" }) }
+    }
+
+    /// The place and the bytes of entry `index`, for a [`crate::PageChange::Write`].
+    pub fn entry_bytes(index: usize, run: &Run) -> (u16, Vec<u8>) {
+        assert!(index < RUNS_PER_PAGE, "an entry of the page");
+        let mut scratch = [0u8; PAGE_SIZE];
+        put_u16(&mut scratch, 0, run.first.file.0);
+        put_u16(&mut scratch, 2, run.skip);
+        put_u32(&mut scratch, 4, run.first.number);
+        put_u32(&mut scratch, 8, run.page_count);
+        put_u32(&mut scratch, 12, run.used);
+        let offset = u16::try_from(ENTRIES + index * ENTRY_SIZE).expect("in the page");
+        (offset, scratch[..ENTRY_SIZE].to_vec())
+    }
+}

@@ -1,0 +1,212 @@
+//! What a statement carries through every layer.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hobt_base::{SessionId, Stamp};
+use parking_lot::Mutex;
+
+use crate::{MemoryAccount, MemoryBudget};
+
+/// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
+#[derive(Debug, Default)]
+pub struct IoCounts {
+    /// Scans and seeks begun.
+    pub scans: AtomicU64,
+    /// Pages looked at.
+    pub logical_reads: AtomicU64,
+    /// Pages read from disk because somebody waited for them.
+    pub physical_reads: AtomicU64,
+    /// Pages read from disk ahead of their use.
+    pub read_ahead_reads: AtomicU64,
+    /// Pages of large values looked at.
+    pub lob_logical_reads: AtomicU64,
+    /// Pages of large values read from disk.
+    pub lob_physical_reads: AtomicU64,
+}
+
+impl IoCounts {
+    /// Counts a page that was looked at, and whether it had to be read.
+    pub fn count(&self, physical: bool) {
+        self.logical_reads.fetch_add(1, Ordering::Relaxed);
+        if physical {
+            self.physical_reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An undo action that did not work: the page it needed cannot be read or written. The database is then SUSPECT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UndoError(pub String);
+
+impl fmt::Display for UndoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a statement could not be undone: {}", self.0)
+    }
+}
+
+impl std::error::Error for UndoError {}
+
+type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
+
+/// What a statement starts with.
+#[derive(Debug)]
+pub struct StatementContextSettings {
+    /// The session that runs the statement.
+    pub session: SessionId,
+    /// The statement's place in the order of writers.
+    pub stamp: Stamp,
+    /// Workers that it may keep busy; at least 1.
+    pub degree_of_parallelism: usize,
+    /// Where its memory comes from.
+    pub memory: Arc<MemoryBudget>,
+}
+
+/// A running statement, shared by its workers.
+pub struct StatementContext {
+    session: SessionId,
+    stamp: Stamp,
+    degree_of_parallelism: usize,
+    cancelled: Arc<AtomicBool>,
+    memory: MemoryAccount,
+    undo: Mutex<Vec<Action>>,
+    commit: Mutex<Vec<Action>>,
+}
+
+impl fmt::Debug for StatementContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatementContext").field("session", &self.session).field("stamp", &self.stamp).finish()
+    }
+}
+
+impl StatementContext {
+    /// A statement that may be cancelled through `cancelled`.
+    pub fn new(settings: &StatementContextSettings, cancelled: Arc<AtomicBool>) -> Arc<StatementContext> {
+        Arc::new(StatementContext {
+            session: settings.session,
+            stamp: settings.stamp,
+            degree_of_parallelism: settings.degree_of_parallelism.max(1),
+            cancelled,
+            memory: MemoryAccount::new(&settings.memory, "statement"),
+            undo: Mutex::default(),
+            commit: Mutex::default(),
+        })
+    }
+
+    /// The session that runs the statement.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The statement's place in the order of writers.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Workers that the statement may keep busy.
+    pub fn degree_of_parallelism(&self) -> usize {
+        self.degree_of_parallelism
+    }
+
+    /// Whether somebody cancelled the statement. Long loops ask once a page or a batch.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The statement's memory.
+    pub fn memory(&self) -> &MemoryAccount {
+        &self.memory
+    }
+
+    /// Registers how a change that was just made is undone.
+    pub fn on_undo(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
+        self.undo.lock().push(Box::new(action));
+    }
+
+    /// Puts an action off until the statement has succeeded.
+    pub fn on_commit(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
+        self.commit.lock().push(Box::new(action));
+    }
+
+    /// Ends the statement with success: forgets the undo actions, runs the others in order.
+    ///
+    /// # Errors
+    /// The first action that failed; the rest have been run all the same.
+    pub fn commit(&self) -> Result<(), UndoError> {
+        self.undo.lock().clear();
+        let actions = std::mem::take(&mut *self.commit.lock());
+        run(actions.into_iter())
+    }
+
+    /// Ends the statement without a trace: runs the undo actions, last first.
+    ///
+    /// # Errors
+    /// The first action that failed; the rest have been run all the same.
+    pub fn roll_back(&self) -> Result<(), UndoError> {
+        self.commit.lock().clear();
+        let actions = std::mem::take(&mut *self.undo.lock());
+        run(actions.into_iter().rev())
+    }
+}
+
+fn run(actions: impl Iterator<Item = Action>) -> Result<(), UndoError> {
+    let mut result = Ok(());
+    for action in actions {
+        let done = action();
+        if result.is_ok() {
+            result = done;
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Arc<StatementContext> {
+        let settings = StatementContextSettings {
+            session: SessionId(51),
+            stamp: Stamp(1),
+            degree_of_parallelism: 1,
+            memory: MemoryBudget::new(1),
+        };
+        StatementContext::new(&settings, Arc::default())
+    }
+
+    #[test]
+    fn undo_runs_backwards_and_commit_forwards() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for undo in [true, false] {
+            let context = context();
+            for step in 0..3 {
+                let (one, other) = (Arc::clone(&seen), Arc::clone(&seen));
+                context.on_undo(move || {
+                    one.lock().push(format!("undo {step}"));
+                    Ok(())
+                });
+                context.on_commit(move || {
+                    other.lock().push(format!("commit {step}"));
+                    Ok(())
+                });
+            }
+            if undo { context.roll_back() } else { context.commit() }.expect("no action fails");
+        }
+        assert_eq!(*seen.lock(), ["undo 2", "undo 1", "undo 0", "commit 0", "commit 1", "commit 2"]);
+    }
+
+    #[test]
+    fn a_failed_action_does_not_stop_the_others() {
+        let context = context();
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        context.on_undo(move || {
+            seen.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        context.on_undo(|| Err(UndoError("page".to_owned())));
+        assert!(context.roll_back().is_err());
+        assert!(done.load(Ordering::Relaxed));
+    }
+}

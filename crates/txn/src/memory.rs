@@ -1,0 +1,123 @@
+//! One memory budget for the pool, the executor and the loaders.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What an instance may use, in bytes, and what its accounts hold of it.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// The budget has too little left. The statement fails with error 701.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// Bytes that were left.
+    pub available: u64,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes were asked for and {} are left of the memory budget", self.requested, self.available)
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget { limit, used: AtomicU64::new(0) })
+    }
+
+    /// The whole budget in bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), OutOfMemory> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|&after| after <= self.limit)
+        });
+        taken.map(|_| ()).map_err(|used| OutOfMemory { requested: bytes, available: self.limit.saturating_sub(used) })
+    }
+}
+
+/// A part of the budget that one user holds; given back when it is dropped.
+#[derive(Debug)]
+pub struct MemoryAccount {
+    budget: Arc<MemoryBudget>,
+    name: &'static str,
+    held: AtomicU64,
+}
+
+impl MemoryAccount {
+    /// An account that holds nothing yet; `name` is what `dm_os_memory_clerks` shows.
+    pub fn new(budget: &Arc<MemoryBudget>, name: &'static str) -> MemoryAccount {
+        MemoryAccount { budget: Arc::clone(budget), name, held: AtomicU64::new(0) }
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Bytes that the account holds.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` more.
+    ///
+    /// # Errors
+    /// The budget has less left; nothing is taken then.
+    pub fn grow(&self, bytes: u64) -> Result<(), OutOfMemory> {
+        self.budget.take(bytes)?;
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives `bytes` back.
+    ///
+    /// # Panics
+    /// If the account holds less.
+    pub fn shrink(&self, bytes: u64) {
+        let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "an account gives back what it holds");
+        self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for MemoryAccount {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(*self.held.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_comes_back() {
+        let budget = MemoryBudget::new(100);
+        let first = MemoryAccount::new(&budget, "first");
+        first.grow(60).expect("fits");
+        let second = MemoryAccount::new(&budget, "second");
+        assert_eq!(second.grow(41), Err(OutOfMemory { requested: 41, available: 40 }));
+        first.shrink(10);
+        second.grow(41).expect("fits now");
+        drop(first);
+        drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+}
