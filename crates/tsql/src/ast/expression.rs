@@ -148,14 +148,8 @@ pub enum Expression {
     },
     /// `[database.]$PARTITION.function(x, …)`.
     PartitionNumber {
-        /// The database.
-        database: Option<Identifier>,
-        /// The partition function.
-        function: Identifier,
-        /// The arguments.
-        arguments: Vec<Expression>,
-        /// The whole call.
-        span: Span,
+        /// The call.
+        call: Box<PartitionNumberCall>,
     },
     /// `NEXT VALUE FOR sequence`.
     NextValue {
@@ -182,6 +176,7 @@ impl Expression {
                 Expression::Variable { name } | Expression::GlobalVariable { name } => return name.position,
                 Expression::Column { name } => return name.position(),
                 Expression::Function { call } => return call.span.position,
+                Expression::PartitionNumber { call } => return call.span.position,
                 Expression::Literal { span, .. }
                 | Expression::Unary { span, .. }
                 | Expression::Niladic { span, .. }
@@ -193,7 +188,6 @@ impl Expression {
                 | Expression::Coalesce { span, .. }
                 | Expression::NullIf { span, .. }
                 | Expression::Subquery { span, .. }
-                | Expression::PartitionNumber { span, .. }
                 | Expression::NextValue { span, .. }
                 | Expression::Default { span } => return span.position,
             };
@@ -290,6 +284,19 @@ pub struct FunctionCall {
     pub within_group: Vec<OrderItem>,
     /// `OVER (…)`.
     pub over: Option<Window>,
+    /// The whole call.
+    pub span: Span,
+}
+
+/// A call of a partition function: `[database.]$PARTITION.function(x, …)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartitionNumberCall {
+    /// The database.
+    pub database: Option<Identifier>,
+    /// The partition function.
+    pub function: Identifier,
+    /// The arguments.
+    pub arguments: Vec<Expression>,
     /// The whole call.
     pub span: Span,
 }
