@@ -1,7 +1,29 @@
 //! Collations: how text compares.
 //!
 //! A key is bytes whose order is the collation's order and whose equality is its equality; joins, groups, sorts and
-//! distinct counts compare keys, never the text itself.
+//! distinct counts compare keys, never the text itself. Trailing spaces do not count, in any collation (the shorter
+//! string is padded, as SQL-92 has it).
+//!
+//! The key of the linguistic collations has up to three levels, as in the Unicode Collation Algorithm (UTS #10), over
+//! an own weight table for ASCII and Latin-1:
+//!
+//! ```text
+//! primary weights [ 01 accents [ 01 case ]]        a level that is empty to the end is left out
+//! ```
+//!
+//! - Primary: one byte for a character of ASCII or Latin-1 (space, then control characters, punctuation, digits,
+//!   letters; case and accent removed; `ß` as `ss`, `æ` as `ae`). Every other character is four bytes, `E0` and its
+//!   lower-case code point, so that other scripts follow Latin in code-point order.
+//! - Accents: one byte for each primary weight, up to the last that is not plain.
+//! - Case, only where case counts: the same; lower case comes before upper case.
+//!
+//! So an ASCII string under the default collation has a key of its own length: its bytes, mapped.
+//!
+//! Not SQL Server's own weights: order within punctuation follows code points, and the hyphen and the apostrophe count
+//! like other punctuation.
+
+use std::cmp::Ordering;
+use std::fmt;
 
 /// A collation that columns and expressions can have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -17,3 +39,335 @@ pub enum Collation {
 
 /// A collation's key of one string, see the module.
 pub type CollationKey = Vec<u8>;
+
+/// Separates the levels of a key: below every weight.
+const LEVEL: u8 = 0x01;
+/// The lead byte of a primary weight that holds a code point.
+const OTHER: u8 = 0xE0;
+/// The accent or case weight of a plain lower-case letter.
+const PLAIN: u8 = 0x02;
+/// The case weight of an upper-case letter.
+const UPPER: u8 = 0x03;
+/// The primary weight of `0`.
+const DIGIT: u8 = 0x88;
+/// The primary weight of `a`. Letters lie three apart: `ð` and `þ` stand behind `d` and `t`.
+const LETTER: u8 = 0x92;
+/// The primary weight of U+0080, the first of Latin-1's controls and punctuation.
+const LATIN1_SIGN: u8 = 0x46;
+
+/// Base letters of U+00C0 to U+00FF in lower case; 0 where the character has none.
+const LATIN1_BASE: &[u8; 64] = b"aaaaaa\0ceeeeiiii\0nooooo\0ouuuuy\0\0aaaaaa\0ceeeeiiii\0nooooo\0ouuuuy\0y";
+/// Their accents, the same for both cases: grave 10, acute 11, circumflex 12, tilde 13, diaeresis 14, ring 15,
+/// cedilla 16, stroke 17.
+const LATIN1_ACCENT: [u8; 32] = [
+    0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0, 0x16, 0x10, 0x11, 0x12, 0x14, 0x10, 0x11, 0x12, 0x14, 0, 0x13, 0x10, 0x11,
+    0x12, 0x13, 0x14, 0, 0x17, 0x10, 0x11, 0x12, 0x14, 0x11, 0, 0x14,
+];
+
+/// The primary weights of ASCII where case does not count: the whole key of an ASCII string.
+static ASCII_PRIMARY: [u8; 128] = ascii_primary();
+
+const fn ascii_primary() -> [u8; 128] {
+    let mut table = [0; 128];
+    let mut sign = 0x24;
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            0..=31 => 0x04 + byte,
+            b' ' => 0x03,
+            b'0'..=b'9' => DIGIT + (byte - b'0'),
+            b'a'..=b'z' => LETTER + 3 * (byte - b'a'),
+            b'A'..=b'Z' => LETTER + 3 * (byte - b'A'),
+            _ => {
+                sign += 1;
+                sign - 1
+            }
+        };
+        byte += 1;
+    }
+    assert!(sign < LATIN1_SIGN, "ASCII's punctuation runs into Latin-1's");
+    assert!(LATIN1_SIGN + 66 <= DIGIT && DIGIT + 10 <= LETTER && LETTER + 3 * 26 <= OTHER, "weights overlap");
+    table
+}
+
+/// The weights of one character.
+struct Weights {
+    /// Up to four bytes of primary weight, of which `len` count.
+    primary: [u8; 4],
+    len: u8,
+    /// How many accent and case weights belong to it: one for each letter that it stands for.
+    units: u8,
+    accent: u8,
+    case: u8,
+}
+
+impl Weights {
+    const fn one(primary: u8, accent: u8, case: u8) -> Weights {
+        Weights { primary: [primary, 0, 0, 0], len: 1, units: 1, accent, case }
+    }
+
+    const fn two(first: u8, second: u8, case: u8) -> Weights {
+        Weights { primary: [first, second, 0, 0], len: 2, units: 2, accent: PLAIN, case }
+    }
+
+    fn of(character: char) -> Weights {
+        let code = character as u32;
+        let letter = |byte: u8| ASCII_PRIMARY[byte as usize];
+        match code {
+            0..=127 => {
+                let byte = code as u8;
+                let case = if byte.is_ascii_uppercase() { UPPER } else { PLAIN };
+                Weights::one(ASCII_PRIMARY[byte as usize], PLAIN, case)
+            }
+            0x80..=0xBF => Weights::one(LATIN1_SIGN + (code - 0x80) as u8, PLAIN, PLAIN),
+            0xC0..=0xFF => {
+                let case = if code < 0xDF { UPPER } else { PLAIN };
+                match character {
+                    'Æ' | 'æ' => Weights::two(letter(b'a'), letter(b'e'), case),
+                    'ß' => Weights::two(letter(b's'), letter(b's'), PLAIN),
+                    'Ð' | 'ð' => Weights::one(letter(b'd') + 1, PLAIN, case),
+                    'Þ' | 'þ' => Weights::one(letter(b't') + 1, PLAIN, case),
+                    '×' => Weights::one(LATIN1_SIGN + 64, PLAIN, PLAIN),
+                    '÷' => Weights::one(LATIN1_SIGN + 65, PLAIN, PLAIN),
+                    _ => {
+                        let base = LATIN1_BASE[(code - 0xC0) as usize];
+                        Weights::one(letter(base), LATIN1_ACCENT[(code & 0x1F) as usize], case)
+                    }
+                }
+            }
+            _ => {
+                // Folding by the lower case of one character; a fold to several (İ) keeps the character.
+                let mut lower = character.to_lowercase();
+                let folded = match (lower.next(), lower.next()) {
+                    (Some(only), None) => only,
+                    _ => character,
+                };
+                let [_, high, middle, low] = (folded as u32).to_be_bytes();
+                let case = if folded == character { PLAIN } else { UPPER };
+                Weights { primary: [OTHER, high, middle, low], len: 4, units: 1, accent: PLAIN, case }
+            }
+        }
+    }
+}
+
+/// Appends `weights` without the plain ones at their end; gives whether anything was appended.
+fn push_level(out: &mut Vec<u8>, weights: &[u8]) -> bool {
+    let end = weights.iter().rposition(|weight| *weight != PLAIN).map_or(0, |last| last + 1);
+    out.extend_from_slice(&weights[..end]);
+    end > 0
+}
+
+/// The key of any text of a linguistic collation.
+fn push_key(text: &str, with_case: bool, out: &mut Vec<u8>) {
+    let (mut accents, mut cases) = (Vec::new(), Vec::new());
+    for character in text.chars() {
+        let weights = Weights::of(character);
+        out.extend_from_slice(&weights.primary[..usize::from(weights.len)]);
+        for _ in 0..weights.units {
+            accents.push(weights.accent);
+            cases.push(weights.case);
+        }
+    }
+    let primary_end = out.len();
+    out.push(LEVEL);
+    let mut keep = if push_level(out, &accents) { out.len() } else { primary_end };
+    if with_case {
+        out.push(LEVEL);
+        if push_level(out, &cases) {
+            keep = out.len();
+        }
+    }
+    out.truncate(keep);
+}
+
+fn trim(text: &str) -> &str {
+    text.trim_end_matches(' ')
+}
+
+impl Collation {
+    /// Appends the key of `text` to `out`.
+    pub fn sort_key(self, text: &str, out: &mut Vec<u8>) {
+        let text = trim(text);
+        match self {
+            Collation::Latin1GeneralCiAs => {
+                if text.is_ascii() {
+                    out.extend(text.bytes().map(|byte| ASCII_PRIMARY[usize::from(byte & 0x7F)]));
+                } else {
+                    push_key(text, false, out);
+                }
+            }
+            Collation::Latin1GeneralCsAs => push_key(text, true, out),
+            Collation::Latin1GeneralBin2 => out.extend_from_slice(text.as_bytes()),
+        }
+    }
+
+    /// Writes the key of an ASCII string under a collation whose key of it is a byte for each of its bytes, and gives
+    /// its length; `None` where that does not hold or `out` is too short. This is the fast path of a column of short
+    /// strings: no allocation, no second level.
+    #[inline]
+    pub fn sort_key_ascii(self, text: &[u8], out: &mut [u8]) -> Option<usize> {
+        let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+        let (text, out) = (&text[..end], out.get_mut(..end)?);
+        match self {
+            Collation::Latin1GeneralCiAs => {
+                let mut seen = 0;
+                for (key, byte) in out.iter_mut().zip(text) {
+                    seen |= *byte;
+                    *key = ASCII_PRIMARY[usize::from(*byte & 0x7F)];
+                }
+                (seen < 128).then_some(end)
+            }
+            Collation::Latin1GeneralCsAs => None,
+            Collation::Latin1GeneralBin2 => {
+                out.copy_from_slice(text);
+                Some(end)
+            }
+        }
+    }
+
+    /// The order of two strings.
+    pub fn compare(self, left: &str, right: &str) -> Ordering {
+        let (left, right) = (trim(left), trim(right));
+        match self {
+            Collation::Latin1GeneralBin2 => left.cmp(right),
+            Collation::Latin1GeneralCiAs if left.is_ascii() && right.is_ascii() => {
+                let weight = |byte: u8| ASCII_PRIMARY[usize::from(byte & 0x7F)];
+                left.bytes().map(weight).cmp(right.bytes().map(weight))
+            }
+            _ => {
+                let (mut left_key, mut right_key) = (Vec::new(), Vec::new());
+                self.sort_key(left, &mut left_key);
+                self.sort_key(right, &mut right_key);
+                left_key.cmp(&right_key)
+            }
+        }
+    }
+
+    /// Whether two strings are equal.
+    pub fn equal(self, left: &str, right: &str) -> bool {
+        self.compare(left, right) == Ordering::Equal
+    }
+
+    /// Whether upper and lower case are the same.
+    pub const fn ignores_case(self) -> bool {
+        matches!(self, Collation::Latin1GeneralCiAs)
+    }
+
+    /// SQL Server's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Collation::Latin1GeneralCiAs => "SQL_Latin1_General_CP1_CI_AS",
+            Collation::Latin1GeneralCsAs => "Latin1_General_CS_AS",
+            Collation::Latin1GeneralBin2 => "Latin1_General_BIN2",
+        }
+    }
+
+    /// The collation of a name, in any case; a Latin1 collation that is not known gives its nearest: binary, with
+    /// case, without. `None` for other names and for collations that ignore accents.
+    pub fn from_name(name: &str) -> Option<Collation> {
+        let name = name.to_ascii_uppercase();
+        if name == "DATABASE_DEFAULT" || name == "CATALOG_DEFAULT" {
+            return Some(Collation::default());
+        }
+        let options = name.strip_prefix("SQL_LATIN1_GENERAL_").or_else(|| name.strip_prefix("LATIN1_GENERAL_"))?;
+        let mut collation = None;
+        let mut accents = true;
+        for option in options.split('_') {
+            match option {
+                "BIN" | "BIN2" => collation = Some(Collation::Latin1GeneralBin2),
+                "CI" => collation = Some(Collation::Latin1GeneralCiAs),
+                "CS" => collation = Some(Collation::Latin1GeneralCsAs),
+                "AI" => accents = false,
+                "AS" | "KS" | "WS" | "SC" | "UTF8" | "100" | "90" | "CP1" | "CP437" | "CP850" | "VSS" => {}
+                _ => return None,
+            }
+        }
+        collation.filter(|_| accents)
+    }
+}
+
+impl fmt::Display for Collation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CI: Collation = Collation::Latin1GeneralCiAs;
+    const CS: Collation = Collation::Latin1GeneralCsAs;
+    const BIN: Collation = Collation::Latin1GeneralBin2;
+
+    #[test]
+    fn case_and_trailing_spaces_do_not_count_by_default() {
+        assert!(CI.equal("Smith  ", "sMITH"));
+        assert!(!CI.equal(" Smith", "Smith"));
+        assert!(CI.equal("ÉTÉ", "été"));
+        assert!(!CI.equal("ete", "été"));
+        assert!(CI.equal("straße", "STRASSE"));
+        assert!(!CS.equal("a", "A"));
+        assert!(!BIN.equal("a", "A"));
+        assert!(BIN.equal("a", "a "));
+        assert!(CI.equal("ΑΒΓ", "αβγ"));
+    }
+
+    #[test]
+    fn the_order_is_signs_digits_letters_others() {
+        let sorted = ["", " x", "_x", "~", "£", "0", "9", "a", "á", "ab", "Z", "α", "я", "漢"];
+        for pair in sorted.windows(2) {
+            for collation in [CI, CS] {
+                assert_eq!(collation.compare(pair[0], pair[1]), Ordering::Less, "{pair:?} under {collation}");
+            }
+        }
+        assert_eq!(CS.compare("a", "A"), Ordering::Less);
+        assert_eq!(CS.compare("A", "b"), Ordering::Less);
+        assert_eq!(BIN.compare("B", "a"), Ordering::Less);
+    }
+
+    #[test]
+    fn accents_decide_only_between_equal_letters() {
+        assert_eq!(CI.compare("pêche", "pechf"), Ordering::Less);
+        assert_eq!(CI.compare("peche", "pêche"), Ordering::Less);
+    }
+
+    #[test]
+    fn comparison_and_keys_agree() {
+        let texts = ["", "a", "A", "a ", "é", "E", "b", "ß", "ss", "sS", "中", "1", "-", "Ω", "ω", "þ", "ÿ", "y", "×"];
+        for collation in [CI, CS, BIN] {
+            for left in texts {
+                for right in texts {
+                    let (mut left_key, mut right_key) = (Vec::new(), Vec::new());
+                    collation.sort_key(left, &mut left_key);
+                    collation.sort_key(right, &mut right_key);
+                    assert_eq!(left_key.cmp(&right_key), collation.compare(left, right), "{left:?} {right:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_path_gives_the_same_key() {
+        for text in ["", "Hello  ", "x_1", "twelve bytes"] {
+            let (mut key, mut short) = (Vec::new(), [0; 12]);
+            CI.sort_key(text, &mut key);
+            let length = CI.sort_key_ascii(text.as_bytes(), &mut short).unwrap();
+            assert_eq!(key, short[..length]);
+        }
+        assert_eq!(CI.sort_key_ascii("é".as_bytes(), &mut [0; 12]), None);
+        assert_eq!(CI.sort_key_ascii(b"longer than twelve", &mut [0; 12]), None);
+    }
+
+    #[test]
+    fn names_map_to_the_nearest_collation() {
+        assert_eq!(Collation::from_name("latin1_general_100_ci_as"), Some(CI));
+        assert_eq!(Collation::from_name("Latin1_General_CS_AS"), Some(CS));
+        assert_eq!(Collation::from_name("Latin1_General_BIN"), Some(BIN));
+        assert_eq!(Collation::from_name("Latin1_General_CI_AI"), None);
+        assert_eq!(Collation::from_name("Finnish_Swedish_CI_AS"), None);
+        for collation in [CI, CS, BIN] {
+            assert_eq!(Collation::from_name(collation.name()), Some(collation));
+        }
+    }
+}
