@@ -2,12 +2,20 @@
 
 /// Incorrect syntax near '%s'.
 pub const SYNTAX: i32 = 102;
+/// Incorrect syntax near the WITH keyword: the statement before must end with a semicolon.
+pub const SEMICOLON_BEFORE_WITH: i32 = 319;
+/// '%s' is not a recognized table hints option.
+pub const UNKNOWN_TABLE_HINT: i32 = 321;
+/// '%s' is not a recognized %s option.
+pub const UNKNOWN_OPTION: i32 = 155;
 /// The %s has more columns than allowed / ORDER BY position out of range.
 pub const ORDER_BY_POSITION: i32 = 108;
 /// More columns in the INSERT statement than values.
 pub const INSERT_MORE_COLUMNS: i32 = 109;
 /// Fewer columns in the INSERT statement than values.
 pub const INSERT_FEWER_COLUMNS: i32 = 110;
+/// The identifier that starts with '%s' is too long.
+pub const IDENTIFIER_TOO_LONG: i32 = 103;
 /// Unclosed quotation mark after the character string '%s'.
 pub const UNCLOSED_QUOTE: i32 = 105;
 /// Missing end comment mark '*/'.
@@ -196,3 +204,11 @@ pub const INVALID_STYLE: i32 = 281;
 pub const INSUFFICIENT_SPACE: i32 = 234;
 /// The invalid escape character "%s" was specified in a LIKE predicate.
 pub const INVALID_ESCAPE: i32 = 506;
+/// The label '%s' has already been declared.
+pub const LABEL_REDECLARED: i32 = 132;
+/// A GOTO statement references the label '%s' but the label has not been declared.
+pub const UNKNOWN_LABEL: i32 = 133;
+/// Cannot use a BREAK statement outside the scope of a WHILE statement.
+pub const BREAK_OUTSIDE_LOOP: i32 = 135;
+/// Cannot use a CONTINUE statement outside the scope of a WHILE statement.
+pub const CONTINUE_OUTSIDE_LOOP: i32 = 136;

@@ -1,1 +1,3 @@
 //! T-SQL binder, procedural interpreter, planner rules and operators on DataFusion.
+
+pub mod interpreter;

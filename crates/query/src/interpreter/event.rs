@@ -1,0 +1,150 @@
+//! What a batch sends to its client while it runs.
+//!
+//! The order is that of SQL Server: a query sends [`Event::ResultSet`], any number of [`Event::Rows`], then
+//! [`Event::ResultSetDone`]; every statement ends with [`Event::Done`]. Messages and errors come where they arise.
+//! How a client shows them (tables, counts, error frames) is left to it.
+
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::SqlError;
+use hobt_types::SqlType;
+
+/// A column of a result set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResultColumn {
+    /// Its name; empty where the query gave none.
+    pub name: String,
+    /// Its type; rows come in that type's carrier.
+    pub sql_type: SqlType,
+    /// Whether NULL can occur.
+    pub nullable: bool,
+}
+
+/// Something that is said and is no error: `PRINT`, `SET STATISTICS`, warnings, `RAISERROR` up to severity 10.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// SQL Server's number; 0 for `PRINT`.
+    pub number: i32,
+    /// 0 to 10.
+    pub severity: u8,
+    /// Tells apart the places that say the same.
+    pub state: u8,
+    /// The line in the batch, from 1.
+    pub line: u32,
+    /// The text.
+    pub text: String,
+}
+
+impl Message {
+    /// A message without a number, as `PRINT` sends it.
+    pub fn plain(line: u32, text: impl Into<String>) -> Message {
+        Message { number: 0, severity: 0, state: 1, line, text: text.into() }
+    }
+
+    /// A numbered message of severity 10.
+    pub fn numbered(number: i32, line: u32, text: impl Into<String>) -> Message {
+        Message { number, severity: 10, state: 1, line, text: text.into() }
+    }
+}
+
+/// What kind of statement has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DoneKind {
+    /// A query with a result set.
+    Select,
+    /// An `INSERT`.
+    Insert,
+    /// A `SELECT … INTO`.
+    SelectInto,
+    /// Any other statement.
+    Other,
+}
+
+/// The reads of one table by one statement, in pages.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TableReads {
+    /// The table's name.
+    pub table: String,
+    /// Scans and seeks begun.
+    pub scans: u64,
+    /// Pages looked at.
+    pub logical: u64,
+    /// Pages read because somebody waited for them.
+    pub physical: u64,
+    /// Pages read ahead of their use.
+    pub read_ahead: u64,
+    /// Pages of large values looked at.
+    pub lob_logical: u64,
+    /// Pages of large values read.
+    pub lob_physical: u64,
+}
+
+/// What a statement cost.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct StatementStatistics {
+    /// From the start of its execution to its end.
+    pub elapsed: Duration,
+    /// Processor time of all its threads.
+    pub cpu: Duration,
+    /// Time taken to bind and plan it.
+    pub compile: Duration,
+    /// Processor time taken to bind and plan it.
+    pub compile_cpu: Duration,
+    /// Workers that it was allowed.
+    pub degree_of_parallelism: usize,
+    /// The tables read.
+    pub reads: Vec<TableReads>,
+    /// Its waits by type: name, number of waits, time.
+    pub waits: Vec<(&'static str, u64, Duration)>,
+    /// Rows that each worker of the widest scan produced.
+    pub rows_per_worker: Vec<u64>,
+}
+
+/// One thing that a running batch sends.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A result set begins.
+    ResultSet(Vec<ResultColumn>),
+    /// Rows of the result set, in carriers.
+    Rows(RecordBatch),
+    /// The result set is complete.
+    ResultSetDone {
+        /// How many rows it had.
+        rows: u64,
+    },
+    /// Something is said.
+    Message(Message),
+    /// An error of severity 11 or more. The batch may go on behind it.
+    Error(SqlError),
+    /// What the statement cost; sent behind queries and inserts.
+    Statistics(Box<StatementStatistics>),
+    /// A statement has ended.
+    Done {
+        /// Rows sent or changed; `None` where the statement counts none or `NOCOUNT` is on.
+        row_count: Option<u64>,
+        /// What kind of statement.
+        kind: DoneKind,
+    },
+}
+
+/// Whether a client wants more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Nothing more is wanted: the batch is cancelled.
+    Stop,
+}
+
+/// Takes the events of a batch. A sink that blocks holds the batch back.
+pub trait EventSink {
+    /// Takes one event.
+    fn event(&mut self, event: Event) -> Flow;
+}
+
+impl<F: FnMut(Event) -> Flow> EventSink for F {
+    fn event(&mut self, event: Event) -> Flow {
+        self(event)
+    }
+}

@@ -1,0 +1,241 @@
+//! A batch as a flat list of steps: conditions and loops become jumps, so `GOTO` is one like any other and running a
+//! batch needs no recursion.
+//!
+//! ```text
+//!   IF c a ELSE b        unless c → 1;  a;  → 2;  1: b;  2:
+//!   WHILE c a            1: unless c → 2;  a;  → 1;  2:
+//!   TRY a CATCH b        a (handler 1);  → 2;  1: b (caught + 1);  2:
+//! ```
+//!
+//! Which handler takes an error, and how many caught errors are in reach, is a property of the place and stands beside
+//! each step; a jump out of a block needs no bookkeeping.
+
+use std::collections::HashMap;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_tsql::ast::{Condition, Expression, Identifier, Statement, StatementKind};
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'b> {
+    /// Runs a statement that is neither a block nor a jump.
+    Run(&'b Statement),
+    /// Goes to `target` unless the condition is true.
+    Unless { condition: &'b Condition, target: usize, position: Position },
+    /// Goes to a step.
+    Jump(usize),
+    /// Ends the batch, procedure or function.
+    Return { value: Option<&'b Expression>, position: Position },
+}
+
+/// A step with what its place says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlacedStep<'b> {
+    pub(super) step: Step<'b>,
+    /// The first step of the `CATCH` that takes this step's errors.
+    pub(super) handler: Option<usize>,
+    /// How many `CATCH` blocks enclose the step.
+    pub(super) caught: usize,
+}
+
+/// The steps of a batch or of a procedure's body.
+#[derive(Debug)]
+pub(super) struct Program<'b> {
+    pub(super) steps: Vec<PlacedStep<'b>>,
+}
+
+/// The steps to jump to from inside a loop.
+#[derive(Clone, Copy)]
+struct Loop {
+    /// The condition.
+    start: usize,
+    /// Where its list of `BREAK`s lies.
+    breaks: usize,
+}
+
+#[derive(Default)]
+struct Compiler<'b> {
+    steps: Vec<PlacedStep<'b>>,
+    labels: HashMap<String, usize>,
+    gotos: Vec<(usize, &'b Identifier)>,
+    breaks: Vec<Vec<usize>>,
+}
+
+/// Where a statement stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    enclosing: Option<Loop>,
+    handler: Option<usize>,
+    caught: usize,
+}
+
+/// Stands for a target that is not known yet.
+const OPEN: usize = usize::MAX;
+
+impl<'b> Program<'b> {
+    /// The steps of `statements`.
+    ///
+    /// # Errors
+    /// 132 for a label that is there twice, 133 for a missing one, 135 and 136 for `BREAK` and `CONTINUE` without a
+    /// loop.
+    pub(super) fn compile(statements: &'b [Statement]) -> Result<Program<'b>, SqlError> {
+        let mut compiler = Compiler::default();
+        compiler.block(statements, Place::default())?;
+        for (step, label) in std::mem::take(&mut compiler.gotos) {
+            let target = compiler.labels.get(&label.value.to_lowercase()).copied().ok_or_else(|| {
+                let text = format!("A GOTO statement references the label '{}' but the label has not been declared.", label.value);
+                SqlError::new(number::UNKNOWN_LABEL, text).at(label.position)
+            })?;
+            compiler.steps[step].step = Step::Jump(target);
+        }
+        Ok(Program { steps: compiler.steps })
+    }
+}
+
+impl<'b> Compiler<'b> {
+    fn push(&mut self, step: Step<'b>, place: Place) -> usize {
+        self.steps.push(PlacedStep { step, handler: place.handler, caught: place.caught });
+        self.steps.len() - 1
+    }
+
+    /// Lets the jump at `step` lead to the next step to come.
+    fn land(&mut self, step: usize) {
+        let here = self.steps.len();
+        match &mut self.steps[step].step {
+            Step::Unless { target, .. } | Step::Jump(target) => *target = here,
+            _ => unreachable!("only jumps land"),
+        }
+    }
+
+    fn block(&mut self, statements: &'b [Statement], place: Place) -> Result<(), SqlError> {
+        statements.iter().try_for_each(|statement| self.statement(statement, place))
+    }
+
+    fn statement(&mut self, statement: &'b Statement, place: Place) -> Result<(), SqlError> {
+        let position = statement.span.position;
+        match &statement.kind {
+            StatementKind::Block { statements } => self.block(statements, place)?,
+            StatementKind::If { branches, otherwise } => {
+                let mut ends = Vec::new();
+                for (index, branch) in branches.iter().enumerate() {
+                    let test = self.push(Step::Unless { condition: &branch.condition, target: OPEN, position }, place);
+                    self.statement(&branch.body, place)?;
+                    if index + 1 < branches.len() || otherwise.is_some() {
+                        ends.push(self.push(Step::Jump(OPEN), place));
+                    }
+                    self.land(test);
+                }
+                if let Some(otherwise) = otherwise {
+                    self.statement(otherwise, place)?;
+                }
+                ends.into_iter().for_each(|end| self.land(end));
+            }
+            StatementKind::While { condition, body } => {
+                let start = self.push(Step::Unless { condition, target: OPEN, position }, place);
+                self.breaks.push(Vec::new());
+                let enclosing = Some(Loop { start, breaks: self.breaks.len() - 1 });
+                self.statement(body, Place { enclosing, ..place })?;
+                self.push(Step::Jump(start), place);
+                self.land(start);
+                let breaks = self.breaks.pop().expect("the loop's own list");
+                breaks.into_iter().for_each(|step| self.land(step));
+            }
+            StatementKind::TryCatch { body, handler } => self.try_catch(body, handler, place)?,
+            StatementKind::Break => {
+                let enclosing = place.enclosing.ok_or_else(|| outside_loop(number::BREAK_OUTSIDE_LOOP, "BREAK", position))?;
+                let step = self.push(Step::Jump(OPEN), place);
+                self.breaks[enclosing.breaks].push(step);
+            }
+            StatementKind::Continue => {
+                let enclosing =
+                    place.enclosing.ok_or_else(|| outside_loop(number::CONTINUE_OUTSIDE_LOOP, "CONTINUE", position))?;
+                self.push(Step::Jump(enclosing.start), place);
+            }
+            StatementKind::Label { name } => {
+                if self.labels.insert(name.value.to_lowercase(), self.steps.len()).is_some() {
+                    let text = format!(
+                        "The label '{}' has already been declared. Label names must be unique within a query batch or \
+                         stored procedure.",
+                        name.value
+                    );
+                    return Err(SqlError::new(number::LABEL_REDECLARED, text).at(name.position));
+                }
+            }
+            StatementKind::Goto { label } => {
+                let step = self.push(Step::Jump(OPEN), place);
+                self.gotos.push((step, label));
+            }
+            StatementKind::Return { value } => {
+                self.push(Step::Return { value: value.as_deref(), position }, place);
+            }
+            _ => {
+                self.push(Step::Run(statement), place);
+            }
+        }
+        Ok(())
+    }
+
+    fn try_catch(&mut self, body: &'b [Statement], handler: &'b [Statement], place: Place) -> Result<(), SqlError> {
+        let first = self.steps.len();
+        self.block(body, Place { handler: Some(OPEN), ..place })?;
+        let last = self.steps.len();
+        let end = self.push(Step::Jump(OPEN), place);
+        let start = self.steps.len();
+        for step in &mut self.steps[first..last] {
+            if step.handler == Some(OPEN) {
+                step.handler = Some(start);
+            }
+        }
+        // A handler without statements still is a place to go to: what follows it.
+        self.block(handler, Place { caught: place.caught + 1, ..place })?;
+        self.land(end);
+        Ok(())
+    }
+}
+
+fn outside_loop(number: i32, word: &str, position: Position) -> SqlError {
+    SqlError::new(number, format!("Cannot use a {word} statement outside the scope of a WHILE statement.")).at(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The targets of the jumps of a batch; `r` for a statement that runs, `x` for a return.
+    fn shape(batch: &str) -> Result<String, SqlError> {
+        let batch = hobt_tsql::parse_batch(batch)?;
+        let program = Program::compile(&batch.statements)?;
+        let step = |step: &PlacedStep<'_>| {
+            let handler = step.handler.map_or(String::new(), |handler| format!("!{handler}"));
+            match step.step {
+                Step::Run(_) => format!("r{handler}"),
+                Step::Unless { target, .. } => format!("?{target}{handler}"),
+                Step::Jump(target) => format!(">{target}{handler}"),
+                Step::Return { .. } => format!("x{handler}"),
+            }
+        };
+        Ok(program.steps.iter().map(step).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn blocks_become_jumps() {
+        assert_eq!(shape("IF 1=1 PRINT 'a' ELSE PRINT 'b' PRINT 'c'").unwrap(), "?3 r >4 r r");
+        assert_eq!(shape("WHILE 1=1 BEGIN BREAK; CONTINUE END PRINT 'a'").unwrap(), "?4 >4 >0 >0 r");
+        assert_eq!(shape("BEGIN TRY PRINT 'a' END TRY BEGIN CATCH PRINT 'b' END CATCH RETURN").unwrap(), "r!2 >3 r x");
+        assert_eq!(shape("GOTO done PRINT 'a' done: PRINT 'b'").unwrap(), ">2 r r");
+    }
+
+    #[test]
+    fn an_inner_handler_takes_the_error_first() {
+        let batch = "BEGIN TRY BEGIN TRY PRINT 'a' END TRY BEGIN CATCH PRINT 'b' END CATCH END TRY BEGIN CATCH PRINT 'c' END CATCH";
+        assert_eq!(shape(batch).unwrap(), "r!2 >3!4 r!4 >5 r");
+    }
+
+    #[test]
+    fn jumps_without_a_target_are_refused() {
+        assert_eq!(shape("GOTO nowhere").unwrap_err().number, number::UNKNOWN_LABEL);
+        assert_eq!(shape("BREAK").unwrap_err().number, number::BREAK_OUTSIDE_LOOP);
+        assert_eq!(shape("CONTINUE").unwrap_err().number, number::CONTINUE_OUTSIDE_LOOP);
+        assert_eq!(shape("a: PRINT 'x' a: PRINT 'y'").unwrap_err().number, number::LABEL_REDECLARED);
+    }
+}

@@ -1,0 +1,102 @@
+//! Views whose rows are made by a program: the seam through which a session's views reach queries.
+//!
+//! Crate `session` knows the views' names, columns and rows; here is only their shape and the way of their rows into a
+//! plan. Rows are made when the scan is planned, so one statement sees one state of a view.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, new_empty_array};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use hobt_base::{SessionId, SqlError};
+use hobt_engine::DatabaseUse;
+use hobt_functions::{carrier, value_to_array};
+use hobt_types::{SqlType, Value};
+
+/// A column of a system view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ViewColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// Whether NULL can occur.
+    pub nullable: bool,
+}
+
+/// What the rows of a view may depend on.
+#[derive(Clone, Debug)]
+pub struct ViewContext {
+    /// The database in which the view was named; `master.sys.tables` shows the tables of `master`.
+    pub database: DatabaseUse,
+    /// The session that reads it.
+    pub session: SessionId,
+}
+
+/// Makes a view's rows, each with a value for every column, from the arguments of a table-valued function.
+pub type ViewRows = Arc<dyn Fn(&ViewContext, &[Value]) -> Result<Vec<Vec<Value>>, SqlError> + Send + Sync>;
+
+/// A view, or a table-valued function when it has parameters.
+#[derive(Clone)]
+pub struct SystemView {
+    /// Its columns.
+    pub columns: Arc<[ViewColumn]>,
+    /// The types of its parameters; empty for a view. All accept NULL (and `DEFAULT`, which is NULL).
+    pub parameters: Vec<SqlType>,
+    /// Its rows.
+    pub rows: ViewRows,
+}
+
+impl fmt::Debug for SystemView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemView").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+/// The views that an instance has.
+pub trait SystemViews: Send + Sync {
+    /// The view of this schema (`sys`, `INFORMATION_SCHEMA`, `dbo`) and name, both in any case.
+    fn view(&self, schema: &str, name: &str) -> Option<SystemView>;
+}
+
+impl SystemView {
+    /// The carriers of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        let field = |column: &ViewColumn| Field::new(column.name, carrier(column.sql_type), column.nullable);
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// The rows as one batch of carriers.
+    ///
+    /// # Errors
+    /// What making the rows raises, and an internal error for a row that is not of the view's shape.
+    pub fn batch(&self, context: &ViewContext, arguments: &[Value]) -> Result<RecordBatch, SqlError> {
+        let rows = (self.rows)(context, arguments)?;
+        let types: Vec<SqlType> = self.columns.iter().map(|column| column.sql_type).collect();
+        batch_of_values(self.schema(), &types, &rows)
+    }
+}
+
+/// Rows of values as a batch of carriers.
+///
+/// # Errors
+/// An internal error for a row of another length and for a value that is not of its column's type.
+pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]) -> Result<RecordBatch, SqlError> {
+    let internal = |error: arrow::error::ArrowError| SqlError::internal(error.to_string());
+    if rows.iter().any(|row| row.len() != types.len()) {
+        return Err(SqlError::internal("a row has another number of values than its table has columns"));
+    }
+    let column = |index: usize, sql_type: SqlType| -> Result<ArrayRef, SqlError> {
+        if rows.is_empty() {
+            return Ok(new_empty_array(&carrier(sql_type)));
+        }
+        let single: Vec<ArrayRef> =
+            rows.iter().map(|row| value_to_array(&row[index], sql_type)).collect::<Result<_, _>>()?;
+        let parts: Vec<&dyn arrow::array::Array> = single.iter().map(AsRef::as_ref).collect();
+        arrow::compute::concat(&parts).map_err(internal)
+    };
+    let columns = types.iter().enumerate().map(|(index, &sql_type)| column(index, sql_type)).collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(internal)
+}
