@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Checks the rules that keep the workspace's crates apart (ARCHITECTURE.md).
+
+1. A crate depends only on crates that come before it in ORDER.
+2. Only `query` names DataFusion.
+3. `unsafe` is allowed only in the crates of UNSAFE; every other crate inherits the workspace's lints.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from workspace import ROOT, cargo_metadata, finish
+
+ORDER = (
+    "base types sync disk page buffer txn access catalog engine tsql functions query session lab hobt"
+).split()
+UNSAFE = {"sync", "disk", "buffer"}
+DATAFUSION = {"query"}
+
+ALLOWS_UNSAFE = re.compile(r"#!?\[\s*(?:cfg_attr\([^)]*,\s*)?(?:allow|warn|expect)\s*\([^\])]*\bunsafe_code\b")
+CARGO_ALLOWS_UNSAFE = re.compile(r'^\s*unsafe_code\s*=\s*(?:"(?:allow|warn)"|\{[^}]*"(?:allow|warn)")', re.MULTILINE)
+INHERITS_LINTS = re.compile(r"^\[lints\]\s*\n\s*workspace\s*=\s*true", re.MULTILINE)
+NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")
+
+
+def short(package_name):
+    """`hobt-page` is `page`; the top crate is `hobt` itself."""
+    return package_name.removeprefix("hobt-")
+
+
+def without_comments(source):
+    """Rust source without line comments, so that prose may name what code may not."""
+    return re.sub(r"//[^\n]*", "", source)
+
+
+def dependency_problems(packages):
+    """Rules 1 and 2 as the manifests show them."""
+    members = {package["name"] for package in packages}
+    for package in packages:
+        name = short(package["name"])
+        if name not in ORDER:
+            yield f"crate {package['name']} has no place in the order; add it to ORDER in scripts/check_order.py"
+            continue
+        for dependency in package["dependencies"]:
+            target = dependency["name"]
+            if target.split("-")[0] == "datafusion" and name not in DATAFUSION:
+                yield f"crate {name} depends on {target}; only {', '.join(DATAFUSION)} may"
+            # A crate may use itself in its own tests.
+            if target not in members or target == package["name"]:
+                continue
+            if short(target) in ORDER and ORDER.index(short(target)) > ORDER.index(name):
+                yield f"crate {name} depends on {short(target)}, which comes after it in the order"
+
+
+def source_problems(packages):
+    """Rules 2 and 3 as the sources show them."""
+    for package in packages:
+        name = short(package["name"])
+        folder = Path(package["manifest_path"]).parent
+        manifest = (folder / "Cargo.toml").read_text(encoding="utf-8")
+        if name not in UNSAFE:
+            if not INHERITS_LINTS.search(manifest):
+                yield f"crate {name} does not inherit the workspace's lints: its Cargo.toml needs [lints] workspace = true"
+            if CARGO_ALLOWS_UNSAFE.search(manifest):
+                yield f"crate {name} allows unsafe_code in Cargo.toml; only {', '.join(sorted(UNSAFE))} may"
+        for path in sorted(folder.rglob("*.rs")):
+            source = without_comments(path.read_text(encoding="utf-8"))
+            shown = path.relative_to(ROOT)
+            if name not in UNSAFE and ALLOWS_UNSAFE.search(source):
+                yield f"{shown} allows unsafe_code; only {', '.join(sorted(UNSAFE))} may"
+            if name not in DATAFUSION and NAMES_DATAFUSION.search(source):
+                yield f"{shown} names DataFusion; only {', '.join(DATAFUSION)} may"
+
+
+def main():
+    packages = cargo_metadata("--no-deps")["packages"]
+    problems = [*dependency_problems(packages), *source_problems(packages)]
+    lints = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    if not re.search(r'^unsafe_code\s*=\s*"(?:deny|forbid)"', lints, re.MULTILINE):
+        problems.append('Cargo.toml does not say unsafe_code = "deny" under [workspace.lints.rust]')
+    finish("dependency order", problems, f"{len(packages)} crates")
+
+
+if __name__ == "__main__":
+    main()

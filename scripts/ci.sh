@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Exactly what CI runs, cheap checks first; the tests come last, so that their verdict is the last line.
+# One profile (dev) throughout: the dependencies are built once. HOBT_SEEDS, when set, reaches the tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+step "dependency order"
+python3 scripts/check_order.py
+
+step "formatting"
+cargo fmt --all --check
+
+step "licences"
+if cargo deny --version >/dev/null 2>&1; then
+    cargo deny check licenses bans sources
+else
+    echo "cargo-deny is not installed: licences and sources are checked by scripts/check_licences.py"
+    python3 scripts/check_licences.py
+fi
+
+step "clippy"
+cargo clippy --locked --workspace --all-targets -- -D warnings
+
+step "rustdoc"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+step "build of the tests and of the program"
+cargo test --locked --workspace --no-run
+
+step "documents"
+target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+if [[ -x "$target_dir/debug/hobt" ]]; then
+    python3 scripts/check_docs.py --hobt "$target_dir/debug/hobt"
+else
+    python3 scripts/check_docs.py
+fi
+
+step "tests"
+cargo test --workspace
