@@ -1,1 +1,25 @@
-//! Allocation, heaps, the parallel scan with its page-range dispenser, bulk insert.
+//! Allocation, heaps, the parallel scan with its page-range dispenser, and bulk insert.
+//!
+//! ```text
+//! Storage        the data files of a database: which extents are free, proportional fill, growth
+//!   Hobt         one heap: its runs of pages, row inserts and deletes, what a bulk load publishes
+//!     Loader     builds pages in private memory and writes them straight into runs of its own
+//!     Scan       a set of HOBTs cut into page ranges; workers draw ranges, read them, show each page to a visitor
+//! ```
+//!
+//! A bulk load is invisible until it is published: its runs join the HOBT's list at the end of the statement. A row
+//! that is inserted or deleted changes a page under its exclusive latch through [`hobt_page::apply`] and registers the
+//! undo with the statement.
+//!
+//! Leaves to others: SQL types and Arrow arrays (crate `query`), which tables exist (`catalog`), table locks (`txn`).
+
+mod error;
+mod hobt;
+mod load;
+pub mod scan;
+mod storage;
+
+pub use error::AccessError;
+pub use hobt::Hobt;
+pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
+pub use storage::{DataFile, DataFileDescription, Storage, StorageSettings};

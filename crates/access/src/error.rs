@@ -1,0 +1,97 @@
+//! What can go wrong with a database's storage, by what the caller does next.
+
+use std::fmt;
+
+use hobt_base::{FilegroupId, PageId};
+use hobt_buffer::BufferError;
+use hobt_disk::DiskError;
+use hobt_page::PageDamage;
+use hobt_txn::OutOfMemory;
+
+/// An error of storage.
+#[derive(Debug)]
+pub enum AccessError {
+    /// A page is not what was written there: error 824. The statement fails; the page stays as it is.
+    Damaged {
+        /// The file's logical name.
+        file: String,
+        /// The page.
+        page: PageId,
+        /// What is wrong with it.
+        damage: PageDamage,
+    },
+    /// No file of the filegroup has room and none can grow: error 1105. The statement is undone.
+    FilegroupFull {
+        /// The filegroup.
+        filegroup: FilegroupId,
+        /// Why its files did not grow.
+        reason: String,
+    },
+    /// The device failed: error 823.
+    Disk(DiskError),
+    /// The pool has no frame to give: error 701.
+    OutOfFrames,
+    /// The memory budget is used up: error 701.
+    OutOfMemory(OutOfMemory),
+    /// A row is larger than a page: error 511.
+    RowTooLarge {
+        /// The row's bytes.
+        bytes: usize,
+    },
+    /// The statement was cancelled.
+    Cancelled,
+    /// The database is closed, or the file's pages are in use where they must not be.
+    Closed(String),
+    /// What a visitor of the scan refused, kept for it.
+    Visitor(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AccessError::Damaged { file, page, damage } => {
+                write!(f, "page {page} of file '{file}' at byte {} is damaged: {damage}", page.byte_offset())
+            }
+            AccessError::FilegroupFull { filegroup, reason } => {
+                write!(f, "filegroup {filegroup} is full: {reason}")
+            }
+            AccessError::Disk(error) => error.fmt(f),
+            AccessError::OutOfFrames => f.write_str("every frame of the buffer pool is in use"),
+            AccessError::OutOfMemory(error) => error.fmt(f),
+            AccessError::RowTooLarge { bytes } => {
+                write!(f, "a row of {bytes} bytes does not fit a page")
+            }
+            AccessError::Cancelled => f.write_str("the statement was cancelled"),
+            AccessError::Closed(what) => f.write_str(what),
+            AccessError::Visitor(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+impl From<DiskError> for AccessError {
+    fn from(error: DiskError) -> AccessError {
+        AccessError::Disk(error)
+    }
+}
+
+impl From<OutOfMemory> for AccessError {
+    fn from(error: OutOfMemory) -> AccessError {
+        AccessError::OutOfMemory(error)
+    }
+}
+
+impl AccessError {
+    /// An error of the pool, with the file's name.
+    pub(crate) fn of_pool(error: BufferError, file: &str) -> AccessError {
+        match error {
+            BufferError::Damaged { page, what, .. } => {
+                AccessError::Damaged { file: file.to_owned(), page, damage: what }
+            }
+            BufferError::Disk(error) => AccessError::Disk(error),
+            BufferError::NoFrames => AccessError::OutOfFrames,
+            other => AccessError::Closed(format!("file '{file}': {other}")),
+        }
+    }
+}

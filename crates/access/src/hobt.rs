@@ -1,0 +1,501 @@
+//! One heap: its runs of pages, and rows that come and go one at a time.
+//!
+//! The runs stand in run-list pages on disk and in memory; a scan takes a copy when it starts. The first page of the
+//! first run is the first run-list page; when the list outgrows it, the next one gets an extent of its own. Rows are
+//! appended to the last page of the last run; bulk loads bring whole runs ([`Hobt::publish`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId};
+use hobt_buffer::{ExclusiveGuard, PoolFile};
+use hobt_page::{PageChange, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply};
+use hobt_sync::{Latch, LatchClass};
+use hobt_txn::{StatementContext, UndoError};
+
+use crate::load::LoadedRuns;
+use crate::{AccessError, Storage};
+
+/// One partition of a heap.
+#[derive(Debug)]
+pub struct Hobt {
+    id: HobtId,
+    storage: Arc<Storage>,
+    filegroup: FilegroupId,
+    rows: Arc<RowLayout>,
+    layout_version: u32,
+    run_list: PageId,
+    row_count: AtomicU64,
+    state: Latch<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The pages of the run list, in order.
+    list: Vec<PageId>,
+    runs: Vec<Run>,
+    /// The length of the next run for single rows.
+    next_extents: u32,
+}
+
+impl Hobt {
+    /// Makes an empty heap: one extent, whose first page is the run list. Undone with the statement.
+    ///
+    /// # Errors
+    /// The filegroup is full or the device fails.
+    pub fn create(
+        storage: &Arc<Storage>,
+        id: HobtId,
+        filegroup: FilegroupId,
+        rows: Arc<RowLayout>,
+        layout_version: u32,
+        context: &StatementContext,
+    ) -> Result<Arc<Hobt>, AccessError> {
+        let (first, extents) = storage.allocate(filegroup, 1)?;
+        context.on_undo(storage.free_action(first, extents));
+        let hobt = Hobt {
+            id,
+            storage: Arc::clone(storage),
+            filegroup,
+            rows,
+            layout_version,
+            run_list: first,
+            row_count: AtomicU64::new(0),
+            state: Latch::new(
+                LatchClass::AccessMethodsHobtVirtualRoot,
+                State { list: Vec::new(), runs: Vec::new(), next_extents: storage.settings().run_extents_first },
+            ),
+        };
+        let run = Run { first, page_count: EXTENT_PAGES, used: 1, skip: 1 };
+        {
+            let mut state = hobt.state.write();
+            hobt.format_list_page(first)?;
+            state.list.push(first);
+            hobt.push_run(&mut state, run)?;
+        }
+        Ok(Arc::new(hobt))
+    }
+
+    /// Opens a heap whose run list starts at `run_list`.
+    ///
+    /// # Errors
+    /// A page of the list is damaged, belongs to another HOBT or names pages that do not exist.
+    pub fn open(
+        storage: &Arc<Storage>,
+        id: HobtId,
+        filegroup: FilegroupId,
+        rows: Arc<RowLayout>,
+        layout_version: u32,
+        run_list: PageId,
+    ) -> Result<Arc<Hobt>, AccessError> {
+        let mut list = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
+        let mut row_count = 0;
+        let mut next = run_list;
+        while next != PageId::default() {
+            let file = storage.file(next.file)?;
+            let damaged =
+                |damage| AccessError::Damaged { file: file.name().to_owned(), page: next, damage };
+            let wrong = |rule| damaged(hobt_page::PageDamage::Structure { rule });
+            if list.contains(&next) {
+                return Err(wrong("a run list that returns to itself"));
+            }
+            let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&page).map_err(damaged)?;
+            if header.hobt != id {
+                return Err(wrong("the run list of another HOBT"));
+            }
+            let entries = RunListPage::read(&page).map_err(damaged)?;
+            for run in &entries {
+                let target = storage.file(run.first.file)?;
+                if run.first.number + run.page_count > target.size_pages() {
+                    return Err(wrong("a run behind the end of its file"));
+                }
+            }
+            if list.is_empty() {
+                row_count = RunListPage::row_count(&page);
+            }
+            runs.extend(entries);
+            list.push(next);
+            next = header.next;
+        }
+        let next_extents = storage.settings().run_extents_first;
+        Ok(Arc::new(Hobt {
+            id,
+            storage: Arc::clone(storage),
+            filegroup,
+            rows,
+            layout_version,
+            run_list,
+            row_count: AtomicU64::new(row_count),
+            state: Latch::new(LatchClass::AccessMethodsHobtVirtualRoot, State { list, runs, next_extents }),
+        }))
+    }
+
+    /// The heap's id.
+    pub fn id(&self) -> HobtId {
+        self.id
+    }
+
+    /// The first page of the run list.
+    pub fn run_list(&self) -> PageId {
+        self.run_list
+    }
+
+    /// The database's files.
+    pub fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// The filegroup of its runs.
+    pub fn filegroup(&self) -> FilegroupId {
+        self.filegroup
+    }
+
+    /// The table's columns.
+    pub fn row_layout(&self) -> &Arc<RowLayout> {
+        &self.rows
+    }
+
+    /// The version of the column layout in its pages' headers.
+    pub fn layout_version(&self) -> u32 {
+        self.layout_version
+    }
+
+    /// Rows, statements that still run included.
+    pub fn row_count(&self) -> u64 {
+        self.row_count.load(Ordering::Relaxed)
+    }
+
+    /// Pages that are formatted, run-list pages included.
+    pub fn used_pages(&self) -> u64 {
+        self.state.read().runs.iter().map(|run| u64::from(run.used)).sum()
+    }
+
+    /// Pages that hold rows.
+    pub fn data_pages(&self) -> u64 {
+        self.state.read().runs.iter().map(|run| u64::from(run.used - u32::from(run.skip))).sum()
+    }
+
+    /// Pages that are allocated.
+    pub fn reserved_pages(&self) -> u64 {
+        self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
+    }
+
+    /// The runs at this moment, in order: what a scan works on.
+    pub fn runs(&self) -> Vec<Run> {
+        self.state.read().runs.clone()
+    }
+
+    fn format_list_page(&self, id: PageId) -> Result<(), AccessError> {
+        let (file, name) = self.file(id)?;
+        let mut page = file.create(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.id);
+        self.change(&mut page, id, &PageChange::Format { header })?;
+        Ok(())
+    }
+
+    fn file(&self, page: PageId) -> Result<(Arc<PoolFile>, String), AccessError> {
+        let file = self.storage.file(page.file)?;
+        Ok((Arc::clone(file.pool_file()), file.name().to_owned()))
+    }
+
+    /// Applies a change; `None` if the page has no room.
+    fn change(
+        &self,
+        page: &mut ExclusiveGuard<'_>,
+        id: PageId,
+        change: &PageChange,
+    ) -> Result<Option<PageChange>, AccessError> {
+        let rows = match change {
+            PageChange::AppendRow { .. } | PageChange::RemoveLastRow { .. } | PageChange::SetDeleted { .. } => {
+                Some(&*self.rows)
+            }
+            PageChange::Format { header } if header.page_type == PageType::Row => Some(&*self.rows),
+            _ => None,
+        };
+        apply(page, rows, change).map_err(|damage| {
+            let file = self.storage.file(id.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+            AccessError::Damaged { file, page: id, damage }
+        })
+    }
+
+    fn with_page(&self, id: PageId, change: &PageChange) -> Result<Option<PageChange>, AccessError> {
+        let (file, name) = self.file(id)?;
+        let mut page = file.write(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        self.change(&mut page, id, change)
+    }
+
+    /// Writes entry `index` of the run list.
+    fn write_entry(&self, state: &State, index: usize) -> Result<(), AccessError> {
+        let id = state.list[index / RUNS_PER_PAGE];
+        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &state.runs[index]);
+        self.with_page(id, &PageChange::Write { offset, bytes })?;
+        Ok(())
+    }
+
+    fn write_entry_count(&self, list_page: PageId, count: usize, next: PageId) -> Result<(), AccessError> {
+        let (file, name) = self.file(list_page)?;
+        let mut page = file.write(list_page.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        let mut header = PageHeader::read(&page).map_err(|damage| AccessError::Damaged {
+            file: name.clone(),
+            page: list_page,
+            damage,
+        })?;
+        header.row_count = u16::try_from(count).expect("a page's entries");
+        header.next = next;
+        self.change(&mut page, list_page, &PageChange::SetHeader { header })?;
+        Ok(())
+    }
+
+    /// Adds a run to the list; a new list page, if one is needed, gets an extent of its own first.
+    fn push_run(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
+        let index = state.runs.len();
+        if index / RUNS_PER_PAGE == state.list.len() {
+            let (first, _) = self.storage.allocate(self.filegroup, 1)?;
+            self.format_list_page(first)?;
+            let last = *state.list.last().expect("a heap has a run list");
+            self.write_entry_count(last, RUNS_PER_PAGE, first)?;
+            state.list.push(first);
+            state.runs.push(Run { first, page_count: EXTENT_PAGES, used: 1, skip: 1 });
+            self.write_entry(state, index)?;
+            self.write_entry_count(first, 1, PageId::default())?;
+            return self.push_run(state, run);
+        }
+        state.runs.push(run);
+        self.write_entry(state, index)?;
+        let page = state.list[index / RUNS_PER_PAGE];
+        self.write_entry_count(page, index % RUNS_PER_PAGE + 1, PageId::default())
+    }
+
+    /// Takes runs off the end of the list until `count` are left; their extents are the caller's.
+    fn truncate_runs(&self, state: &mut State, count: usize) -> Result<(), AccessError> {
+        state.runs.truncate(count);
+        while state.list.len() > count.div_ceil(RUNS_PER_PAGE).max(1) {
+            state.list.pop();
+        }
+        let page = *state.list.last().expect("a heap has a run list");
+        let in_page = count - (state.list.len() - 1) * RUNS_PER_PAGE;
+        self.write_entry_count(page, in_page, PageId::default())
+    }
+
+    /// Inserts a row at the end. Blocks on the tail page's latch and, when the tail is full, on allocation.
+    ///
+    /// # Errors
+    /// The row is larger than a page, the filegroup is full, or the device fails.
+    pub fn insert(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
+        let mut state = self.state.write();
+        loop {
+            let tail = *state.runs.last().expect("a heap has its first run");
+            if tail.used > u32::from(tail.skip) {
+                let id = PageId::new(tail.first.file, tail.used_end() - 1);
+                let change = PageChange::AppendRow { row: row.clone(), writer: context.stamp() };
+                let (file, name) = self.file(id)?;
+                let mut page = file.write(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+                let slot = PageHeader::read(&page).map(|header| header.row_count).unwrap_or_default();
+                if let Some(undo) = self.change(&mut page, id, &change)? {
+                    drop(page);
+                    self.row_count.fetch_add(1, Ordering::Relaxed);
+                    let hobt = Arc::clone(self);
+                    context.on_undo(move || hobt.undo_row(id, &undo, -1));
+                    return Ok((id, SlotId(slot)));
+                }
+                if slot == 0 {
+                    return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
+                }
+            }
+            self.add_page(&mut state, context, row)?;
+        }
+    }
+
+    /// Formats the next page of the tail run, allocating a run if that is full.
+    fn add_page(&self, state: &mut State, context: &StatementContext, row: &RowImage) -> Result<(), AccessError> {
+        let tail = state.runs.last().expect("a heap has its first run");
+        if tail.used == tail.page_count {
+            let (first, extents) = self.storage.allocate(self.filegroup, state.next_extents)?;
+            state.next_extents = (state.next_extents * 2).min(self.storage.settings().run_extents_max).max(1);
+            self.push_run(state, Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 })?;
+        }
+        let index = state.runs.len() - 1;
+        let run = &mut state.runs[index];
+        let id = PageId::new(run.first.file, run.used_end());
+        let variable = (0..row.column_count())
+            .filter(|&column| self.rows.variable_rank(column).is_some())
+            .map(|column| row.value(column).map_or(0, <[u8]>::len))
+            .sum();
+        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.id);
+        header.capacity = self.rows.capacity_for(variable);
+        if header.capacity == 0 {
+            return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
+        }
+        header.layout_version = self.layout_version;
+        header.newest_writer = context.stamp();
+        let (file, name) = self.file(id)?;
+        let mut page = file.create(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        self.change(&mut page, id, &PageChange::Format { header })?;
+        drop(page);
+        state.runs[index].used += 1;
+        self.write_entry(state, index)
+    }
+
+    /// Deletes a row. Undone with the statement.
+    ///
+    /// # Errors
+    /// The page is damaged or cannot be read.
+    pub fn delete(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        page: PageId,
+        slot: SlotId,
+    ) -> Result<(), AccessError> {
+        let change = PageChange::SetDeleted { slot, deleted: true, writer: context.stamp() };
+        let undo = self.with_page(page, &change)?.expect("a deleted bit always fits");
+        self.row_count.fetch_sub(1, Ordering::Relaxed);
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_row(page, &undo, 1));
+        Ok(())
+    }
+
+    fn undo_row(&self, page: PageId, undo: &PageChange, rows: i64) -> Result<(), UndoError> {
+        self.with_page(page, undo).map_err(|error| UndoError(error.to_string()))?;
+        self.row_count.fetch_add_signed(rows);
+        Ok(())
+    }
+
+    /// Shows every page with live rows to `visit`, in order, one latch at a time. For small tables: the catalog.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or what `visit` returned.
+    pub fn for_each_page(
+        &self,
+        visit: &mut dyn FnMut(PageId, &RowPage<'_>) -> Result<(), AccessError>,
+    ) -> Result<(), AccessError> {
+        for run in self.runs() {
+            let (file, name) = self.file(run.first)?;
+            for number in run.first.number + u32::from(run.skip)..run.used_end() {
+                let id = PageId::new(run.first.file, number);
+                let page = file.read(number).map_err(|error| AccessError::of_pool(error, &name))?;
+                let view = RowPage::open(&page, &self.rows)
+                    .map_err(|damage| AccessError::Damaged { file: name.clone(), page: id, damage })?;
+                visit(id, &view)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows every live row: its page, its slot and the page's columns.
+    ///
+    /// # Errors
+    /// As [`Hobt::for_each_page`].
+    pub fn for_each_row(
+        &self,
+        visit: &mut dyn FnMut(PageId, usize, &RowPage<'_>) -> Result<(), AccessError>,
+    ) -> Result<(), AccessError> {
+        self.for_each_page(&mut |id, page| {
+            (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)).try_for_each(|slot| visit(id, slot, page))
+        })
+    }
+
+    /// Makes loaded runs part of the heap. Undone with the statement; the loaders' own undo frees the extents.
+    ///
+    /// # Errors
+    /// The run list cannot grow.
+    pub fn publish(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        loaded: Vec<LoadedRuns>,
+    ) -> Result<(), AccessError> {
+        let mut state = self.state.write();
+        let before = state.runs.len();
+        let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_publish(before, rows));
+        self.row_count.fetch_add(rows, Ordering::Relaxed);
+        for run in loaded.into_iter().flat_map(|runs| runs.runs) {
+            self.push_run(&mut state, run)?;
+        }
+        Ok(())
+    }
+
+    fn undo_publish(&self, before: usize, rows: u64) -> Result<(), UndoError> {
+        let mut state = self.state.write();
+        let list_extents: Vec<PageId> = state.list.iter().skip(before.div_ceil(RUNS_PER_PAGE).max(1)).copied().collect();
+        self.row_count.fetch_sub(rows, Ordering::Relaxed);
+        let undone = self
+            .truncate_runs(&mut state, before)
+            .and_then(|()| list_extents.into_iter().try_for_each(|page| self.storage.free(page, 1)));
+        undone.map_err(|error| UndoError(error.to_string()))
+    }
+
+    /// Frees all its extents when the statement commits.
+    pub fn drop_storage(self: &Arc<Hobt>, context: &StatementContext) {
+        for run in self.runs() {
+            context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
+        }
+    }
+
+    /// Takes all rows away: the runs but the first are freed when the statement commits, and the first keeps only its
+    /// run-list page.
+    ///
+    /// # Errors
+    /// The run list cannot be written.
+    pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
+        let mut state = self.state.write();
+        let (old_runs, old_list) = (state.runs.clone(), state.list.clone());
+        let rows = self.row_count.swap(0, Ordering::Relaxed);
+        let hobt = Arc::clone(self);
+        let undo_runs = old_runs.clone();
+        context.on_undo(move || hobt.undo_truncate(undo_runs, old_list, rows));
+        self.truncate_runs(&mut state, 1)?;
+        state.runs[0].used = 1;
+        state.next_extents = self.storage.settings().run_extents_first;
+        self.write_entry(&state, 0)?;
+        for run in &old_runs[1..] {
+            context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
+        }
+        Ok(())
+    }
+
+    fn undo_truncate(&self, runs: Vec<Run>, list: Vec<PageId>, rows: u64) -> Result<(), UndoError> {
+        let mut state = self.state.write();
+        self.row_count.store(rows, Ordering::Relaxed);
+        state.runs = runs;
+        state.list = list;
+        let last = state.list.len() - 1;
+        let written = self.write_entry(&state, 0).and_then(|()| {
+            (0..state.list.len()).try_for_each(|index| {
+                let next = state.list.get(index + 1).copied().unwrap_or_default();
+                let count =
+                    if index == last { state.runs.len() - last * RUNS_PER_PAGE } else { RUNS_PER_PAGE };
+                self.write_entry_count(state.list[index], count, next)
+            })
+        });
+        written.map_err(|error| UndoError(error.to_string()))
+    }
+
+    /// Writes the row count into the run list; part of a checkpoint.
+    ///
+    /// # Errors
+    /// The page cannot be read or written.
+    pub fn save_counts(&self) -> Result<(), AccessError> {
+        let _state = self.state.write();
+        let (offset, bytes) = RunListPage::row_count_bytes(self.row_count());
+        self.with_page(self.run_list, &PageChange::Write { offset, bytes })?;
+        Ok(())
+    }
+}
+
+/// Adds a signed number to a counter.
+trait FetchAddSigned {
+    fn fetch_add_signed(&self, by: i64);
+}
+
+impl FetchAddSigned for AtomicU64 {
+    fn fetch_add_signed(&self, by: i64) {
+        self.fetch_add(by.cast_unsigned(), Ordering::Relaxed);
+    }
+}

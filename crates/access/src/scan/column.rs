@@ -1,0 +1,274 @@
+//! Columns of many rows, copied out of pages: the buffers that an Arrow array is made of.
+//!
+//! A vector owns its memory; nothing refers to a page after [`ColumnVector::append_page`] returns. Deleted rows are
+//! left out.
+
+use hobt_page::{PageDamage, RowPage};
+use hobt_types::PhysicalType;
+
+/// What a vector's elements are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnKind {
+    /// The page's own width.
+    Native,
+    /// 128-bit integers, widened from four or eight bytes: Arrow's decimals.
+    WidenedTo128,
+}
+
+/// The values of a vector.
+#[derive(Clone, Debug)]
+pub enum VectorData {
+    /// One byte each.
+    U8(Vec<u8>),
+    /// Two bytes each, signed.
+    I16(Vec<i16>),
+    /// Four bytes each: integers, dates or the bits of `real`.
+    I32(Vec<i32>),
+    /// Eight bytes each: integers, times or the bits of `float`.
+    I64(Vec<i64>),
+    /// Sixteen bytes each: decimals.
+    I128(Vec<i128>),
+    /// Sixteen bytes each, in order: `uniqueidentifier`.
+    Bytes16(Vec<u8>),
+    /// Variable-length values.
+    Views {
+        /// Arrow's view words: length, then twelve bytes or prefix, buffer 0 and offset.
+        views: Vec<u128>,
+        /// What longer values point into.
+        bytes: Vec<u8>,
+        /// Whether every byte is ASCII.
+        is_ascii: bool,
+    },
+}
+
+/// One column of a batch.
+#[derive(Clone, Debug)]
+pub struct ColumnVector {
+    /// The column's place in the table.
+    pub column: usize,
+    /// The values.
+    pub data: VectorData,
+    /// Validity bits, lowest first, 1 for a value; empty while there is no NULL.
+    pub validity: Vec<u8>,
+    /// How many are NULL.
+    pub null_count: usize,
+    rows: usize,
+}
+
+/// Values up to this length stand in their view.
+const INLINE_MAX: usize = 12;
+
+impl ColumnVector {
+    /// An empty vector of a column.
+    ///
+    /// `guid` says that sixteen-byte values are not integers.
+    pub fn new(column: usize, physical: PhysicalType, kind: ColumnKind, guid: bool) -> ColumnVector {
+        let data = match (physical, kind) {
+            (PhysicalType::Fixed4 | PhysicalType::Fixed8, ColumnKind::WidenedTo128) => VectorData::I128(Vec::new()),
+            (PhysicalType::Fixed1, _) => VectorData::U8(Vec::new()),
+            (PhysicalType::Fixed2, _) => VectorData::I16(Vec::new()),
+            (PhysicalType::Fixed4, _) => VectorData::I32(Vec::new()),
+            (PhysicalType::Fixed8, _) => VectorData::I64(Vec::new()),
+            (PhysicalType::Fixed16, _) if guid => VectorData::Bytes16(Vec::new()),
+            (PhysicalType::Fixed16, _) => VectorData::I128(Vec::new()),
+            (PhysicalType::Variable, _) => {
+                VectorData::Views { views: Vec::new(), bytes: Vec::new(), is_ascii: true }
+            }
+        };
+        ColumnVector { column, data, validity: Vec::new(), null_count: 0, rows: 0 }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds a page's live rows.
+    ///
+    /// # Errors
+    /// The page's end offsets contradict each other.
+    pub fn append_page(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
+        if page.deleted_count() > 0 {
+            return self.append_live(page);
+        }
+        let rows = page.row_count();
+        match &mut self.data {
+            VectorData::Views { views, bytes, is_ascii } => {
+                append_views(page, self.column, views, bytes, is_ascii)?;
+            }
+            data => append_fixed(data, page.fixed(self.column), rows),
+        }
+        let nulls = page.null_count(self.column);
+        if nulls > 0 {
+            let bits = page.validity(self.column).ok_or(PageDamage::Structure { rule: "NULL in a NOT NULL column" })?;
+            self.push_bits(bits, rows);
+            self.null_count += nulls;
+        } else if !self.validity.is_empty() {
+            self.push_valid(rows);
+        }
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// The slow way, for a page with deleted rows.
+    fn append_live(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
+        for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
+            let value = page.value(self.column, slot)?;
+            match &mut self.data {
+                VectorData::Views { views, bytes, is_ascii } => {
+                    let value = value.unwrap_or_default();
+                    *is_ascii &= value.is_ascii();
+                    push_view(value, views, bytes)?;
+                }
+                data => {
+                    let zeros = [0; 16];
+                    let width = page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
+                    append_fixed(data, value.unwrap_or(&zeros[..width]), 1);
+                }
+            }
+            if value.is_none() {
+                self.push_bits(&[0], 1);
+                self.null_count += 1;
+            } else if !self.validity.is_empty() {
+                self.push_valid(1);
+            }
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds `count` bits; makes those of earlier rows first if there are none.
+    fn push_bits(&mut self, bits: &[u8], count: usize) {
+        if self.validity.is_empty() && self.rows > 0 {
+            self.validity = vec![0xFF; self.rows.div_ceil(8)];
+            self.clear_tail(self.rows);
+        }
+        append_bits(&mut self.validity, self.rows, bits, count);
+    }
+
+    fn push_valid(&mut self, count: usize) {
+        let ones = vec![0xFF; count.div_ceil(8)];
+        append_bits(&mut self.validity, self.rows, &ones, count);
+    }
+
+    fn clear_tail(&mut self, rows: usize) {
+        if !rows.is_multiple_of(8) {
+            self.validity[rows / 8] &= (1 << (rows % 8)) - 1;
+        }
+    }
+}
+
+/// Appends the low `count` bits of `bits` behind `length` bits of `target`; bits behind the end are 0.
+fn append_bits(target: &mut Vec<u8>, length: usize, bits: &[u8], count: usize) {
+    let shift = length % 8;
+    target.resize((length + count).div_ceil(8), 0);
+    let start = length / 8;
+    for (index, &byte) in bits.iter().enumerate().take(count.div_ceil(8)) {
+        let left = count - index * 8;
+        let byte = if left < 8 { byte & ((1 << left) - 1) } else { byte };
+        target[start + index] |= byte << shift;
+        if shift > 0 && start + index + 1 < target.len() {
+            target[start + index + 1] |= byte >> (8 - shift);
+        }
+    }
+}
+
+fn append_fixed(data: &mut VectorData, bytes: &[u8], rows: usize) {
+    match data {
+        VectorData::U8(values) => values.extend_from_slice(bytes),
+        VectorData::Bytes16(values) => values.extend_from_slice(bytes),
+        VectorData::I16(values) => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i16::from_le_bytes(chunk))),
+        VectorData::I32(values) => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i32::from_le_bytes(chunk))),
+        VectorData::I64(values) => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from_le_bytes(chunk))),
+        VectorData::I128(values) => match bytes.len() / rows.max(1) {
+            4 => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from(i32::from_le_bytes(chunk)))),
+            8 => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from(i64::from_le_bytes(chunk)))),
+            _ => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from_le_bytes(chunk))),
+        },
+        VectorData::Views { .. } => unreachable!("a variable-length column has views"),
+    }
+}
+
+fn append_views(
+    page: &RowPage<'_>,
+    column: usize,
+    views: &mut Vec<u128>,
+    bytes: &mut Vec<u8>,
+    is_ascii: &mut bool,
+) -> Result<(), PageDamage> {
+    let damage = PageDamage::Structure { rule: "end offsets of a variable-length column" };
+    if !page.ends_are_ordered(column) || page.flags().contains(hobt_page::PageFlags::HAS_POINTERS) {
+        return Err(damage);
+    }
+    let area = &page.variable(column)[..page.variable_used(column)];
+    *is_ascii &= page.flags().contains(hobt_page::PageFlags::ASCII) || area.is_ascii();
+    let base = bytes.len();
+    if base + area.len() > i32::MAX as usize {
+        return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
+    }
+    bytes.extend_from_slice(area);
+    views.reserve(page.row_count());
+    let mut start = 0;
+    for end in page.ends(column) {
+        let end = usize::from(u16::from_le_bytes(*end));
+        views.push(view_of(&area[start..end], base + start));
+        start = end;
+    }
+    Ok(())
+}
+
+fn push_view(value: &[u8], views: &mut Vec<u128>, bytes: &mut Vec<u8>) -> Result<(), PageDamage> {
+    let base = bytes.len();
+    if base + value.len() > i32::MAX as usize {
+        return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
+    }
+    if value.len() > INLINE_MAX {
+        bytes.extend_from_slice(value);
+    }
+    views.push(view_of(value, base));
+    Ok(())
+}
+
+/// Arrow's view of a value that stands at `offset` of buffer 0.
+fn view_of(value: &[u8], offset: usize) -> u128 {
+    let length = value.len() as u128;
+    if value.len() <= INLINE_MAX {
+        let mut inline = [0u8; 16];
+        inline[4..4 + value.len()].copy_from_slice(value);
+        return u128::from_le_bytes(inline) | length;
+    }
+    let prefix = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+    length | u128::from(prefix) << 32 | (offset as u128) << 96
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::SplitMix64;
+
+    use super::*;
+
+    #[test]
+    fn bits_are_appended_at_any_place() {
+        let mut random = SplitMix64::new(3);
+        for _ in 0..200 {
+            let mut expected = Vec::new();
+            let mut target = Vec::new();
+            for _ in 0..20 {
+                let count = random.below(30) as usize;
+                let bits: Vec<u8> = (0..count.div_ceil(8)).map(|_| random.below(256) as u8).collect();
+                append_bits(&mut target, expected.len(), &bits, count);
+                expected.extend((0..count).map(|bit| bits[bit / 8] >> (bit % 8) & 1 == 1));
+            }
+            let got: Vec<bool> = (0..expected.len()).map(|bit| target[bit / 8] >> (bit % 8) & 1 == 1).collect();
+            assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn views_hold_short_values_and_point_to_long_ones() {
+        let view = view_of(b"abc", 99).to_le_bytes();
+        assert_eq!(&view[..8], [3, 0, 0, 0, b'a', b'b', b'c', 0]);
+        let view = view_of(b"abcdefghijklm", 0x0102).to_le_bytes();
+        assert_eq!(view, [13, 0, 0, 0, b'a', b'b', b'c', b'd', 0, 0, 0, 0, 2, 1, 0, 0]);
+    }
+}

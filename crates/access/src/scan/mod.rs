@@ -1,0 +1,196 @@
+//! The parallel scan of heaps.
+//!
+//! ```text
+//!  runs of the HOBTs --cut into--> page ranges --Dispenser--> workers
+//!  worker: keeps a window of ranges in flight (loads into the pool, or private reads past it),
+//!          takes what has arrived, shows each page to a PageVisitor; ranges that are resident are shown at once
+//! ```
+//!
+//! A table that is larger than a share of the pool is read past it into buffers of the worker's own, so that a scan
+//! does not push out what others use; pages that are resident all the same are taken from the pool, whose copy may be
+//! newer. A page whose private copy fails its checksum is read again through the pool before it is called damaged,
+//! because a write may have been under way.
+//!
+//! Nothing here blocks while it waits for a scan's own reads: [`ScanWorker::poll_range`] registers the task's waker.
+//! With read-ahead off (trace flag 652) every page is read alone and waited for.
+
+mod column;
+mod count;
+mod dispenser;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_page::{RowLayout, RowPage, Run};
+use hobt_txn::{IoCounts, StatementContext};
+
+use crate::{AccessError, DataFile, Hobt};
+
+pub use column::{ColumnKind, ColumnVector, VectorData};
+pub use count::Counts;
+pub use dispenser::{DealerKind, Dispenser, PageRange};
+pub use worker::ScanWorker;
+
+/// What the laboratory and the administrator vary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanSettings {
+    /// Pages of one read, a multiple of an extent, at most 64.
+    pub read_pages: u32,
+    /// Reads in flight a scan, over all its workers.
+    pub queue_depth: u32,
+    /// Whether pages are read before they are asked for (off: trace flag 652).
+    pub read_ahead: bool,
+    /// How ranges are dealt.
+    pub dealer: DealerKind,
+    /// A scan of more than this many percent of the pool reads past it.
+    pub pool_share_percent: u32,
+}
+
+impl Default for ScanSettings {
+    fn default() -> ScanSettings {
+        ScanSettings {
+            read_pages: 64,
+            queue_depth: 32,
+            read_ahead: true,
+            dealer: DealerKind::Atomic,
+            pool_share_percent: 75,
+        }
+    }
+}
+
+/// One HOBT's part of a scan.
+#[derive(Clone, Debug)]
+pub struct ScanPartition {
+    /// The heap.
+    pub hobt: Arc<Hobt>,
+    /// Its runs when the scan started.
+    pub runs: Vec<Run>,
+}
+
+/// A scan of some HOBTs of one table, shared by its workers.
+#[derive(Debug)]
+pub struct Scan {
+    partitions: Vec<ScanPartition>,
+    files: Vec<Arc<DataFile>>,
+    rows: Arc<RowLayout>,
+    dispenser: Dispenser,
+    settings: ScanSettings,
+    through_pool: bool,
+    workers: usize,
+    page_count: u64,
+    context: Arc<StatementContext>,
+    counts: Arc<IoCounts>,
+    read_bytes: AtomicU64,
+}
+
+/// What looks at the pages of a scan, one worker's.
+pub trait PageVisitor {
+    /// Looks at a page of partition `partition` (its place in the scan). Live rows are those not deleted.
+    ///
+    /// # Errors
+    /// What stops the scan.
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
+}
+
+impl Scan {
+    /// A scan of `hobts` (one table's) by `workers` workers. Takes the runs as they are now.
+    ///
+    /// # Errors
+    /// A run lies in a file that is not there.
+    ///
+    /// # Panics
+    /// If there is no HOBT or no worker, or the settings are outside their ranges.
+    pub fn new(
+        hobts: &[Arc<Hobt>],
+        workers: usize,
+        settings: ScanSettings,
+        context: Arc<StatementContext>,
+        counts: Arc<IoCounts>,
+    ) -> Result<Arc<Scan>, AccessError> {
+        assert!(workers > 0 && !hobts.is_empty(), "somebody scans something");
+        let first = &hobts[0];
+        let partitions: Vec<ScanPartition> =
+            hobts.iter().map(|hobt| ScanPartition { hobt: Arc::clone(hobt), runs: hobt.runs() }).collect();
+        let files = first.storage().files();
+        let mut runs = Vec::new();
+        for (partition, part) in partitions.iter().enumerate() {
+            for run in &part.runs {
+                let file = files
+                    .iter()
+                    .position(|file| file.id() == run.first.file)
+                    .ok_or_else(|| AccessError::Closed(format!("the database has no file {}", run.first.file)))?;
+                runs.push((partition, file, *run));
+            }
+        }
+        let page_count = runs.iter().map(|(_, _, run)| u64::from(run.used - u32::from(run.skip))).sum();
+        let pool_pages = first.storage().pool().statistics().frames as u64;
+        let through_pool = page_count * 100 <= pool_pages * u64::from(settings.pool_share_percent);
+        let unit = if settings.read_ahead { settings.read_pages } else { settings.read_pages.min(8) };
+        Ok(Arc::new(Scan {
+            rows: Arc::clone(first.row_layout()),
+            dispenser: Dispenser::new(&runs, unit, workers, settings.dealer),
+            partitions,
+            files,
+            settings,
+            through_pool,
+            workers,
+            page_count,
+            context,
+            counts,
+            read_bytes: AtomicU64::new(0),
+        }))
+    }
+
+    /// The table's columns.
+    pub fn row_layout(&self) -> &Arc<RowLayout> {
+        &self.rows
+    }
+
+    /// The HOBTs, in the order in which visitors see their places.
+    pub fn partitions(&self) -> &[ScanPartition] {
+        &self.partitions
+    }
+
+    /// Pages that the scan will look at.
+    pub fn page_count(&self) -> u64 {
+        self.page_count
+    }
+
+    /// How many workers share the scan.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Whether pages come through the pool (or past it, for a table that is too large for it).
+    pub fn is_through_pool(&self) -> bool {
+        self.through_pool
+    }
+
+    /// The dispenser, for its counters.
+    pub fn dispenser(&self) -> &Dispenser {
+        &self.dispenser
+    }
+
+    /// The statement.
+    pub fn context(&self) -> &Arc<StatementContext> {
+        &self.context
+    }
+
+    /// Bytes that the scan read from disk so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    fn count_reads(&self, pages: u64, ahead: bool) {
+        let counter = if ahead { &self.counts.read_ahead_reads } else { &self.counts.physical_reads };
+        counter.fetch_add(pages, Ordering::Relaxed);
+        self.read_bytes.fetch_add(pages * PAGE_SIZE as u64, Ordering::Relaxed);
+    }
+
+    fn damaged(&self, range: &PageRange, number: u32, damage: hobt_page::PageDamage) -> AccessError {
+        let file = &self.files[range.file];
+        AccessError::Damaged { file: file.name().to_owned(), page: PageId::new(file.id(), number), damage }
+    }
+}

@@ -1,0 +1,356 @@
+//! One worker of a scan: keeps reads in flight, shows pages that have arrived.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_buffer::{BufferError, Optimistic, PendingLoad, StateSnapshot, TryRead};
+use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
+use hobt_page::{PageBytes, RowPage, verify};
+
+use super::count::{Counts, FIRST_WORD, WORDS_MAX};
+use super::dispenser::PageRange;
+use super::{PageVisitor, Scan};
+use crate::{AccessError, DataFile};
+
+/// How many pages ahead a header is prefetched.
+const PREFETCH_PAGES: u32 = 12;
+
+/// Takes ranges from the scan's dispenser until they are all dealt.
+pub struct ScanWorker {
+    scan: Arc<Scan>,
+    queue: Arc<CompletionQueue>,
+    window: usize,
+    pending: VecDeque<Pending>,
+    spare: Vec<AlignedBuffer>,
+    next_tag: u64,
+    exhausted: bool,
+    rows_by_worker: u64,
+    grants: u64,
+    changed: Vec<u32>,
+}
+
+struct Pending {
+    tag: u64,
+    range: PageRange,
+    source: Source,
+}
+
+enum Source {
+    /// Every page was resident when the range was taken.
+    Resident,
+    /// Reads into the pool's frames are under way.
+    Load { load: PendingLoad, completions: Vec<Completion> },
+    /// A read past the pool is under way.
+    Private { snapshot: StateSnapshot, completion: Option<Completion> },
+}
+
+impl Pending {
+    fn is_ready(&self) -> bool {
+        match &self.source {
+            Source::Resident => true,
+            Source::Load { load, completions } => completions.len() == load.reads(),
+            Source::Private { completion, .. } => completion.is_some(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ScanWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScanWorker").field("grants", &self.grants).field("rows", &self.rows_by_worker).finish_non_exhaustive()
+    }
+}
+
+/// What is done with the pages of a range.
+enum Work<'a> {
+    Visit(&'a mut dyn PageVisitor),
+    Count(&'a mut Counts),
+}
+
+impl ScanWorker {
+    /// A worker of `scan`.
+    pub fn new(scan: Arc<Scan>) -> ScanWorker {
+        let window = if scan.settings.read_ahead {
+            (scan.settings.queue_depth as usize).div_ceil(scan.workers).max(1)
+        } else {
+            1
+        };
+        ScanWorker {
+            scan,
+            queue: CompletionQueue::new(),
+            window,
+            pending: VecDeque::new(),
+            spare: Vec::new(),
+            next_tag: 0,
+            exhausted: false,
+            rows_by_worker: 0,
+            grants: 0,
+            changed: Vec::new(),
+        }
+    }
+
+    /// Live rows that this worker has seen.
+    pub fn rows(&self) -> u64 {
+        self.rows_by_worker
+    }
+
+    /// Ranges that this worker has taken.
+    pub fn grants(&self) -> u64 {
+        self.grants
+    }
+
+    /// Shows the pages of one range; `Ready(None)` when the scan is over for this worker. Starts reads of later ranges
+    /// first. Pending while every range of the window is still being read.
+    pub fn poll_range(
+        &mut self,
+        task: &mut Context<'_>,
+        visitor: &mut dyn PageVisitor,
+    ) -> Poll<Option<Result<(), AccessError>>> {
+        self.poll(task, &mut Work::Visit(visitor))
+    }
+
+    /// Counts the pages of one range; as [`ScanWorker::poll_range`].
+    pub fn poll_counts(&mut self, task: &mut Context<'_>, counts: &mut Counts) -> Poll<Option<Result<(), AccessError>>> {
+        self.poll(task, &mut Work::Count(counts))
+    }
+
+    fn poll(&mut self, task: &mut Context<'_>, work: &mut Work<'_>) -> Poll<Option<Result<(), AccessError>>> {
+        if self.scan.context.is_cancelled() {
+            return Poll::Ready(Some(Err(AccessError::Cancelled)));
+        }
+        if let Err(error) = self.fill_window() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        loop {
+            while let Some(completion) = self.queue.try_pop() {
+                self.arrive(completion);
+            }
+            if let Some(place) = self.pending.iter().position(Pending::is_ready) {
+                let pending = self.pending.remove(place).expect("just found");
+                return Poll::Ready(Some(self.process(pending, work)));
+            }
+            if self.pending.is_empty() {
+                return Poll::Ready(None);
+            }
+            match self.queue.poll_pop(task) {
+                Poll::Ready(Some(completion)) => self.arrive(completion),
+                Poll::Ready(None) => unreachable!("a range that is not ready has a read in flight"),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn arrive(&mut self, completion: Completion) {
+        let pending = self.pending.iter_mut().find(|pending| pending.tag == completion.tag);
+        match &mut pending.expect("a completion belongs to a range of the window").source {
+            Source::Resident => unreachable!("a resident range has no reads"),
+            Source::Load { completions, .. } => completions.push(completion),
+            Source::Private { completion: place, .. } => *place = Some(completion),
+        }
+    }
+
+    /// Takes ranges until enough reads are under way. A resident range ends the filling: there is something to do.
+    fn fill_window(&mut self) -> Result<(), AccessError> {
+        while !self.exhausted && self.pending.len() < self.window {
+            let Some(range) = self.scan.dispenser.grant() else {
+                self.exhausted = true;
+                return Ok(());
+            };
+            self.grants += 1;
+            let pending = self.start(range)?;
+            let resident = matches!(pending.source, Source::Resident);
+            self.pending.push_back(pending);
+            if resident {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, range: PageRange) -> Result<Pending, AccessError> {
+        self.next_tag += 1;
+        let tag = self.next_tag;
+        let file = Arc::clone(&self.scan.files[range.file]);
+        if !self.scan.settings.read_ahead {
+            return Ok(Pending { tag, range, source: Source::Resident });
+        }
+        let source = if self.scan.through_pool {
+            self.start_load(&file, &range, tag)?
+        } else {
+            self.start_private(&file, &range, tag)?
+        };
+        Ok(Pending { tag, range, source })
+    }
+
+    fn start_load(&mut self, file: &DataFile, range: &PageRange, tag: u64) -> Result<Source, AccessError> {
+        match file.pool_file().start_load(range.first, range.count, &self.queue, tag) {
+            Ok(load) if load.reads() == 0 => Ok(Source::Resident),
+            Ok(load) => {
+                self.scan.count_reads(load.loading().len() as u64, true);
+                Ok(Source::Load { load, completions: Vec::new() })
+            }
+            Err(BufferError::NoFrames) => self.start_private(file, range, tag),
+            Err(error) => Err(AccessError::of_pool(error, file.name())),
+        }
+    }
+
+    fn start_private(&mut self, file: &DataFile, range: &PageRange, tag: u64) -> Result<Source, AccessError> {
+        let snapshot = file.pool_file().state_snapshot(range.first, range.count);
+        if snapshot.all_resident() {
+            return Ok(Source::Resident);
+        }
+        let bytes = range.count as usize * PAGE_SIZE;
+        let mut buffer = match self.spare.pop() {
+            Some(buffer) => buffer,
+            None => {
+                let size = self.scan.settings.read_pages as usize * PAGE_SIZE;
+                self.scan.context.memory().grow(size as u64)?;
+                AlignedBuffer::new(size)?
+            }
+        };
+        buffer.set_len(bytes);
+        self.scan.count_reads(u64::from(range.count), true);
+        file.disk().submit(Request {
+            direction: Direction::Read,
+            offset: PageId::new(file.id(), range.first).byte_offset(),
+            buffer: IoBuffer::Owned(buffer),
+            tag,
+            queue: Arc::clone(&self.queue),
+        });
+        Ok(Source::Private { snapshot, completion: None })
+    }
+
+    fn process(&mut self, pending: Pending, work: &mut Work<'_>) -> Result<(), AccessError> {
+        let range = pending.range;
+        let file = Arc::clone(&self.scan.files[range.file]);
+        self.scan.counts.logical_reads.fetch_add(u64::from(range.count), Ordering::Relaxed);
+        match pending.source {
+            Source::Resident => self.resident(&file, &range, work),
+            Source::Load { load, completions } => {
+                load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+                self.resident(&file, &range, work)
+            }
+            Source::Private { snapshot, completion } => {
+                let completion = completion.expect("the range is ready");
+                let buffer = completion.buffer.into_owned().expect("the worker's own buffer");
+                completion.result.map_err(AccessError::Disk)?;
+                let done = self.private(&file, &range, &snapshot, &buffer, work);
+                self.spare.push(buffer);
+                done
+            }
+        }
+    }
+
+    fn resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<(), AccessError> {
+        match work {
+            Work::Visit(_) => (range.first..range.first + range.count)
+                .try_for_each(|number| self.page_from_pool(file, range, number, work)),
+            Work::Count(counts) => match counts.words() {
+                Some(words) => self.count_resident(file, range, words, work),
+                None => (range.first..range.first + range.count)
+                    .try_for_each(|number| self.page_from_pool(file, range, number, work)),
+            },
+        }
+    }
+
+    /// The warm `COUNT`: a few words of each page, headers of later pages on their way.
+    fn count_resident(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        word_count: usize,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let run = file.pool_file().page_run(range.first, range.count);
+        let mut words = [0u64; WORDS_MAX];
+        let words = &mut words[..word_count];
+        let bytes = (FIRST_WORD + word_count) * 8;
+        let end = range.first + range.count;
+        for number in range.first..(range.first + PREFETCH_PAGES).min(end) {
+            run.prefetch(number, 0, bytes);
+        }
+        for number in range.first..end {
+            if number + PREFETCH_PAGES < end {
+                run.prefetch(number + PREFETCH_PAGES, 0, bytes);
+            }
+            match run.optimistic_words(number, FIRST_WORD, words) {
+                Optimistic::Ok => {
+                    let Work::Count(counts) = work else { unreachable!("called for counts") };
+                    let before = counts.rows();
+                    counts.add_words(words);
+                    self.rows_by_worker += counts.rows() - before;
+                }
+                Optimistic::NotResident | Optimistic::Busy => self.page_from_pool(file, range, number, work)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows one page of the pool, reading it if it is not there (any more).
+    fn page_from_pool(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        number: u32,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let guard = match file.pool_file().try_read(number) {
+            TryRead::Guard(guard) => guard,
+            TryRead::Busy => file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()))?,
+            TryRead::NotResident => {
+                self.scan.count_reads(1, false);
+                file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()))?
+            }
+        };
+        self.show(range, number, &guard, work)
+    }
+
+    fn private(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        snapshot: &StateSnapshot,
+        buffer: &AlignedBuffer,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.clear();
+        file.pool_file().changed_since(snapshot, &mut changed);
+        let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
+        for (number, page) in (range.first..).zip(&pages[..range.count as usize]) {
+            let id = PageId::new(file.id(), number);
+            let sound = changed.binary_search(&number).is_err()
+                && verify(page, id, self.scan.partitions[range.partition].hobt.storage().database_tag()).is_ok();
+            if sound {
+                self.show(range, number, page, work)?;
+            } else {
+                self.page_from_pool(file, range, number, work)?;
+            }
+        }
+        self.changed = changed;
+        Ok(())
+    }
+
+    fn show(
+        &mut self,
+        range: &PageRange,
+        number: u32,
+        bytes: &PageBytes,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let scan = &self.scan;
+        let page = RowPage::open(bytes, &scan.rows).map_err(|damage| scan.damaged(range, number, damage))?;
+        self.rows_by_worker += (page.row_count() - page.deleted_count()) as u64;
+        match work {
+            Work::Visit(visitor) => {
+                visitor.visit(range.partition, PageId::new(scan.files[range.file].id(), number), &page)
+            }
+            Work::Count(counts) => {
+                counts.add_page(&page);
+                Ok(())
+            }
+        }
+    }
+}
