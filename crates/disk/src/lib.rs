@@ -1,1 +1,38 @@
 //! Files and asynchronous direct I/O: io_uring, a thread pool, a simulated faulty disk.
+//!
+//! ```text
+//!            Disk ── open ──► DiskFile ── read_at, write_at, sync, set_size (block the caller)
+//!                                 │
+//!                              submit(Request{ buffer, tag, queue })  never blocks
+//!                                 ▼
+//!            kernel ring | threads | simulated device ──► CompletionQueue ──► Completion{ buffer, tag, result }
+//! ```
+//!
+//! - A transfer is whole or an error: short transfers, `EINTR` and `EAGAIN` are continued inside.
+//! - A failed write or sync poisons its file: later ones fail at once, nothing is retried ([`DiskError::Poisoned`]).
+//! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`].
+//!
+//! Left to others: what a page is, what is cached, and the wait type of a transfer. This crate records only the waits
+//! of system calls that are no transfers (`PREEMPTIVE_OS_…` for open, remove, grow, sync); who waits for a read or a
+//! write knows whether that is a `PAGEIOLATCH_SH` or a `WRITE_COMPLETION`.
+
+mod buffer;
+mod disk;
+mod error;
+mod os_file;
+mod queue;
+mod simulated;
+mod statistics;
+mod threads;
+mod throughput;
+mod transfer;
+#[cfg(target_os = "linux")]
+mod uring;
+
+pub use buffer::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice, SECTOR_SIZE};
+pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, open_disk};
+pub use error::{DiskError, Operation, Result};
+pub use queue::{Completion, CompletionQueue, Direction, Request};
+pub use simulated::{DeviceCache, DeviceModel, Fault, FaultKind, SimulatedConfig, SimulatedDisk};
+pub use statistics::{FileSnapshot, FileStatistics, SizeCount, TransferSnapshot};
+pub use throughput::{Throughput, ThroughputSample};

@@ -1,0 +1,281 @@
+//! Memory that direct I/O can transfer to and from.
+
+use crate::error::{DiskError, Result};
+use parking_lot::Mutex;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Alignment of buffers in memory: no device asks for more.
+pub const ALIGNMENT: usize = 4096;
+
+/// Offsets and lengths of direct transfers are multiples of this.
+pub const SECTOR_SIZE: usize = 512;
+
+/// A block of memory aligned to [`ALIGNMENT`], its length a multiple of [`SECTOR_SIZE`].
+pub struct AlignedBuffer {
+    start: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: the buffer owns its memory, as a `Box<[u8]>` does; bytes may go to another thread and be read from several.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: a shared reference gives only shared references to the bytes.
+unsafe impl Sync for AlignedBuffer {}
+
+impl AlignedBuffer {
+    /// A zeroed buffer.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfMemory`].
+    ///
+    /// # Panics
+    /// When `len` is 0 or no multiple of [`SECTOR_SIZE`].
+    pub fn new(len: usize) -> Result<AlignedBuffer> {
+        assert!(len > 0 && len.is_multiple_of(SECTOR_SIZE), "{len} bytes are no whole sectors");
+        let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| DiskError::OutOfMemory { bytes: len })?;
+        // SAFETY: the layout's size was checked not to be zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or(DiskError::OutOfMemory { bytes: len })?;
+        Ok(AlignedBuffer { start, len, capacity: len })
+    }
+
+    /// How long the buffer can be.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Changes how many of the bytes are used and transferred; bytes between keep what they were.
+    ///
+    /// # Panics
+    /// When `len` is 0, above the capacity, or no multiple of [`SECTOR_SIZE`].
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len > 0 && len <= self.capacity && len.is_multiple_of(SECTOR_SIZE), "{len} of {}", self.capacity);
+        self.len = len;
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        let layout = Layout::from_size_align(self.capacity, ALIGNMENT).expect("the layout was valid before");
+        // SAFETY: `start` came from `alloc_zeroed` with this layout, and nothing refers to it any more.
+        unsafe { dealloc(self.start.as_ptr(), layout) }
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len <= capacity` bytes from `start` are allocated and initialised, and borrowed as `self` is.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for AlignedBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBuffer({} of {} bytes)", self.len, self.capacity)
+    }
+}
+
+/// Buffers that were used before and wait to be used again, by capacity. Saves the page faults of new memory.
+#[derive(Debug)]
+pub struct BufferCache {
+    bytes_max: usize,
+    free: Mutex<FreeBuffers>,
+}
+
+#[derive(Debug, Default)]
+struct FreeBuffers {
+    bytes: usize,
+    by_capacity: HashMap<usize, Vec<AlignedBuffer>>,
+}
+
+impl BufferCache {
+    /// An empty cache that keeps up to `bytes_max` bytes.
+    pub fn new(bytes_max: usize) -> BufferCache {
+        BufferCache { bytes_max, free: Mutex::new(FreeBuffers::default()) }
+    }
+
+    /// A buffer of exactly this capacity and length, holding whatever its last user left.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfMemory`].
+    ///
+    /// # Panics
+    /// As [`AlignedBuffer::new`].
+    pub fn take(&self, len: usize) -> Result<AlignedBuffer> {
+        let mut free = self.free.lock();
+        if let Some(mut buffer) = free.by_capacity.get_mut(&len).and_then(Vec::pop) {
+            free.bytes -= len;
+            buffer.len = len;
+            return Ok(buffer);
+        }
+        drop(free);
+        AlignedBuffer::new(len)
+    }
+
+    /// Gives a buffer back. It is freed when the cache is full.
+    pub fn give(&self, buffer: AlignedBuffer) {
+        let mut free = self.free.lock();
+        if free.bytes + buffer.capacity <= self.bytes_max {
+            free.bytes += buffer.capacity;
+            free.by_capacity.entry(buffer.capacity).or_default().push(buffer);
+        }
+    }
+
+    /// Bytes that wait for use.
+    pub fn bytes(&self) -> usize {
+        self.free.lock().bytes
+    }
+
+    /// Frees everything.
+    pub fn clear(&self) {
+        *self.free.lock() = FreeBuffers::default();
+    }
+}
+
+/// Memory of the caller's that a transfer reads or writes without owning it.
+#[derive(Debug)]
+pub struct PinnedSlice {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: whoever made the slice promised that the memory may be used from any thread until the completion is popped.
+unsafe impl Send for PinnedSlice {}
+
+impl PinnedSlice {
+    /// Memory of `len` bytes from `start`, aligned to [`SECTOR_SIZE`] at least, as its length.
+    ///
+    /// # Safety
+    /// Until the completion of the request that it is given to has been popped, or the slice was dropped without having
+    /// been submitted: the memory must stay valid for reads and writes from any thread, and nothing else may write it,
+    /// nor read it if the request is a read.
+    pub unsafe fn new(start: *mut u8, len: usize) -> PinnedSlice {
+        PinnedSlice { start, len }
+    }
+
+    /// First byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The memory of a request.
+#[derive(Debug)]
+pub enum IoBuffer {
+    /// A buffer that the request owns until it is complete.
+    Owned(AlignedBuffer),
+    /// Memory of the caller's, transferred in this order (scatter-gather).
+    Pinned(Vec<PinnedSlice>),
+}
+
+impl IoBuffer {
+    /// Bytes that a transfer moves.
+    pub fn len(&self) -> usize {
+        match self {
+            IoBuffer::Owned(buffer) => buffer.len(),
+            IoBuffer::Pinned(slices) => slices.iter().map(PinnedSlice::len).sum(),
+        }
+    }
+
+    /// Whether there is nothing to transfer.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The owned buffer; `None` for pinned memory.
+    pub fn into_owned(self) -> Option<AlignedBuffer> {
+        match self {
+            IoBuffer::Owned(buffer) => Some(buffer),
+            IoBuffer::Pinned(_) => None,
+        }
+    }
+
+    /// The pieces of memory as the system takes them, without the first `skip` bytes.
+    pub(crate) fn pieces(&mut self, skip: usize, pieces: &mut Vec<libc::iovec>) {
+        pieces.clear();
+        let mut skip = skip;
+        let mut push = |start: *mut u8, len: usize| {
+            let skipped = skip.min(len);
+            skip -= skipped;
+            if skipped < len {
+                pieces.push(libc::iovec { iov_base: start.wrapping_add(skipped).cast(), iov_len: len - skipped });
+            }
+        };
+        match self {
+            IoBuffer::Owned(buffer) => push(buffer.start.as_ptr(), buffer.len),
+            IoBuffer::Pinned(slices) => slices.iter().for_each(|slice| push(slice.start, slice.len)),
+        }
+    }
+
+    /// Whether every piece begins and ends where a direct transfer can.
+    pub(crate) fn is_aligned(&self) -> bool {
+        match self {
+            IoBuffer::Owned(_) => true,
+            IoBuffer::Pinned(slices) => slices
+                .iter()
+                .all(|slice| slice.start.addr().is_multiple_of(SECTOR_SIZE) && slice.len.is_multiple_of(SECTOR_SIZE)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice};
+
+    #[test]
+    fn a_new_buffer_is_aligned_and_zero() {
+        let buffer = AlignedBuffer::new(1536).expect("memory");
+        assert!(buffer.as_ptr().addr().is_multiple_of(ALIGNMENT));
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        assert!(AlignedBuffer::new(usize::MAX / 512 * 512).is_err(), "no machine has that much");
+    }
+
+    #[test]
+    fn a_cache_gives_back_what_it_was_given_up_to_its_size() {
+        let cache = BufferCache::new(8192);
+        let mut first = cache.take(8192).expect("memory");
+        first[0] = 7;
+        first.set_len(512);
+        let place = first.as_ptr();
+        cache.give(first);
+        cache.give(AlignedBuffer::new(512).expect("memory"));
+        assert_eq!(cache.bytes(), 8192, "the second did not fit");
+        let again = cache.take(8192).expect("memory");
+        assert_eq!((again.as_ptr(), again.len(), again[0], cache.bytes()), (place, 8192, 7, 0));
+    }
+
+    #[test]
+    fn pieces_skip_what_was_transferred() {
+        let mut memory = AlignedBuffer::new(2048).expect("memory");
+        let start = memory.as_mut_ptr();
+        // SAFETY: nothing is submitted; the slices only compute addresses.
+        let slices = [0, 512, 1024].map(|offset| unsafe { PinnedSlice::new(start.wrapping_add(offset), 512) });
+        let mut buffer = IoBuffer::Pinned(slices.into());
+        let mut pieces = Vec::new();
+        buffer.pieces(700, &mut pieces);
+        let found: Vec<_> = pieces.iter().map(|p| (p.iov_base.addr() - start.addr(), p.iov_len)).collect();
+        assert_eq!(found, [(700, 324), (1024, 512)]);
+    }
+}

@@ -1,0 +1,175 @@
+//! The two traits that storage is written against, and the choice of what is behind them.
+
+use crate::error::Result;
+use crate::queue::Request;
+use crate::simulated::{SimulatedConfig, SimulatedDisk};
+use crate::statistics::FileStatistics;
+use crate::threads::ThreadsDisk;
+use crate::throughput::Throughput;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The file must not exist and is created. Otherwise it must exist.
+    pub create_new: bool,
+    /// Writes will fail.
+    pub read_only: bool,
+    /// Past the system's page cache (`O_DIRECT`; `F_NOCACHE` on macOS). Where the file system refuses, the file is
+    /// opened through the cache and [`DiskFile::is_direct`] says so.
+    pub direct: bool,
+}
+
+/// A place for files. Methods block on the file system's metadata; transfers are the files' matter.
+pub trait Disk: Send + Sync {
+    /// `io_uring`, `threads` or `simulated`.
+    fn kind(&self) -> &'static str;
+
+    /// Opens or creates a file.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `NoSpace`, `Io`.
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>>;
+
+    /// Creates a folder and those above it; nothing happens when it is there.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`.
+    fn create_directory(&self, path: &Path) -> Result<()>;
+
+    /// Removes a file. Open handles keep what is in it.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Whether there is a file or a folder of this name.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// The files and folders in a folder, sorted by name.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn list(&self, path: &Path) -> Result<Vec<PathBuf>>;
+
+    /// Makes the creation and removal of files in this folder durable.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn sync_directory(&self, path: &Path) -> Result<()>;
+
+    /// Bytes that are free for this user on the device that holds `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn free_space(&self, path: &Path) -> Result<u64>;
+
+    /// What was transferred, over time, by all files of this disk.
+    fn throughput(&self) -> &Throughput;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync {
+    /// As it was opened.
+    fn path(&self) -> &Path;
+
+    /// Whether transfers go past the system's page cache, and so must be aligned to sectors.
+    fn is_direct(&self) -> bool;
+
+    /// Bytes in the file.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn size(&self) -> Result<u64>;
+
+    /// Grows the file with allocated zeroes, or cuts it off. Blocks. When growing fails, the file is as it was.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Poisoned`, `Io`.
+    fn set_size(&self, bytes: u64) -> Result<()>;
+
+    /// Fills `buffer` from `offset` on. Blocks. Records no wait: the caller knows what it waits for.
+    ///
+    /// # Errors
+    /// `OutOfRange` when the file ends before, `Io`.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+
+    /// Writes `buffer` from `offset` on, growing the file if it ends before. Blocks. Records no wait.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Poisoned`, `Io`; the file is poisoned by each of them.
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
+
+    /// Makes all writes that were complete before the call durable, the file's size included. Blocks.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Io`; the file is poisoned by each of them.
+    fn sync(&self) -> Result<()>;
+
+    /// Locks the whole file against other processes and other handles, until this handle is dropped. Does not block.
+    ///
+    /// # Errors
+    /// `Locked`, `Io`.
+    fn try_lock_exclusive(&self) -> Result<()>;
+
+    /// Starts a transfer. Does not block and does not fail: every outcome is a completion on the request's queue.
+    fn submit(&self, request: Request);
+
+    /// What was transferred through this handle.
+    fn statistics(&self) -> &FileStatistics;
+}
+
+/// What is behind a disk.
+#[derive(Clone, Debug, Default)]
+pub enum DiskKind {
+    /// io_uring where the kernel allows it, threads where not.
+    #[default]
+    Auto,
+    /// The kernel's submission and completion rings (Linux).
+    IoUring,
+    /// Blocking system calls on a pool of threads.
+    Threads,
+    /// Files in memory on a modelled device, with faults on request.
+    Simulated(SimulatedConfig),
+}
+
+impl DiskKind {
+    /// The kind of this name (`auto`, `io_uring`, `threads`, `simulated`: perfect, at memory speed), or `None`.
+    pub fn from_name(name: &str) -> Option<DiskKind> {
+        match name {
+            "auto" => Some(DiskKind::Auto),
+            "io_uring" => Some(DiskKind::IoUring),
+            "threads" => Some(DiskKind::Threads),
+            "simulated" => Some(DiskKind::Simulated(SimulatedConfig::default())),
+            _ => None,
+        }
+    }
+}
+
+/// Starts a disk of this kind. [`Disk::kind`] of the result says what `Auto` became.
+///
+/// # Errors
+/// `Io` when io_uring was asked for and the kernel refuses it, or no thread can be started.
+pub fn open_disk(kind: DiskKind) -> Result<Arc<dyn Disk>> {
+    match kind {
+        #[cfg(target_os = "linux")]
+        DiskKind::Auto => match crate::uring::UringDisk::start() {
+            Ok(disk) => Ok(Arc::new(disk)),
+            Err(_) => Ok(Arc::new(ThreadsDisk::start())),
+        },
+        #[cfg(not(target_os = "linux"))]
+        DiskKind::Auto => Ok(Arc::new(ThreadsDisk::start())),
+        #[cfg(target_os = "linux")]
+        DiskKind::IoUring => Ok(Arc::new(crate::uring::UringDisk::start()?)),
+        #[cfg(not(target_os = "linux"))]
+        DiskKind::IoUring => Err(crate::error::DiskError::new(
+            crate::error::Operation::Start,
+            Path::new("io_uring"),
+            None,
+            std::io::Error::new(std::io::ErrorKind::Unsupported, "io_uring is there on Linux alone"),
+        )),
+        DiskKind::Threads => Ok(Arc::new(ThreadsDisk::start())),
+        DiskKind::Simulated(config) => Ok(SimulatedDisk::start(config)?),
+    }
+}

@@ -1,0 +1,230 @@
+//! What can go wrong with a file, by what the caller does next.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything that this crate does.
+pub type Result<T> = std::result::Result<T, DiskError>;
+
+/// What was being done when an error came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Starting the I/O backend.
+    Start,
+    /// Opening or creating a file.
+    Open,
+    /// Asking for a file's or a device's properties.
+    Stat,
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Making writes durable.
+    Sync,
+    /// Growing or shrinking a file.
+    SetSize,
+    /// Locking a file against other processes.
+    Lock,
+    /// Creating, listing or syncing a folder.
+    Directory,
+    /// Removing a file.
+    Remove,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Operation::Start => "start",
+            Operation::Open => "open",
+            Operation::Stat => "stat",
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Sync => "sync",
+            Operation::SetSize => "resize",
+            Operation::Lock => "lock",
+            Operation::Directory => "folder operation",
+            Operation::Remove => "remove",
+        })
+    }
+}
+
+/// An error of a disk or a file.
+#[derive(Debug)]
+pub enum DiskError {
+    /// There is no such file or folder.
+    NotFound {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// A file that had to be new was there already.
+    AlreadyExists {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// The device or the user's quota is full. What was in the file before is still there.
+    NoSpace {
+        /// What needed space.
+        operation: Operation,
+        /// Of which file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Another process (or another handle of this one) has locked the file.
+    Locked {
+        /// Of which file.
+        path: PathBuf,
+    },
+    /// A read reached beyond the end of the file: it is shorter than its user believes.
+    OutOfRange {
+        /// Of which file.
+        path: PathBuf,
+        /// First byte of the transfer.
+        offset: u64,
+        /// Bytes asked for.
+        length: u64,
+        /// Bytes that were there.
+        transferred: u64,
+    },
+    /// An earlier write or sync of this file failed, so what is on the disk is not known. Open it anew and recover.
+    Poisoned {
+        /// Of which file.
+        path: PathBuf,
+    },
+    /// Memory for a buffer was refused.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// Everything else that the system reports.
+    Io {
+        /// What was done.
+        operation: Operation,
+        /// To which file or folder.
+        path: PathBuf,
+        /// Where in the file, for transfers.
+        offset: Option<u64>,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl DiskError {
+    /// Sorts an error of the system into its kind.
+    pub(crate) fn new(operation: Operation, path: &Path, offset: Option<u64>, source: io::Error) -> DiskError {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::NotFound => DiskError::NotFound { path },
+            io::ErrorKind::AlreadyExists => DiskError::AlreadyExists { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                DiskError::NoSpace { operation, path, source }
+            }
+            _ => DiskError::Io { operation, path, offset, source },
+        }
+    }
+
+    /// The file or folder that the error is about.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            DiskError::NotFound { path }
+            | DiskError::AlreadyExists { path }
+            | DiskError::NoSpace { path, .. }
+            | DiskError::Locked { path }
+            | DiskError::OutOfRange { path, .. }
+            | DiskError::Poisoned { path }
+            | DiskError::Io { path, .. } => Some(path),
+            DiskError::OutOfMemory { .. } => None,
+        }
+    }
+
+    /// The operating system's error number, where it gave one.
+    pub fn os_error(&self) -> Option<i32> {
+        match self {
+            DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiskError::NotFound { path } => write!(f, "\"{}\" does not exist", path.display()),
+            DiskError::AlreadyExists { path } => write!(f, "\"{}\" exists already", path.display()),
+            DiskError::NoSpace { operation, path, source } => {
+                write!(f, "{operation} of \"{}\" failed, the disk is full: ", path.display())?;
+                write_source(f, source)
+            }
+            DiskError::Locked { path } => write!(f, "\"{}\" is in use by another process", path.display()),
+            DiskError::OutOfRange { path, offset, length, transferred } => write!(
+                f,
+                "read of {length} bytes at offset {offset} of \"{}\" reached the end of the file after {transferred}",
+                path.display()
+            ),
+            DiskError::Poisoned { path } => write!(
+                f,
+                "\"{}\" takes no more writes, because a write or sync of it failed before; open it anew",
+                path.display()
+            ),
+            DiskError::OutOfMemory { bytes } => write!(f, "no memory for a buffer of {bytes} bytes"),
+            DiskError::Io { operation, path, offset, source } => {
+                write!(f, "{operation} of \"{}\"", path.display())?;
+                if let Some(offset) = offset {
+                    write!(f, " at offset {offset}")?;
+                }
+                f.write_str(" failed: ")?;
+                write_source(f, source)
+            }
+        }
+    }
+}
+
+/// "operating system error 5: Input/output error", the form of SQL Server's messages.
+fn write_source(f: &mut fmt::Formatter<'_>, source: &io::Error) -> fmt::Result {
+    let Some(number) = source.raw_os_error() else { return write!(f, "{source}") };
+    let text = source.to_string();
+    // The standard library appends the number, which is already said.
+    let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text);
+    write!(f, "operating system error {number}: {text}")
+}
+
+impl std::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DiskError, Operation};
+    use std::io;
+    use std::path::Path;
+
+    #[test]
+    fn a_message_names_file_offset_number_and_text() {
+        let path = Path::new("/data/a.mdf");
+        let error = DiskError::new(Operation::Read, path, Some(8192), io::Error::from_raw_os_error(libc::EIO));
+        let text = error.to_string();
+        assert_eq!(
+            text,
+            format!(
+                "read of \"/data/a.mdf\" at offset 8192 failed: operating system error {}: Input/output error",
+                libc::EIO
+            )
+        );
+        assert_eq!(error.os_error(), Some(libc::EIO));
+    }
+
+    #[test]
+    fn a_full_disk_is_a_kind_of_its_own() {
+        for number in [libc::ENOSPC, libc::EDQUOT] {
+            let source = io::Error::from_raw_os_error(number);
+            let error = DiskError::new(Operation::SetSize, Path::new("x"), None, source);
+            assert!(matches!(error, DiskError::NoSpace { operation: Operation::SetSize, .. }), "{error}");
+        }
+    }
+}

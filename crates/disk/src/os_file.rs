@@ -1,0 +1,425 @@
+//! Files of the operating system: all that io_uring and threads have in common, which is everything but who issues the
+//! transfers.
+
+use crate::buffer::{IoBuffer, SECTOR_SIZE};
+use crate::disk::OpenOptions;
+use crate::error::{DiskError, Operation, Result};
+use crate::queue::{Completion, CompletionQueue, Direction, Request};
+use crate::statistics::FileStatistics;
+use crate::throughput::Throughput;
+use crate::transfer::{Progress, Step, check_alignment};
+use hobt_sync::{Wait, WaitType};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The most pieces that one system call takes.
+const PIECES_MAX: usize = 1024;
+
+/// An open file of the operating system.
+#[derive(Debug)]
+pub(crate) struct OsFile {
+    file: File,
+    path: PathBuf,
+    direct: bool,
+    poisoned: AtomicBool,
+    statistics: FileStatistics,
+    throughput: Arc<Throughput>,
+}
+
+impl OsFile {
+    pub(crate) fn open(path: &Path, options: OpenOptions, throughput: &Arc<Throughput>) -> Result<OsFile> {
+        let _wait = Wait::begin(WaitType::PreemptiveCreateFile);
+        let (file, direct) =
+            open_file(path, options).map_err(|error| DiskError::new(Operation::Open, path, None, error))?;
+        Ok(OsFile {
+            file,
+            path: path.to_path_buf(),
+            direct,
+            poisoned: AtomicBool::new(false),
+            statistics: FileStatistics::new(),
+            throughput: throughput.clone(),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    pub(crate) fn statistics(&self) -> &FileStatistics {
+        &self.statistics
+    }
+
+    pub(crate) fn raw_fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    fn error(&self, operation: Operation, source: io::Error) -> DiskError {
+        DiskError::new(operation, &self.path, None, source)
+    }
+
+    pub(crate) fn size(&self) -> Result<u64> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(|error| self.error(Operation::Stat, error))
+    }
+
+    pub(crate) fn set_size(&self, bytes: u64) -> Result<()> {
+        self.check_writable()?;
+        let _wait = Wait::begin(WaitType::PreemptiveFileOps);
+        let before = self.size()?;
+        if bytes <= before {
+            return self.file.set_len(bytes).map_err(|error| self.error(Operation::SetSize, error));
+        }
+        allocate(&self.file, before, bytes).map_err(|error| {
+            // What was allocated before the device was full goes back. If that fails too, the first error says more.
+            let _ = self.file.set_len(before);
+            self.error(Operation::SetSize, error)
+        })
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        let _wait = Wait::begin(WaitType::PreemptiveFlushFileBuffers);
+        let since = Instant::now();
+        let result = self.file.sync_data();
+        self.statistics.synced(since.elapsed());
+        // Never repeated: after a failure the kernel may have dropped the pages and would report success.
+        result.map_err(|error| {
+            self.poison();
+            self.error(Operation::Sync, error)
+        })
+    }
+
+    pub(crate) fn try_lock_exclusive(&self) -> Result<()> {
+        self.file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => DiskError::Locked { path: self.path.clone() },
+            TryLockError::Error(error) => self.error(Operation::Lock, error),
+        })
+    }
+
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: the piece is the buffer, which is borrowed exclusively for the whole call.
+        unsafe { self.transfer_one(Direction::Read, piece, offset) }
+    }
+
+    pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.check_writable()?;
+        let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
+        // SAFETY: the piece is the buffer, which is borrowed for the whole call and only read by a write.
+        unsafe { self.transfer_one(Direction::Write, piece, offset) }
+    }
+
+    /// Transfers one piece of memory on the calling thread and counts it.
+    ///
+    /// # Safety
+    /// The piece must be valid during the call, for writing if the direction is `Read`, and not written by others.
+    unsafe fn transfer_one(&self, direction: Direction, piece: libc::iovec, offset: u64) -> Result<()> {
+        let aligned = piece.iov_base.addr().is_multiple_of(SECTOR_SIZE) && piece.iov_len.is_multiple_of(SECTOR_SIZE);
+        if let Some(error) = self.misaligned(direction, offset, aligned) {
+            return Err(error);
+        }
+        let since = Instant::now();
+        self.statistics.begin();
+        let mut progress = Progress::new(direction, offset, piece.iov_len, self.direct);
+        let result = loop {
+            let rest = libc::iovec {
+                iov_base: piece.iov_base.wrapping_byte_add(progress.done),
+                iov_len: piece.iov_len - progress.done,
+            };
+            // SAFETY: `rest` lies within the piece, which the caller vouches for.
+            let moved = unsafe { self.call(direction, &[rest], progress.position()) };
+            match progress.advance(&self.path, moved) {
+                Step::Done => break Ok(()),
+                Step::Continue => {}
+                Step::Failed(error) => break Err(error),
+            }
+        };
+        self.finish(direction, progress.length, since.elapsed(), Duration::ZERO, &result);
+        result
+    }
+
+    /// One `preadv` or `pwritev`.
+    ///
+    /// # Safety
+    /// The pieces must be valid during the call, for writing if the direction is `Read`, and not written by others.
+    unsafe fn call(&self, direction: Direction, pieces: &[libc::iovec], offset: u64) -> io::Result<usize> {
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let count = i32::try_from(pieces.len().min(PIECES_MAX)).expect("at most PIECES_MAX");
+        // SAFETY: the descriptor is open as long as `self`; `count` pieces are there, and valid as the caller promises.
+        let moved = unsafe {
+            match direction {
+                Direction::Read => libc::preadv(self.raw_fd(), pieces.as_ptr(), count, offset),
+                Direction::Write => libc::pwritev(self.raw_fd(), pieces.as_ptr(), count, offset),
+            }
+        };
+        usize::try_from(moved).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn misaligned(&self, direction: Direction, offset: u64, aligned: bool) -> Option<DiskError> {
+        if self.direct { check_alignment(direction, &self.path, offset, aligned) } else { None }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(DiskError::Poisoned { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// Counts a transfer that is over, and poisons the file if it was a write that failed.
+    fn finish(&self, direction: Direction, length: usize, latency: Duration, queued: Duration, result: &Result<()>) {
+        self.statistics.end(direction, length, latency, queued, result.is_ok());
+        match result {
+            Ok(()) => self.throughput.add(direction, length as u64),
+            Err(_) if direction == Direction::Write => self.poison(),
+            Err(_) => {}
+        }
+    }
+}
+
+/// A request on its way through a backend. Dropping it without [`Flight::complete`] would leave its consumer waiting.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) file: Arc<OsFile>,
+    pub(crate) progress: Progress,
+    /// The pieces of memory still to transfer; what the kernel is given points here.
+    pub(crate) pieces: Vec<libc::iovec>,
+    buffer: IoBuffer,
+    tag: u64,
+    queue: Arc<CompletionQueue>,
+    submitted: Instant,
+    issued: Option<Instant>,
+}
+
+// SAFETY: the raw pointers in `pieces` lead into `buffer`, which is `Send`.
+unsafe impl Send for Flight {}
+
+impl Flight {
+    /// Accepts a request. `None` when it is complete already: empty, misaligned, or a write to a poisoned file.
+    pub(crate) fn start(file: &Arc<OsFile>, request: Request) -> Option<Box<Flight>> {
+        let Request { direction, offset, buffer, tag, queue } = request;
+        queue.expect_one();
+        file.statistics.begin();
+        let mut flight = Box::new(Flight {
+            file: file.clone(),
+            progress: Progress::new(direction, offset, buffer.len(), file.direct),
+            pieces: Vec::with_capacity(1),
+            buffer,
+            tag,
+            queue,
+            submitted: Instant::now(),
+            issued: None,
+        });
+        let poisoned = if direction == Direction::Write { file.check_writable().err() } else { None };
+        let refused = poisoned.or_else(|| file.misaligned(direction, offset, flight.buffer.is_aligned()));
+        match refused {
+            Some(error) => flight.refuse(error),
+            None if flight.progress.length == 0 => flight.complete(Ok(())),
+            None => {
+                flight.prepare();
+                return Some(flight);
+            }
+        }
+        None
+    }
+
+    /// Computes the pieces of the rest.
+    fn prepare(&mut self) {
+        self.buffer.pieces(self.progress.done, &mut self.pieces);
+        self.pieces.truncate(PIECES_MAX);
+    }
+
+    /// Says that the device has it now.
+    pub(crate) fn issue(&mut self) {
+        self.issued.get_or_insert_with(Instant::now);
+    }
+
+    /// Takes the result of a system call for the rest: `None` when the flight must be issued again.
+    pub(crate) fn advance(&mut self, moved: io::Result<usize>) -> Option<Result<()>> {
+        match self.progress.advance(&self.file.path, moved) {
+            Step::Done => Some(Ok(())),
+            Step::Failed(error) => Some(Err(error)),
+            Step::Continue => {
+                self.prepare();
+                None
+            }
+        }
+    }
+
+    /// Transfers everything on the calling thread.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        self.issue();
+        loop {
+            // SAFETY: the pieces lead into the request's buffer, which the flight owns or for which the caller of
+            // `PinnedSlice::new` vouched until the completion is popped; it is pushed only after this.
+            let moved = unsafe { self.file.call(self.progress.direction, &self.pieces, self.progress.position()) };
+            if let Some(result) = self.advance(moved) {
+                return result;
+            }
+        }
+    }
+
+    /// Counts the flight and delivers its completion.
+    pub(crate) fn complete(self, result: Result<()>) {
+        let latency = self.submitted.elapsed();
+        let queued = self.issued.map_or(Duration::ZERO, |issued| issued - self.submitted);
+        self.file.finish(self.progress.direction, self.progress.length, latency, queued, &result);
+        self.deliver(latency, result);
+    }
+
+    /// As `complete`, for a request that was not begun: it does not poison.
+    fn refuse(self, error: DiskError) {
+        self.file.statistics.end(self.progress.direction, 0, Duration::ZERO, Duration::ZERO, false);
+        self.deliver(Duration::ZERO, Err(error));
+    }
+
+    fn deliver(self, latency: Duration, result: Result<()>) {
+        let completion = Completion {
+            direction: self.progress.direction,
+            offset: self.progress.offset,
+            buffer: self.buffer,
+            tag: self.tag,
+            latency,
+            result,
+        };
+        // The file is let go first: who pops the last completion may expect that no handle is left.
+        drop(self.file);
+        self.queue.push(completion);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_file(path: &Path, options: OpenOptions) -> io::Result<(File, bool)> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let mut open = fs::OpenOptions::new();
+    open.read(true).write(!options.read_only || options.create_new).create_new(options.create_new);
+    if options.direct {
+        match open.clone().custom_flags(libc::O_DIRECT).open(path) {
+            Ok(file) => return Ok((file, true)),
+            // The file system knows no direct I/O. Some have created the file by then.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                if options.create_new && path.exists() {
+                    fs::remove_file(path)?;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((open.open(path)?, false))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_file(path: &Path, options: OpenOptions) -> io::Result<(File, bool)> {
+    let mut open = fs::OpenOptions::new();
+    open.read(true).write(!options.read_only || options.create_new).create_new(options.create_new);
+    let file = open.open(path)?;
+    #[cfg(target_os = "macos")]
+    if options.direct {
+        // SAFETY: F_NOCACHE takes an int and changes a flag of the open descriptor. It asks for no alignment, and a
+        // refusal leaves the cache on, which is only slower.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_NOCACHE, 1) };
+    }
+    Ok((file, false))
+}
+
+/// Grows a file from `before` to `bytes` so that its blocks are allocated.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
+    let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);
+    let start = libc::off_t::try_from(before).map_err(too_large)?;
+    let length = libc::off_t::try_from(bytes - before).map_err(too_large)?;
+    loop {
+        // SAFETY: fallocate touches no memory of ours; the descriptor is open as long as `file`.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, length) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return fill_with_zeroes(file, before, bytes),
+            _ => return Err(error),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
+    fill_with_zeroes(file, before, bytes)
+}
+
+/// Allocates by writing, for file systems that cannot otherwise.
+fn fill_with_zeroes(file: &File, before: u64, bytes: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+
+    const CHUNK: u64 = 1 << 20;
+    // Writing starts at a sector, so that it is possible directly; the rest of a sector begun before reads as zeroes.
+    let zeroes =
+        crate::buffer::AlignedBuffer::new(CHUNK as usize).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let mut position = before.next_multiple_of(SECTOR_SIZE as u64);
+    while position < bytes {
+        let chunk = CHUNK.min((bytes - position).next_multiple_of(SECTOR_SIZE as u64));
+        let chunk = usize::try_from(chunk).expect("at most a chunk");
+        file.write_all_at(&zeroes[..chunk], position)?;
+        position += chunk as u64;
+    }
+    file.set_len(bytes)
+}
+
+/// What a disk of the operating system does with names.
+pub(crate) mod names {
+    use super::{DiskError, Operation, Path, PathBuf, Result, Wait, WaitType, fs, io};
+    use std::os::unix::ffi::OsStrExt;
+
+    pub(crate) fn create_directory(path: &Path) -> Result<()> {
+        fs::create_dir_all(path).map_err(|error| DiskError::new(Operation::Directory, path, None, error))
+    }
+
+    pub(crate) fn remove(path: &Path) -> Result<()> {
+        let _wait = Wait::begin(WaitType::PreemptiveDeleteFile);
+        fs::remove_file(path).map_err(|error| DiskError::new(Operation::Remove, path, None, error))
+    }
+
+    pub(crate) fn list(path: &Path) -> Result<Vec<PathBuf>> {
+        let entries = || fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
+        let mut paths = entries().map_err(|error| DiskError::new(Operation::Directory, path, None, error))?;
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    pub(crate) fn sync_directory(path: &Path) -> Result<()> {
+        let _wait = Wait::begin(WaitType::PreemptiveFlushFileBuffers);
+        let sync = || fs::File::open(path)?.sync_all();
+        sync().map_err(|error| DiskError::new(Operation::Directory, path, None, error))
+    }
+
+    pub(crate) fn free_space(path: &Path) -> Result<u64> {
+        let _wait = Wait::begin(WaitType::PreemptiveGetDiskFreeSpace);
+        statvfs(path).map_err(|error| DiskError::new(Operation::Stat, path, None, error))
+    }
+
+    fn statvfs(path: &Path) -> io::Result<u64> {
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: statvfs is a struct of integers, for which zero is a valid value.
+        let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: `name` ends in a zero byte and `answer` is valid for writing; both outlive the call.
+        if unsafe { libc::statvfs(name.as_ptr(), &mut answer) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The types differ between systems: 64 bits on Linux, 32 bits for blocks on macOS.
+        #[allow(clippy::useless_conversion, reason = "not useless on macOS")]
+        Ok(u64::from(answer.f_bavail).saturating_mul(u64::from(answer.f_frsize)))
+    }
+}

@@ -1,0 +1,148 @@
+//! Requests and the queue on which they come back.
+//!
+//! A queue belongs to one consumer, which may be a task (wakes a waker) or a thread (blocks). A request holds the queue
+//! and its buffer: a consumer that goes away early leaves both to the backend, which drops them when the device is done.
+
+use crate::buffer::IoBuffer;
+use crate::error::{DiskError, Operation};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the file into memory.
+    Read,
+    /// From memory into the file.
+    Write,
+}
+
+impl Direction {
+    pub(crate) fn operation(self) -> Operation {
+        match self {
+            Direction::Read => Operation::Read,
+            Direction::Write => Operation::Write,
+        }
+    }
+}
+
+/// A transfer to be done.
+#[derive(Debug)]
+pub struct Request {
+    /// Which way.
+    pub direction: Direction,
+    /// First byte in the file; a multiple of the sector size for direct files.
+    pub offset: u64,
+    /// The memory; its length is the transfer's.
+    pub buffer: IoBuffer,
+    /// Anything; comes back with the completion.
+    pub tag: u64,
+    /// Where the completion goes.
+    pub queue: Arc<CompletionQueue>,
+}
+
+/// A transfer that was done or has failed.
+#[derive(Debug)]
+pub struct Completion {
+    /// As in the request.
+    pub direction: Direction,
+    /// As in the request.
+    pub offset: u64,
+    /// As in the request. After a failed read its contents are not defined.
+    pub buffer: IoBuffer,
+    /// As in the request.
+    pub tag: u64,
+    /// From submission to completion.
+    pub latency: Duration,
+    /// Whether every byte was transferred.
+    pub result: Result<(), DiskError>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<Completion>,
+    in_flight: usize,
+    waker: Option<Waker>,
+}
+
+/// Completions for one consumer, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct CompletionQueue {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+impl CompletionQueue {
+    /// An empty queue.
+    pub fn new() -> Arc<CompletionQueue> {
+        Arc::new(CompletionQueue::default())
+    }
+
+    /// The next completion if one is there. Does not block.
+    pub fn try_pop(&self) -> Option<Completion> {
+        self.state.lock().ready.pop_front()
+    }
+
+    /// The next completion; `Ready(None)` when nothing is in flight either. While pending, the waker of the last call
+    /// is woken by the next completion. Does not block.
+    pub fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Completion>> {
+        let mut state = self.state.lock();
+        if let Some(completion) = state.ready.pop_front() {
+            return Poll::Ready(Some(completion));
+        }
+        if state.in_flight == 0 {
+            return Poll::Ready(None);
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// The next completion; blocks until there is one. `None` when nothing is in flight either. Records no wait: the
+    /// caller knows what it waits for.
+    pub fn wait_pop(&self) -> Option<Completion> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(completion) = state.ready.pop_front() {
+                return Some(completion);
+            }
+            if state.in_flight == 0 {
+                return None;
+            }
+            self.arrived.wait(&mut state);
+        }
+    }
+
+    /// Requests that are not complete yet.
+    pub fn in_flight(&self) -> usize {
+        self.state.lock().in_flight
+    }
+
+    /// Blocks until nothing is in flight and drops all completions. Afterwards pinned memory is free to use.
+    pub fn drain(&self) {
+        while self.wait_pop().is_some() {}
+    }
+
+    /// Says that a completion will come.
+    pub(crate) fn expect_one(&self) {
+        self.state.lock().in_flight += 1;
+    }
+
+    /// Delivers a completion that was expected.
+    pub(crate) fn push(&self, completion: Completion) {
+        let mut state = self.state.lock();
+        state.in_flight -= 1;
+        state.ready.push_back(completion);
+        let waker = state.waker.take();
+        drop(state);
+        self.arrived.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

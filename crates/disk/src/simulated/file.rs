@@ -1,0 +1,312 @@
+//! An open file of a simulated disk.
+
+use super::faults::FaultKind;
+use super::{Inode, World};
+use crate::buffer::{IoBuffer, SECTOR_SIZE};
+use crate::disk::{DiskFile, OpenOptions};
+use crate::error::{DiskError, Operation, Result};
+use crate::queue::{Completion, Direction, Request};
+use crate::statistics::FileStatistics;
+use crate::transfer::{Progress, Step, check_alignment};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct SimulatedFile {
+    shared: Arc<Shared>,
+}
+
+/// What transfers under way hold on to.
+#[derive(Debug)]
+struct Shared {
+    world: Arc<World>,
+    inode: Arc<Inode>,
+    path: PathBuf,
+    options: OpenOptions,
+    generation: u64,
+    poisoned: AtomicBool,
+    holds_lock: AtomicBool,
+    statistics: FileStatistics,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A crash has released the lock, and another handle may have it since.
+        if *self.holds_lock.get_mut() && self.world.generation() == self.generation {
+            self.inode.locked.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+impl SimulatedFile {
+    pub(super) fn new(world: Arc<World>, inode: Arc<Inode>, path: &Path, options: OpenOptions) -> SimulatedFile {
+        let generation = world.generation();
+        SimulatedFile {
+            shared: Arc::new(Shared {
+                world,
+                inode,
+                path: path.to_path_buf(),
+                options,
+                generation,
+                poisoned: AtomicBool::new(false),
+                holds_lock: AtomicBool::new(false),
+                statistics: FileStatistics::new(),
+            }),
+        }
+    }
+}
+
+impl Shared {
+    fn error(&self, operation: Operation, number: i32) -> DiskError {
+        DiskError::new(operation, &self.path, None, io::Error::from_raw_os_error(number))
+    }
+
+    fn check_alive(&self) -> io::Result<()> {
+        if self.world.generation() == self.generation { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(DiskError::Poisoned { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    fn misaligned(&self, direction: Direction, offset: u64, aligned: bool) -> Option<DiskError> {
+        if self.options.direct { check_alignment(direction, &self.path, offset, aligned) } else { None }
+    }
+
+    /// Which file this is, for the device.
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inode).addr()
+    }
+
+    /// Bytes of the next part of a transfer, or the error that it meets.
+    fn part_length(&self, direction: Direction, length: usize) -> io::Result<usize> {
+        self.check_alive()?;
+        match self.world.fault(direction.operation(), &self.path) {
+            Some(FaultKind::Error(number)) => Err(io::Error::from_raw_os_error(number)),
+            Some(FaultKind::Short) => Ok(length.min((length / 2).next_multiple_of(SECTOR_SIZE).max(SECTOR_SIZE))),
+            None => Ok(length),
+        }
+    }
+
+    fn read_part(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let length = self.part_length(Direction::Read, target.len())?;
+        Ok(self.inode.content.lock().read(offset, &mut target[..length]))
+    }
+
+    fn write_part(&self, source: &[u8], offset: u64) -> io::Result<usize> {
+        if self.options.read_only {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let length = self.part_length(Direction::Write, source.len())?;
+        let end = offset.checked_add(length as u64).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
+        let mut content = self.inode.content.lock();
+        let before = content.size();
+        self.world.account(before, before.max(end))?;
+        content.write(offset, &source[..length]);
+        Ok(length)
+    }
+
+    /// Does all parts of a transfer; `part` does the one from a byte of the memory to a position of the file.
+    fn transfer(
+        &self,
+        direction: Direction,
+        offset: u64,
+        length: usize,
+        mut part: impl FnMut(usize, u64) -> io::Result<usize>,
+    ) -> Result<()> {
+        let mut progress = Progress::new(direction, offset, length, self.options.direct);
+        loop {
+            let moved = part(progress.done, progress.position());
+            match progress.advance(&self.path, moved) {
+                Step::Done => return Ok(()),
+                Step::Continue => {}
+                Step::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Counts a transfer, and poisons the file if it was a write that failed.
+    fn finish(&self, direction: Direction, length: usize, latency: Duration, result: &Result<()>) {
+        self.statistics.end(direction, length, latency, Duration::ZERO, result.is_ok());
+        match result {
+            Ok(()) => self.world.throughput.add(direction, length as u64),
+            Err(_) if direction == Direction::Write => self.poisoned.store(true, Ordering::Release),
+            Err(_) => {}
+        }
+    }
+
+    /// Lets the device's time pass on the calling thread.
+    fn pass(&self, direction: Direction, offset: u64, length: usize) {
+        if let Some(device) = &self.world.device {
+            device.pass(self.identity(), direction, offset, length as u64);
+        }
+    }
+
+    /// Transfers a request's bytes.
+    fn run(&self, direction: Direction, offset: u64, buffer: &mut IoBuffer) -> Result<()> {
+        let length = buffer.len();
+        let mut pieces = Vec::new();
+        self.transfer(direction, offset, length, |done, position| {
+            buffer.pieces(done, &mut pieces);
+            let piece = &pieces[0];
+            match direction {
+                Direction::Read => {
+                    // SAFETY: the piece lies in the request's buffer, which the request owns or for which the caller of
+                    // `PinnedSlice::new` vouched until the completion is popped, which is pushed later than this.
+                    let target = unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast::<u8>(), piece.iov_len) };
+                    self.read_part(target, position)
+                }
+                Direction::Write => {
+                    // SAFETY: as above; a write only reads the memory.
+                    let source = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
+                    self.write_part(source, position)
+                }
+            }
+        })
+    }
+
+    /// Runs a request and delivers its completion.
+    fn complete(self: Arc<Shared>, request: Request, submitted: Instant) {
+        let Request { direction, offset, mut buffer, tag, queue } = request;
+        let length = buffer.len();
+        let refused = if direction == Direction::Write { self.check_writable().err() } else { None };
+        let refused = refused.or_else(|| self.misaligned(direction, offset, buffer.is_aligned()));
+        let result = match refused {
+            Some(error) => {
+                self.statistics.end(direction, 0, Duration::ZERO, Duration::ZERO, false);
+                Err(error)
+            }
+            None => {
+                let result = if length == 0 { Ok(()) } else { self.run(direction, offset, &mut buffer) };
+                self.finish(direction, length, submitted.elapsed(), &result);
+                result
+            }
+        };
+        drop(self);
+        queue.push(Completion { direction, offset, buffer, tag, latency: submitted.elapsed(), result });
+    }
+}
+
+impl DiskFile for SimulatedFile {
+    fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    fn is_direct(&self) -> bool {
+        self.shared.options.direct
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.shared.check_alive().map_err(|error| DiskError::new(Operation::Stat, &self.shared.path, None, error))?;
+        Ok(self.shared.inode.content.lock().size())
+    }
+
+    fn set_size(&self, bytes: u64) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        let failed = |error| DiskError::new(Operation::SetSize, &shared.path, None, error);
+        shared.check_alive().map_err(failed)?;
+        if let Some(FaultKind::Error(number)) = shared.world.fault(Operation::SetSize, &shared.path) {
+            return Err(shared.error(Operation::SetSize, number));
+        }
+        if shared.options.read_only {
+            return Err(shared.error(Operation::SetSize, libc::EBADF));
+        }
+        let mut content = shared.inode.content.lock();
+        shared.world.account(content.size(), bytes).map_err(failed)?;
+        content.set_size(bytes);
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let shared = &self.shared;
+        let aligned = buffer.as_ptr().addr().is_multiple_of(SECTOR_SIZE) && buffer.len().is_multiple_of(SECTOR_SIZE);
+        if let Some(error) = shared.misaligned(Direction::Read, offset, aligned) {
+            return Err(error);
+        }
+        let since = Instant::now();
+        shared.statistics.begin();
+        shared.pass(Direction::Read, offset, buffer.len());
+        let length = buffer.len();
+        let result = shared.transfer(Direction::Read, offset, length, |done, position| {
+            shared.read_part(&mut buffer[done..], position)
+        });
+        shared.finish(Direction::Read, length, since.elapsed(), &result);
+        result
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        let aligned = buffer.as_ptr().addr().is_multiple_of(SECTOR_SIZE) && buffer.len().is_multiple_of(SECTOR_SIZE);
+        if let Some(error) = shared.misaligned(Direction::Write, offset, aligned) {
+            return Err(error);
+        }
+        let since = Instant::now();
+        shared.statistics.begin();
+        shared.pass(Direction::Write, offset, buffer.len());
+        let result = shared.transfer(Direction::Write, offset, buffer.len(), |done, position| {
+            shared.write_part(&buffer[done..], position)
+        });
+        shared.finish(Direction::Write, buffer.len(), since.elapsed(), &result);
+        result
+    }
+
+    fn sync(&self) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        let since = Instant::now();
+        let fault = shared.world.fault(Operation::Sync, &shared.path);
+        let result = match (shared.check_alive(), fault) {
+            (Ok(()), Some(FaultKind::Error(number))) => Err(shared.error(Operation::Sync, number)),
+            (Ok(()), _) => {
+                shared.inode.content.lock().sync();
+                Ok(())
+            }
+            (Err(error), _) => Err(DiskError::new(Operation::Sync, &shared.path, None, error)),
+        };
+        shared.statistics.synced(since.elapsed());
+        if result.is_err() {
+            shared.poisoned.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    fn try_lock_exclusive(&self) -> Result<()> {
+        let shared = &self.shared;
+        if shared.holds_lock.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        if shared.inode.locked.swap(true, Ordering::SeqCst) {
+            return Err(DiskError::Locked { path: shared.path.clone() });
+        }
+        shared.holds_lock.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn submit(&self, request: Request) {
+        let shared = self.shared.clone();
+        request.queue.expect_one();
+        shared.statistics.begin();
+        let submitted = Instant::now();
+        match &self.shared.world.device {
+            None => shared.complete(request, submitted),
+            Some(device) => {
+                let (direction, offset, bytes) = (request.direction, request.offset, request.buffer.len() as u64);
+                let action = Box::new(move || shared.complete(request, submitted));
+                device.schedule(self.shared.identity(), direction, offset, bytes, action);
+            }
+        }
+    }
+
+    fn statistics(&self) -> &FileStatistics {
+        &self.shared.statistics
+    }
+}

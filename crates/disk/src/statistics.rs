@@ -1,0 +1,184 @@
+//! What was transferred to and from one file: counts, bytes, stalls, and histograms of sizes and latencies.
+//!
+//! Counters are atomics of the file's; an I/O of 8 KiB and more costs thousands of times what they do.
+
+use crate::queue::Direction;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const BUCKETS: usize = 40;
+
+fn zeroes() -> [AtomicU64; BUCKETS] {
+    [const { AtomicU64::new(0) }; BUCKETS]
+}
+
+/// Bucket 0 holds 0, bucket `i` holds `2^(i-1) .. 2^i`, the last one everything above.
+fn bucket_of(value: u64) -> usize {
+    ((u64::BITS - value.leading_zeros()) as usize).min(BUCKETS - 1)
+}
+
+#[derive(Debug)]
+struct Transfers {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    errors: AtomicU64,
+    stall_ns: AtomicU64,
+    stall_max_ns: AtomicU64,
+    queued_ns: AtomicU64,
+    size_counts: [AtomicU64; BUCKETS],
+    size_bytes: [AtomicU64; BUCKETS],
+    latency_us: [AtomicU64; BUCKETS],
+}
+
+impl Transfers {
+    fn new() -> Transfers {
+        Transfers {
+            count: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            stall_ns: AtomicU64::new(0),
+            stall_max_ns: AtomicU64::new(0),
+            queued_ns: AtomicU64::new(0),
+            size_counts: zeroes(),
+            size_bytes: zeroes(),
+            latency_us: zeroes(),
+        }
+    }
+
+    fn snapshot(&self) -> TransferSnapshot {
+        let sizes = self.size_counts.iter().zip(&self.size_bytes).enumerate();
+        TransferSnapshot {
+            count: self.count.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            stall_ns: self.stall_ns.load(Relaxed),
+            stall_max_ns: self.stall_max_ns.load(Relaxed),
+            queued_ns: self.queued_ns.load(Relaxed),
+            sizes: sizes
+                .map(|(i, (count, bytes))| SizeCount {
+                    bytes_min: if i == 0 { 0 } else { 1 << (i - 1) },
+                    count: count.load(Relaxed),
+                    bytes: bytes.load(Relaxed),
+                })
+                .filter(|size| size.count > 0)
+                .collect(),
+            latency_us: std::array::from_fn(|i| self.latency_us[i].load(Relaxed)),
+        }
+    }
+}
+
+/// Counters of one open file.
+#[derive(Debug)]
+pub struct FileStatistics {
+    reads: Transfers,
+    writes: Transfers,
+    syncs: AtomicU64,
+    sync_ns: AtomicU64,
+    in_flight: AtomicU64,
+}
+
+impl FileStatistics {
+    pub(crate) fn new() -> FileStatistics {
+        FileStatistics {
+            reads: Transfers::new(),
+            writes: Transfers::new(),
+            syncs: AtomicU64::new(0),
+            sync_ns: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+        }
+    }
+
+    /// What was counted since the file was opened. Counters are read one by one, so amid I/O they may differ by what
+    /// happens meanwhile.
+    pub fn snapshot(&self) -> FileSnapshot {
+        FileSnapshot {
+            reads: self.reads.snapshot(),
+            writes: self.writes.snapshot(),
+            syncs: self.syncs.load(Relaxed),
+            sync_ns: self.sync_ns.load(Relaxed),
+            in_flight: self.in_flight.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn begin(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn end(&self, direction: Direction, bytes: usize, latency: Duration, queued: Duration, ok: bool) {
+        self.in_flight.fetch_sub(1, Relaxed);
+        let side = match direction {
+            Direction::Read => &self.reads,
+            Direction::Write => &self.writes,
+        };
+        if !ok {
+            side.errors.fetch_add(1, Relaxed);
+            return;
+        }
+        let (bytes, ns) = (bytes as u64, nanoseconds(latency));
+        side.count.fetch_add(1, Relaxed);
+        side.bytes.fetch_add(bytes, Relaxed);
+        side.stall_ns.fetch_add(ns, Relaxed);
+        side.stall_max_ns.fetch_max(ns, Relaxed);
+        side.queued_ns.fetch_add(nanoseconds(queued), Relaxed);
+        let bucket = bucket_of(bytes);
+        side.size_counts[bucket].fetch_add(1, Relaxed);
+        side.size_bytes[bucket].fetch_add(bytes, Relaxed);
+        side.latency_us[bucket_of(ns / 1_000)].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn synced(&self, time: Duration) {
+        self.syncs.fetch_add(1, Relaxed);
+        self.sync_ns.fetch_add(nanoseconds(time), Relaxed);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The counters of one file at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSnapshot {
+    /// What was read.
+    pub reads: TransferSnapshot,
+    /// What was written.
+    pub writes: TransferSnapshot,
+    /// Number of syncs, failed ones included.
+    pub syncs: u64,
+    /// Total time of syncs.
+    pub sync_ns: u64,
+    /// Transfers that are not complete.
+    pub in_flight: u64,
+}
+
+/// Transfers in one direction. Failed ones count in `errors` alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferSnapshot {
+    /// Number of transfers.
+    pub count: u64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Number of transfers that failed.
+    pub errors: u64,
+    /// Total time from submission to completion.
+    pub stall_ns: u64,
+    /// Longest time from submission to completion.
+    pub stall_max_ns: u64,
+    /// The part of `stall_ns` that passed before the transfer was given to the device.
+    pub queued_ns: u64,
+    /// Transfers by size, classes without transfers left out. Counts and bytes add up to the totals.
+    pub sizes: Vec<SizeCount>,
+    /// Transfers by latency: bucket 0 is below 1 µs, bucket `i` is `2^(i-1) .. 2^i` µs.
+    pub latency_us: [u64; BUCKETS],
+}
+
+/// Transfers of a class of sizes: at least `bytes_min`, below twice that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeCount {
+    /// Smallest size of the class: a power of two.
+    pub bytes_min: u64,
+    /// Number of transfers.
+    pub count: u64,
+    /// Bytes of these transfers: `bytes == count * bytes_min` says that all had that size.
+    pub bytes: u64,
+}

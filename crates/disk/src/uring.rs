@@ -1,0 +1,314 @@
+//! I/O through the kernel's submission and completion rings.
+//!
+//! ```text
+//!   any thread ── submission mutex ──► submission ring ──► kernel ──► completion ring ──► completion thread ──► queues
+//!                      │ full?                                                                    │
+//!                      └──► overflow list ◄─────────── submits as entries come free ──────────────┘
+//! ```
+//!
+//! Invariant: at most `ENTRIES` flights are with the kernel. So neither ring ever overflows.
+//! Invariant: a flight that the kernel has is owned by its user data (a leaked `Box`), and becomes a `Box` again exactly
+//! once, when the completion thread takes its entry.
+//! Invariant: only the completion thread touches the completion ring; the submission ring is touched under the mutex.
+//!
+//! No callback (waker, drop of a file or a queue) runs with the mutex held.
+
+use crate::disk::{Disk, DiskFile, OpenOptions};
+use crate::error::{DiskError, Operation, Result};
+use crate::os_file::{Flight, OsFile, names};
+use crate::queue::{Direction, Request};
+use crate::statistics::FileStatistics;
+use crate::throughput::Throughput;
+use io_uring::{IoUring, opcode, squeue, types};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Flights that the kernel has at once.
+const ENTRIES: u32 = 256;
+
+/// User data of the entry that tells the completion thread to end; no `Box` lies at address 0.
+const CLOSE: u64 = 0;
+
+#[derive(Debug, Default)]
+struct Submission {
+    /// Flights for which the rings have no room, oldest first.
+    overflow: VecDeque<Box<Flight>>,
+    /// Entries that the kernel has.
+    in_kernel: u32,
+    /// No handle is left: the completion thread ends when nothing is under way.
+    closing: bool,
+}
+
+struct Shared {
+    ring: IoUring,
+    submission: Mutex<Submission>,
+}
+
+impl Shared {
+    /// Takes flights over, to the kernel as far as there is room.
+    fn submit(&self, flights: impl Iterator<Item = Box<Flight>>) {
+        let mut submission = self.submission.lock();
+        submission.overflow.extend(flights);
+        self.fill(&mut submission);
+    }
+
+    /// Moves flights from the overflow list to the kernel.
+    fn fill(&self, submission: &mut Submission) {
+        let mut pushed = 0;
+        while submission.in_kernel < ENTRIES {
+            let Some(mut flight) = submission.overflow.pop_front() else { break };
+            flight.issue();
+            let entry = entry_of(&flight).user_data(Box::into_raw(flight).expose_provenance() as u64);
+            // SAFETY: what the entry points to is the flight's, which stays where it is until its completion is taken.
+            unsafe { self.push(&entry) };
+            submission.in_kernel += 1;
+            pushed += 1;
+        }
+        if pushed > 0 {
+            self.enter();
+        }
+    }
+
+    /// Puts an entry on the submission ring. The submission mutex must be held.
+    ///
+    /// # Safety
+    /// What the entry points to must stay valid until its completion is taken.
+    unsafe fn push(&self, entry: &squeue::Entry) {
+        // SAFETY: the mutex is held, so this is the only submission queue in use; the caller vouches for the entry.
+        let result = unsafe { self.ring.submission_shared().push(entry) };
+        result.expect("fewer entries are under way than the ring has");
+    }
+
+    /// Gives everything on the submission ring to the kernel. The submission mutex must be held.
+    fn enter(&self) {
+        loop {
+            match self.ring.submit() {
+                // SAFETY: the mutex is held, so this is the only submission queue in use.
+                Ok(_) if unsafe { self.ring.submission_shared().is_empty() } => return,
+                Ok(_) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    // The kernel has no memory for requests at the moment; those under way free theirs.
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM) => std::thread::sleep(Duration::from_micros(100)),
+                    _ => panic!("the kernel refuses entries of this process's own ring: {error}"),
+                },
+            }
+        }
+    }
+
+    /// The completion thread.
+    fn work(&self) {
+        let mut taken = Vec::with_capacity(ENTRIES as usize);
+        let mut again = Vec::new();
+        let mut complete = Vec::new();
+        loop {
+            self.wait();
+            // SAFETY: only this thread touches the completion queue.
+            taken.extend(unsafe { self.ring.completion_shared() }.map(|entry| (entry.user_data(), entry.result())));
+            let entries = u32::try_from(taken.len()).expect("the ring is small");
+            for (user_data, result) in taken.drain(..).filter(|(user_data, _)| *user_data != CLOSE) {
+                let address = usize::try_from(user_data).expect("io_uring systems have 64-bit addresses");
+                // SAFETY: user data other than CLOSE is a flight leaked by `fill`; the kernel returns each entry once.
+                let mut flight = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Flight>(address)) };
+                let moved = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+                match flight.advance(moved) {
+                    Some(result) => complete.push((flight, result)),
+                    None => again.push(flight),
+                }
+            }
+            let mut submission = self.submission.lock();
+            submission.in_kernel -= entries;
+            for flight in again.drain(..) {
+                submission.overflow.push_front(flight);
+            }
+            self.fill(&mut submission);
+            let ended = submission.closing && submission.in_kernel == 0;
+            drop(submission);
+            for (flight, result) in complete.drain(..) {
+                flight.complete(result);
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Blocks until the completion ring has an entry.
+    fn wait(&self) {
+        /// Return only when `min_complete` entries are there.
+        const IORING_ENTER_GETEVENTS: u32 = 1;
+        loop {
+            // SAFETY: only this thread touches the completion queue.
+            if !unsafe { self.ring.completion_shared() }.is_empty() {
+                return;
+            }
+            // SAFETY: nothing is submitted and no argument is passed, so the kernel reads no memory of ours.
+            let entered = unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, IORING_ENTER_GETEVENTS, None) };
+            if let Err(error) = entered {
+                match error.raw_os_error() {
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
+                    _ => panic!("the kernel refuses to wait on this process's own ring: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// The kernel's form of the rest of a flight.
+fn entry_of(flight: &Flight) -> squeue::Entry {
+    let fd = types::Fd(flight.file.raw_fd());
+    let offset = flight.progress.position();
+    if let [piece] = &flight.pieces[..] {
+        // A longer piece is transferred in parts.
+        let length = u32::try_from(piece.iov_len.min(1 << 30)).expect("at most 2^30");
+        return match flight.progress.direction {
+            Direction::Read => opcode::Read::new(fd, piece.iov_base.cast(), length).offset(offset).build(),
+            Direction::Write => opcode::Write::new(fd, piece.iov_base.cast(), length).offset(offset).build(),
+        };
+    }
+    let count = u32::try_from(flight.pieces.len()).expect("the pieces of one call are few");
+    match flight.progress.direction {
+        Direction::Read => opcode::Readv::new(fd, flight.pieces.as_ptr(), count).offset(offset).build(),
+        Direction::Write => opcode::Writev::new(fd, flight.pieces.as_ptr(), count).offset(offset).build(),
+    }
+}
+
+/// The ring's owner, shared by the disk and its files: when the last one goes, the completion thread finishes what is
+/// under way and ends. It is not waited for, since the last owner may go on that thread.
+struct Ring {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut submission = self.shared.submission.lock();
+        submission.closing = true;
+        // With a full kernel a completion is about to wake the thread anyway.
+        if submission.in_kernel < ENTRIES {
+            let entry = opcode::Nop::new().build().user_data(CLOSE);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.shared.push(&entry) };
+            submission.in_kernel += 1;
+            self.shared.enter();
+        }
+    }
+}
+
+/// The disk of this backend.
+pub(crate) struct UringDisk {
+    ring: Arc<Ring>,
+    throughput: Arc<Throughput>,
+}
+
+impl UringDisk {
+    /// # Errors
+    /// `Io` where the kernel has no io_uring or forbids it (containers), or gives no thread.
+    pub(crate) fn start() -> Result<UringDisk> {
+        let refused = |error| DiskError::new(Operation::Start, Path::new("io_uring"), None, error);
+        let ring = IoUring::new(ENTRIES).map_err(refused)?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(refused)?;
+        let needed =
+            [opcode::Read::CODE, opcode::Write::CODE, opcode::Readv::CODE, opcode::Writev::CODE, opcode::Nop::CODE];
+        if !needed.iter().all(|&code| probe.is_supported(code)) {
+            return Err(refused(io::Error::from_raw_os_error(libc::ENOSYS)));
+        }
+        let shared = Arc::new(Shared { ring, submission: Mutex::default() });
+        let worker = shared.clone();
+        let started = std::thread::Builder::new().name("hobt-ring".into()).spawn(move || worker.work());
+        started.map_err(refused)?;
+        Ok(UringDisk { ring: Arc::new(Ring { shared }), throughput: Arc::new(Throughput::new()) })
+    }
+}
+
+impl Disk for UringDisk {
+    fn kind(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
+        let file = Arc::new(OsFile::open(path, options, &self.throughput)?);
+        Ok(Arc::new(UringFile { file, ring: self.ring.clone() }))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        names::create_directory(path)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        names::remove(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        names::list(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        names::sync_directory(path)
+    }
+
+    fn free_space(&self, path: &Path) -> Result<u64> {
+        names::free_space(path)
+    }
+
+    fn throughput(&self) -> &Throughput {
+        &self.throughput
+    }
+}
+
+struct UringFile {
+    file: Arc<OsFile>,
+    ring: Arc<Ring>,
+}
+
+impl DiskFile for UringFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.file.size()
+    }
+
+    fn set_size(&self, bytes: u64) -> Result<()> {
+        self.file.set_size(bytes)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(buffer, offset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn try_lock_exclusive(&self) -> Result<()> {
+        self.file.try_lock_exclusive()
+    }
+
+    fn submit(&self, request: Request) {
+        if let Some(flight) = Flight::start(&self.file, request) {
+            self.ring.shared.submit(std::iter::once(flight));
+        }
+    }
+
+    fn statistics(&self) -> &FileStatistics {
+        self.file.statistics()
+    }
+}
