@@ -134,6 +134,7 @@ mod tests {
 
     #[test]
     fn an_uncontended_latch_records_nothing_and_a_contended_one_its_wait() {
+        let _turn = waits::tests::shared();
         let latch = Latch::new(LatchClass::AllocCreateRingBuffer, 0);
         for _ in 0..100 {
             *latch.write() += 1;

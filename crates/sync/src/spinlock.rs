@@ -161,6 +161,7 @@ mod tests {
 
     #[test]
     fn only_a_collision_is_counted() {
+        let _turn = crate::waits::tests::shared();
         let lock = Spinlock::new(SpinlockName::XdesMgr, ());
         for _ in 0..100 {
             drop(lock.lock());

@@ -229,4 +229,4 @@ impl Drop for StatementCountersGuard {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -61,6 +61,7 @@ macro_rules! suite_for {
                 scattered_memory_is_one_transfer
                 the_end_of_the_file_is_an_error_of_its_own
                 misaligned_direct_transfers_are_refused
+                a_failed_write_poisons_its_handle
                 a_lock_is_held_until_the_file_is_dropped
                 a_waker_is_woken_and_an_empty_queue_ends
                 queue_file_and_disk_may_go_before_the_request

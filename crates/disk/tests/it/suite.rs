@@ -195,6 +195,24 @@ pub(crate) fn misaligned_direct_transfers_are_refused(place: &Place) {
     assert_eq!(file.statistics().snapshot().in_flight, 0);
 }
 
+/// A read-only handle is the failure that every backend has at hand.
+pub(crate) fn a_failed_write_poisons_its_handle(place: &Place) {
+    let writable = place.create("a", true);
+    writable.write_at(&filled(4096, 7), 0).expect("written");
+    let options = OpenOptions { read_only: true, direct: true, create_new: false };
+    let file = place.disk.open(writable.path(), options).expect("opens");
+    let queue = CompletionQueue::new();
+    submit(&*file, &queue, Direction::Write, 0, filled(4096, 8), 0);
+    let error = queue.wait_pop().expect("in flight").result.expect_err("it is read-only");
+    assert!(matches!(error, DiskError::Io { offset: Some(0), .. }), "{error}");
+    assert!(matches!(file.write_at(&filled(4096, 8), 0), Err(DiskError::Poisoned { .. })));
+    assert!(matches!(file.sync(), Err(DiskError::Poisoned { .. })));
+    submit(&*file, &queue, Direction::Write, 0, filled(4096, 8), 0);
+    assert!(matches!(queue.wait_pop().expect("comes").result, Err(DiskError::Poisoned { .. })));
+    assert!(read(&*file, 0, 4096).iter().all(|&byte| byte == 7), "reads go on");
+    writable.sync().expect("the other handle is well");
+}
+
 pub(crate) fn a_lock_is_held_until_the_file_is_dropped(place: &Place) {
     let first = place.create("a", true);
     first.try_lock_exclusive().expect("free");

@@ -1,5 +1,5 @@
 //! Properties of wait accounting. The statistics are the process's, so each test uses wait types of its own, and the
-//! two tests that clear or switch off take turns with the others.
+//! tests that clear or switch off take turns with the others.
 
 use super::*;
 use crate::names::WaitType;
@@ -8,7 +8,8 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Tests that clear, or switch accounting off, hold it exclusively.
 static TURNS: RwLock<()> = RwLock::new(());
 
-fn shared() -> RwLockReadGuard<'static, ()> {
+/// Held by a test that needs accounting on and nothing cleared meanwhile.
+pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
     TURNS.read()
 }
 
