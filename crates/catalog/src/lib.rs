@@ -1,11 +1,44 @@
 //! System tables in ordinary heaps, and the immutable snapshot that readers use.
 //!
 //! Readers hold an `Arc` of a [`DatabaseSnapshot`] for as long as a statement runs; DDL writes rows of the system
-//! tables through the same page changes as any table and then publishes a new snapshot.
+//! tables through the same page changes as any table ([`SystemHeaps`]) and describes what it did as a
+//! [`SnapshotChange`], which makes the next snapshot when the statement commits.
+//!
+//! ```text
+//! boot page ── run lists ──► SystemHeaps ── load ──► DatabaseSnapshot ── check
+//!                                ▲                        ▲
+//!                     rows through the statement   SnapshotChange, at commit
+//! ```
+//!
+//! Nothing that is read is trusted: a row that contradicts its table or another row is a [`CatalogError`].
+//!
+//! Leaves to others: when a statement commits, names that two statements want, ids, files (crate `engine`).
 
+mod change;
+mod check;
+mod error;
+mod heaps;
+mod load;
+mod long_value;
 mod schema;
+mod system;
+mod type_columns;
+mod value_bytes;
+mod write;
 
+pub use change::SnapshotChange;
+pub use check::{BrokenRule, NAME_LENGTH_MAX};
+pub use error::CatalogError;
+pub use heaps::SystemHeaps;
+pub use load::DatabaseIdentity;
 pub use schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKind,
-    Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
+    Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn, name_equals,
 };
+pub use system::{
+    ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow, FilegroupRow,
+    FunctionRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SystemRow, SystemTable, Text,
+    Timestamp, ValueRow,
+};
+pub use write::FIRST_SCHEME_ID;
+pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};

@@ -296,7 +296,7 @@ pub struct Module {
 }
 
 /// Whether two object names are the same: without regard to case, as the default collation has it.
-fn name_equals(left: &str, right: &str) -> bool {
+pub fn name_equals(left: &str, right: &str) -> bool {
     left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
 }
 
@@ -329,5 +329,79 @@ impl DatabaseSnapshot {
     /// A filegroup by its name.
     pub fn filegroup(&self, name: &str) -> Option<&Filegroup> {
         self.filegroups.iter().find(|filegroup| name_equals(&filegroup.name, name))
+    }
+}
+
+impl DatabaseSnapshot {
+    /// A schema by its id.
+    pub fn schema_by_id(&self, id: i32) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.id == id)
+    }
+
+    /// A filegroup by its id.
+    pub fn filegroup_by_id(&self, id: FilegroupId) -> Option<&Filegroup> {
+        self.filegroups.iter().find(|filegroup| filegroup.id == id)
+    }
+
+    /// The filegroup of objects that name none.
+    pub fn default_filegroup(&self) -> FilegroupId {
+        self.filegroups.iter().find(|filegroup| filegroup.is_default).map_or(FilegroupId(1), |filegroup| filegroup.id)
+    }
+
+    /// A partition function by its id.
+    pub fn partition_function_by_id(&self, id: u32) -> Option<&Arc<PartitionFunction>> {
+        self.partition_functions.iter().find(|function| function.id == id)
+    }
+
+    /// A partition scheme by its id.
+    pub fn partition_scheme_by_id(&self, id: u32) -> Option<&Arc<PartitionScheme>> {
+        self.partition_schemes.iter().find(|scheme| scheme.id == id)
+    }
+
+    /// Whether a table, view, function or procedure has this name.
+    pub fn has_object(&self, schema: i32, name: &str) -> bool {
+        self.table(schema, name).is_some() || self.module(schema, name).is_some()
+    }
+
+    /// The table, index and partition that a HOBT is.
+    pub fn partition_of_hobt(&self, hobt: HobtId) -> Option<(&Arc<Table>, &Index, &Partition)> {
+        self.tables.values().find_map(|table| {
+            table.indexes.iter().find_map(|index| {
+                index.partitions.iter().find(|part| part.hobt == hobt).map(|part| (table, index, part))
+            })
+        })
+    }
+}
+
+impl PartitionFunction {
+    /// The partition (from 0) that a value of the parameter's type belongs to; NULL is below every value.
+    pub fn partition_of(&self, value: &Value) -> usize {
+        self.boundaries.partition_point(|boundary| {
+            let order = crate::compare_values(self.collation, boundary, value);
+            if self.range_right { order.is_le() } else { order.is_lt() }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boundary_belongs_to_the_side_that_the_range_names() {
+        let function = |range_right| PartitionFunction {
+            id: 1,
+            name: "pf".to_owned(),
+            parameter: SqlType::Int,
+            collation: None,
+            range_right,
+            boundaries: vec![Value::Int(10), Value::Int(20)],
+        };
+        let partitions = |range_right| {
+            [Value::Null, Value::Int(9), Value::Int(10), Value::Int(11), Value::Int(20), Value::Int(21)]
+                .map(|value| function(range_right).partition_of(&value))
+        };
+        assert_eq!(partitions(true), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(partitions(false), [0, 0, 0, 1, 1, 2]);
     }
 }

@@ -1,0 +1,76 @@
+//! What a statement changed of a snapshot.
+
+use std::sync::Arc;
+
+use hobt_base::{FilegroupId, ObjectId};
+
+use crate::schema::{
+    DatabaseFile, DatabaseSnapshot, Filegroup, Module, PartitionFunction, PartitionScheme, Schema, Table,
+};
+
+/// One change of a database's objects. Applied when its statement commits, to whatever snapshot is current then.
+#[derive(Clone, Debug)]
+pub enum SnapshotChange {
+    /// A new table.
+    AddTable(Arc<Table>),
+    /// A table is gone.
+    RemoveTable(ObjectId),
+    /// A new view, function or procedure; replaces the one of the same id.
+    AddModule(Arc<Module>),
+    /// A view, function or procedure is gone.
+    RemoveModule(ObjectId),
+    /// A new schema.
+    AddSchema(Schema),
+    /// A schema is gone.
+    RemoveSchema(i32),
+    /// A new partition function.
+    AddPartitionFunction(Arc<PartitionFunction>),
+    /// A partition function is gone.
+    RemovePartitionFunction(u32),
+    /// A new partition scheme.
+    AddPartitionScheme(Arc<PartitionScheme>),
+    /// A partition scheme is gone.
+    RemovePartitionScheme(u32),
+    /// A new filegroup.
+    AddFilegroup(Filegroup),
+    /// Another filegroup is the default.
+    SetDefaultFilegroup(FilegroupId),
+    /// A new data file.
+    AddFile(DatabaseFile),
+}
+
+impl DatabaseSnapshot {
+    /// Makes this the snapshot behind `change`, with a version one higher.
+    pub fn apply(&mut self, change: &SnapshotChange) {
+        self.version += 1;
+        match change {
+            SnapshotChange::AddTable(table) => {
+                self.tables.insert(table.id, Arc::clone(table));
+            }
+            SnapshotChange::RemoveTable(id) => {
+                self.tables.remove(id);
+            }
+            SnapshotChange::AddModule(module) => {
+                self.modules.insert(module.id, Arc::clone(module));
+            }
+            SnapshotChange::RemoveModule(id) => {
+                self.modules.remove(id);
+            }
+            SnapshotChange::AddSchema(schema) => self.schemas.push(schema.clone()),
+            SnapshotChange::RemoveSchema(id) => self.schemas.retain(|schema| schema.id != *id),
+            SnapshotChange::AddPartitionFunction(function) => self.partition_functions.push(Arc::clone(function)),
+            SnapshotChange::RemovePartitionFunction(id) => {
+                self.partition_functions.retain(|function| function.id != *id);
+            }
+            SnapshotChange::AddPartitionScheme(scheme) => self.partition_schemes.push(Arc::clone(scheme)),
+            SnapshotChange::RemovePartitionScheme(id) => self.partition_schemes.retain(|scheme| scheme.id != *id),
+            SnapshotChange::AddFilegroup(filegroup) => self.filegroups.push(filegroup.clone()),
+            SnapshotChange::SetDefaultFilegroup(id) => {
+                for filegroup in &mut self.filegroups {
+                    filegroup.is_default = filegroup.id == *id;
+                }
+            }
+            SnapshotChange::AddFile(file) => self.files.push(file.clone()),
+        }
+    }
+}

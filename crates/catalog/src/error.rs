@@ -1,0 +1,62 @@
+//! What can go wrong with a catalog.
+
+use std::fmt;
+
+use hobt_access::AccessError;
+
+use crate::check::BrokenRule;
+use crate::system::SystemTable;
+
+/// An error of reading or writing system tables, by what the caller does next.
+#[derive(Debug)]
+pub enum CatalogError {
+    /// The pages could not be read or written; for the access methods' reasons.
+    Access(AccessError),
+    /// A row is none that this version writes. Its page's checksum is right, so the database comes from another
+    /// version or was changed by hand: it is refused.
+    Row {
+        /// The table.
+        table: SystemTable,
+        /// What is wrong with the row.
+        what: String,
+    },
+    /// The rows contradict each other: refused likewise.
+    Rule(BrokenRule),
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CatalogError::Access(error) => error.fmt(f),
+            CatalogError::Row { table, what } => write!(f, "a row of system table {} is damaged: {what}", table.name()),
+            CatalogError::Rule(rule) => rule.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CatalogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CatalogError::Access(error) => Some(error),
+            CatalogError::Row { .. } => None,
+            CatalogError::Rule(rule) => Some(rule),
+        }
+    }
+}
+
+impl From<AccessError> for CatalogError {
+    fn from(error: AccessError) -> CatalogError {
+        CatalogError::Access(error)
+    }
+}
+
+impl From<BrokenRule> for CatalogError {
+    fn from(rule: BrokenRule) -> CatalogError {
+        CatalogError::Rule(rule)
+    }
+}
+
+/// A row that cannot be.
+pub(crate) fn damaged(table: SystemTable, what: impl Into<String>) -> CatalogError {
+    CatalogError::Row { table, what: what.into() }
+}

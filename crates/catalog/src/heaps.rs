@@ -1,0 +1,153 @@
+//! The heaps of the system tables: rows in, rows out.
+
+use std::sync::Arc;
+
+use hobt_access::{Hobt, Storage};
+use hobt_base::{FilegroupId, PageId, SlotId};
+use hobt_page::{RowPage, SystemHobt};
+use hobt_txn::StatementContext;
+use hobt_types::Value;
+
+use crate::error::{CatalogError, damaged};
+use crate::schema::Table;
+use crate::system::{SystemRow, SystemTable};
+use crate::value_bytes::{row_image, value_from_bytes};
+
+/// The layout version of system tables.
+const LAYOUT_VERSION: u32 = 1;
+
+/// The system tables' heaps of one database.
+pub struct SystemHeaps {
+    heaps: Vec<(SystemTable, Arc<Hobt>)>,
+}
+
+impl std::fmt::Debug for SystemHeaps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SystemHeaps").field("tables", &self.heaps.len()).finish()
+    }
+}
+
+impl SystemHeaps {
+    /// Makes the heaps of a new database in its primary filegroup.
+    ///
+    /// # Errors
+    /// As of creating any heap; the statement's roll-back undoes what was made.
+    pub fn create(storage: &Arc<Storage>, ctx: &StatementContext, is_master: bool) -> Result<SystemHeaps, CatalogError> {
+        let mut heaps = Vec::new();
+        for table in SystemTable::of_database(is_master) {
+            let rows = Arc::new(Table::row_layout(&table.columns()));
+            let hobt = Hobt::create(storage, table.hobt(), FilegroupId(1), rows, LAYOUT_VERSION, ctx)?;
+            heaps.push((table, hobt));
+        }
+        Ok(SystemHeaps { heaps })
+    }
+
+    /// Opens the heaps that a boot page lists.
+    ///
+    /// # Errors
+    /// The list is not this version's, or a heap cannot be read.
+    pub fn open(
+        storage: &Arc<Storage>,
+        listed: &[SystemHobt],
+        is_master: bool,
+    ) -> Result<SystemHeaps, CatalogError> {
+        let tables = SystemTable::of_database(is_master);
+        let mut heaps = Vec::new();
+        for (index, table) in tables.iter().enumerate() {
+            let entry = listed.get(index).filter(|entry| entry.hobt == table.hobt());
+            let entry = entry.ok_or_else(|| damaged(*table, "the boot page does not list it in its place"))?;
+            let rows = Arc::new(Table::row_layout(&table.columns()));
+            let hobt = Hobt::open(storage, table.hobt(), FilegroupId(1), rows, LAYOUT_VERSION, entry.run_list)?;
+            heaps.push((*table, hobt));
+        }
+        Ok(SystemHeaps { heaps })
+    }
+
+    /// What the boot page lists.
+    pub fn listed(&self) -> Vec<SystemHobt> {
+        self.heaps.iter().map(|(table, hobt)| SystemHobt { hobt: table.hobt(), run_list: hobt.run_list() }).collect()
+    }
+
+    /// The system tables with their heaps.
+    pub fn tables(&self) -> impl Iterator<Item = (SystemTable, &Arc<Hobt>)> {
+        self.heaps.iter().map(|(table, hobt)| (*table, hobt))
+    }
+
+    /// The heap of a table of this database.
+    ///
+    /// # Panics
+    /// If the table is one of `master` alone and this is another database.
+    pub fn heap(&self, table: SystemTable) -> &Arc<Hobt> {
+        let found = self.heaps.iter().find(|(each, _)| *each == table);
+        &found.expect("a system table of this database").1
+    }
+
+    /// All rows of a table, in the order of the heap.
+    ///
+    /// # Errors
+    /// The heap cannot be read, or a row is damaged.
+    pub fn rows<R: SystemRow>(&self) -> Result<Vec<R>, CatalogError> {
+        let mut rows = Vec::new();
+        self.visit(&mut |row: R, _, _| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// As of any insert; the statement's roll-back undoes it.
+    ///
+    /// # Panics
+    /// If a text is longer than its column, which callers check before.
+    pub fn insert<R: SystemRow>(&self, ctx: &StatementContext, row: &R) -> Result<(), CatalogError> {
+        let image = row_image(R::FIELDS.iter().map(|field| field.sql_type), &row.to_values())
+            .expect("a field's value is of its column's type");
+        self.heap(R::TABLE).insert(ctx, &image)?;
+        Ok(())
+    }
+
+    /// Deletes the rows that `matches` picks; gives how many there were.
+    ///
+    /// # Errors
+    /// As of reading, and of any delete; the statement's roll-back undoes it.
+    pub fn delete<R: SystemRow>(
+        &self,
+        ctx: &StatementContext,
+        mut matches: impl FnMut(&R) -> bool,
+    ) -> Result<usize, CatalogError> {
+        let mut places = Vec::new();
+        self.visit(&mut |row: R, page, slot| {
+            if matches(&row) {
+                places.push((page, slot));
+            }
+        })?;
+        let heap = self.heap(R::TABLE);
+        for (page, slot) in &places {
+            heap.delete(ctx, *page, *slot)?;
+        }
+        Ok(places.len())
+    }
+
+    fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
+        let mut broken = None;
+        self.heap(R::TABLE).for_each_row(&mut |page, slot, view| {
+            let slot_id = SlotId(u16::try_from(slot).expect("a page has fewer slots"));
+            match read_row::<R>(view, slot) {
+                Ok(row) => visit(row, page, slot_id),
+                Err(what) => broken = broken.take().or(Some(format!("page {page}, slot {slot}: {what}"))),
+            }
+            Ok(())
+        })?;
+        broken.map_or(Ok(()), |what| Err(damaged(R::TABLE, what)))
+    }
+}
+
+fn read_row<R: SystemRow>(view: &RowPage<'_>, slot: usize) -> Result<R, String> {
+    let mut values: Vec<Value> = Vec::with_capacity(R::FIELDS.len());
+    for (column, field) in R::FIELDS.iter().enumerate() {
+        let bytes = view.value(column, slot).map_err(|damage| damage.to_string())?;
+        let value = value_from_bytes(field.sql_type, bytes).map_err(|error| format!("{}: {error}", field.name))?;
+        values.push(value);
+    }
+    R::from_values(values).ok_or_else(|| "a value is out of its range".to_owned())
+}

@@ -1,0 +1,318 @@
+//! All rows of the system tables, as one snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, IndexId, ObjectId, PageId, PartitionNumber};
+use hobt_page::MAX_COLUMNS;
+use hobt_types::{Collation, SqlType};
+
+use crate::error::{CatalogError, damaged};
+use crate::heaps::SystemHeaps;
+use crate::long_value::{LongValues, ValueClass};
+use crate::schema::{
+    ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, IdentityColumn, Index, IndexKind, Module,
+    Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
+};
+use crate::system::{
+    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow, ObjectRow, RowsetRow,
+    SchemaRow, SchemeRow, SystemTable,
+};
+use crate::type_columns::TypeColumns;
+use crate::value_bytes::value_from_bytes;
+use crate::write::{FIRST_SCHEME_ID, index_kind, module_kind};
+
+/// What a snapshot says of its database that stands in no system table.
+#[derive(Clone, Debug)]
+pub struct DatabaseIdentity {
+    /// The database's id in its instance.
+    pub id: DatabaseId,
+    /// Its name.
+    pub name: String,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// Its files, from their headers.
+    pub files: Vec<DatabaseFile>,
+}
+
+type ByTable<T> = HashMap<i32, Vec<T>>;
+
+fn by_table<T>(rows: Vec<T>, key: impl Fn(&T) -> i32) -> ByTable<T> {
+    let mut map: ByTable<T> = HashMap::new();
+    for row in rows {
+        map.entry(key(&row)).or_default().push(row);
+    }
+    map
+}
+
+fn filegroup_id(id: i16, table: SystemTable) -> Result<FilegroupId, CatalogError> {
+    u16::try_from(id).map(FilegroupId).map_err(|_| damaged(table, "a filegroup id is negative"))
+}
+
+fn sql_type(columns: TypeColumns, table: SystemTable) -> Result<SqlType, CatalogError> {
+    columns.sql_type().ok_or_else(|| damaged(table, format!("no type is {columns:?}")))
+}
+
+fn collation(name: Option<&str>, table: SystemTable) -> Result<Option<Collation>, CatalogError> {
+    name.map(|name| Collation::from_name(name).ok_or_else(|| damaged(table, format!("no collation is '{name}'"))))
+        .transpose()
+}
+
+impl SystemHeaps {
+    /// Reads everything and checks it.
+    ///
+    /// # Errors
+    /// A page cannot be read, a row is damaged, rows contradict each other or the files' headers.
+    pub fn load(&self, identity: DatabaseIdentity) -> Result<DatabaseSnapshot, CatalogError> {
+        let mut long = LongValues::read(self)?;
+        let mut snapshot = DatabaseSnapshot {
+            id: identity.id,
+            name: identity.name,
+            version: 1,
+            created: identity.created,
+            collation: Collation::default(),
+            schemas: self.rows()?.into_iter().map(|row: SchemaRow| Schema { id: row.id, name: row.name }).collect(),
+            tables: HashMap::new(),
+            modules: HashMap::new(),
+            filegroups: self.load_filegroups()?,
+            files: identity.files,
+            partition_functions: self.load_functions(&mut long)?,
+            partition_schemes: self.load_schemes()?,
+        };
+        snapshot.schemas.sort_by_key(|schema| schema.id);
+        self.check_file_rows(&snapshot)?;
+        for (table, heap) in self.tables() {
+            snapshot.tables.insert(table.id(), table.table(heap.run_list(), snapshot.created));
+        }
+        self.load_objects(&mut snapshot, &mut long)?;
+        snapshot.check()?;
+        Ok(snapshot)
+    }
+
+    fn load_filegroups(&self) -> Result<Vec<Filegroup>, CatalogError> {
+        let mut filegroups = Vec::new();
+        for row in self.rows::<FilegroupRow>()? {
+            let id = filegroup_id(row.id, SystemTable::Filegroups)?;
+            filegroups.push(Filegroup { id, name: row.name, is_default: row.is_default });
+        }
+        filegroups.sort_by_key(|filegroup| filegroup.id);
+        Ok(filegroups)
+    }
+
+    /// The files that were opened must be those that the database knows.
+    fn check_file_rows(&self, snapshot: &DatabaseSnapshot) -> Result<(), CatalogError> {
+        let mut rows = self.rows::<FileRow>()?;
+        rows.sort_by_key(|row| row.id);
+        let known = rows.iter().map(|row| (row.id, row.filegroup, row.name.as_str()));
+        let mut opened: Vec<_> = snapshot
+            .files
+            .iter()
+            .map(|file| (file.id.0.cast_signed(), file.filegroup.0.cast_signed(), file.name.as_str()))
+            .collect();
+        opened.sort_unstable();
+        if known.eq(opened.iter().copied()) {
+            return Ok(());
+        }
+        Err(damaged(SystemTable::Files, "the database's files are not those that its catalog lists"))
+    }
+
+    fn load_functions(&self, long: &mut LongValues) -> Result<Vec<Arc<PartitionFunction>>, CatalogError> {
+        let table = SystemTable::Functions;
+        let mut functions = Vec::new();
+        for row in self.rows::<FunctionRow>()? {
+            let columns = TypeColumns {
+                type_id: row.type_id,
+                length: row.length,
+                precision: row.precision,
+                scale: row.scale,
+            };
+            let parameter = sql_type(columns, table)?;
+            let mut boundaries = Vec::new();
+            for index in 0..row.boundaries {
+                let bytes = long.take(ValueClass::Boundary, row.id, index);
+                let bytes = bytes.ok_or_else(|| damaged(table, format!("boundary {index} of '{}' is missing", row.name)))?;
+                let value = value_from_bytes(parameter, bytes.as_deref())
+                    .map_err(|error| damaged(table, format!("boundary {index} of '{}': {error}", row.name)))?;
+                boundaries.push(value);
+            }
+            functions.push(Arc::new(PartitionFunction {
+                id: row.id.cast_unsigned(),
+                name: row.name,
+                parameter,
+                collation: collation(row.collation.as_deref(), table)?,
+                range_right: row.range_right,
+                boundaries,
+            }));
+        }
+        functions.sort_by_key(|function| function.id);
+        Ok(functions)
+    }
+
+    fn load_schemes(&self) -> Result<Vec<Arc<PartitionScheme>>, CatalogError> {
+        let mut destinations = by_table(self.rows::<DestinationRow>()?, |row| row.scheme);
+        let mut schemes = Vec::new();
+        for row in self.rows::<SchemeRow>()? {
+            let mut rows = destinations.remove(&row.id).unwrap_or_default();
+            rows.sort_by_key(|row| row.number);
+            if !rows.iter().map(|row| row.number).eq(1..=i32::try_from(rows.len()).unwrap_or(i32::MAX)) {
+                return Err(damaged(SystemTable::Destinations, format!("partitions of '{}' are missing", row.name)));
+            }
+            let filegroups =
+                rows.iter().map(|row| filegroup_id(row.filegroup, SystemTable::Destinations)).collect::<Result<_, _>>()?;
+            let next_used = row.next_used.map(|id| filegroup_id(id, SystemTable::Schemes)).transpose()?;
+            schemes.push(Arc::new(PartitionScheme {
+                id: row.id.cast_unsigned(),
+                name: row.name,
+                function: row.function.cast_unsigned(),
+                filegroups,
+                next_used,
+            }));
+        }
+        schemes.sort_by_key(|scheme| scheme.id);
+        Ok(schemes)
+    }
+
+    fn load_objects(&self, snapshot: &mut DatabaseSnapshot, long: &mut LongValues) -> Result<(), CatalogError> {
+        let mut columns = by_table(self.rows::<ColumnRow>()?, |row| row.table);
+        let mut defaults = by_table(self.rows::<DefaultRow>()?, |row| row.table);
+        let mut indexes = by_table(self.rows::<IndexRow>()?, |row| row.table);
+        let mut rowsets = by_table(self.rows::<RowsetRow>()?, |row| row.table);
+        for row in self.rows::<ObjectRow>()? {
+            let id = ObjectId(row.id);
+            if let Some(kind) = module_kind(&row.kind) {
+                let definition = long.take_text(ValueClass::Module, row.id, 0)?;
+                let (schema, name, created) = (row.schema, row.name, row.created.0);
+                snapshot.modules.insert(id, Arc::new(Module { id, schema, name, kind, definition, created }));
+                continue;
+            }
+            if row.kind != "U" || snapshot.tables.contains_key(&id) {
+                let what = format!("object {id} '{}' is of kind '{}', or there twice", row.name, row.kind);
+                return Err(damaged(SystemTable::Objects, what));
+            }
+            let defaults = defaults.remove(&row.id).unwrap_or_default();
+            let columns = load_columns(columns.remove(&row.id).unwrap_or_default(), &defaults, long)?;
+            let rowsets = rowsets.remove(&row.id).unwrap_or_default();
+            let indexes = load_indexes(indexes.remove(&row.id).unwrap_or_default(), &rowsets, &columns)?;
+            snapshot.tables.insert(id, Arc::new(load_table(row, columns, indexes)?));
+        }
+        for (rest, table) in [
+            (columns.keys().next(), SystemTable::Columns),
+            (defaults.keys().next(), SystemTable::Defaults),
+            (indexes.keys().next(), SystemTable::Indexes),
+            (rowsets.keys().next(), SystemTable::Rowsets),
+        ] {
+            if let Some(id) = rest {
+                return Err(damaged(table, format!("object {id} does not exist")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn load_table(row: ObjectRow, columns: Vec<TableColumn>, indexes: Vec<Index>) -> Result<Table, CatalogError> {
+    // The layout cannot be made of more columns or none; all other rules are the snapshot's check.
+    if !(1..=MAX_COLUMNS).contains(&columns.len()) {
+        return Err(damaged(SystemTable::Columns, format!("table '{}' has {} columns", row.name, columns.len())));
+    }
+    let layout_version = u32::try_from(row.layout_version)
+        .map_err(|_| damaged(SystemTable::Objects, format!("the layout version of '{}' is negative", row.name)))?;
+    Ok(Table {
+        id: ObjectId(row.id),
+        schema: row.schema,
+        name: row.name,
+        is_system: false,
+        created: row.created.0,
+        rows: Arc::new(Table::row_layout(&columns)),
+        columns,
+        layout_version,
+        indexes,
+        lock_escalation: row.lock_escalation,
+    })
+}
+
+fn load_columns(
+    mut rows: Vec<ColumnRow>,
+    defaults: &[DefaultRow],
+    long: &mut LongValues,
+) -> Result<Vec<TableColumn>, CatalogError> {
+    let table = SystemTable::Columns;
+    rows.sort_by_key(|row| row.column);
+    let mut columns = Vec::with_capacity(rows.len());
+    for row in rows {
+        let types =
+            TypeColumns { type_id: row.type_id, length: row.length, precision: row.precision, scale: row.scale };
+        let default = defaults.iter().find(|default| default.column == row.column);
+        let default = default
+            .map(|default| {
+                let definition = long.take_text(ValueClass::Default, row.table, row.column)?;
+                Ok::<_, CatalogError>(ColumnDefault { name: default.name.clone(), definition })
+            })
+            .transpose()?;
+        let identity = match (row.identity_seed, row.identity_increment) {
+            (Some(seed), Some(increment)) => Some(IdentityColumn { seed, increment }),
+            (None, None) => None,
+            _ => return Err(damaged(table, format!("column '{}' has half an identity", row.name))),
+        };
+        columns.push(TableColumn {
+            id: row.column,
+            name: row.name,
+            sql_type: sql_type(types, table)?,
+            nullable: row.nullable,
+            collation: collation(row.collation.as_deref(), table)?,
+            default,
+            identity,
+            is_rowguid: row.is_rowguid,
+        });
+    }
+    Ok(columns)
+}
+
+fn load_indexes(
+    mut rows: Vec<IndexRow>,
+    rowsets: &[RowsetRow],
+    columns: &[TableColumn],
+) -> Result<Vec<Index>, CatalogError> {
+    let table = SystemTable::Indexes;
+    rows.sort_by_key(|row| row.index);
+    if let Some(rowset) = rowsets.iter().find(|rowset| rows.iter().all(|row| row.index != rowset.index)) {
+        let what = format!("table {} has no index {}", rowset.table, rowset.index);
+        return Err(damaged(SystemTable::Rowsets, what));
+    }
+    let mut indexes = Vec::with_capacity(rows.len());
+    for row in rows {
+        let kind: IndexKind =
+            index_kind(row.kind).ok_or_else(|| damaged(table, format!("no index is of kind {}", row.kind)))?;
+        let space = row.data_space.cast_unsigned();
+        let data_space = match row.partition_column {
+            None => {
+                let id = u16::try_from(space).map_err(|_| damaged(table, "a filegroup id is out of range"))?;
+                DataSpace::Filegroup(FilegroupId(id))
+            }
+            Some(id) if space >= FIRST_SCHEME_ID => {
+                let column = columns.iter().position(|column| column.id == id);
+                let column = column.ok_or_else(|| damaged(table, "the partitioning column does not exist"))?;
+                DataSpace::Scheme { scheme: space, column }
+            }
+            Some(_) => return Err(damaged(table, "a partitioned index lies in no partition scheme")),
+        };
+        let mut partitions = Vec::new();
+        for rowset in rowsets.iter().filter(|rowset| rowset.index == row.index) {
+            partitions.push(load_partition(rowset)?);
+        }
+        partitions.sort_by_key(|partition| partition.number);
+        indexes.push(Index { id: IndexId(row.index), name: row.name, kind, data_space, partitions });
+    }
+    Ok(indexes)
+}
+
+fn load_partition(row: &RowsetRow) -> Result<Partition, CatalogError> {
+    let table = SystemTable::Rowsets;
+    let number = u32::try_from(row.number).map_err(|_| damaged(table, "a partition number is negative"))?;
+    let file = u16::try_from(row.run_list_file).map_err(|_| damaged(table, "a file id is negative"))?;
+    Ok(Partition {
+        number: PartitionNumber(number),
+        hobt: HobtId(row.hobt.cast_unsigned()),
+        filegroup: filegroup_id(row.filegroup, table)?,
+        run_list: PageId::new(FileId(file), row.run_list_page.cast_unsigned()),
+    })
+}

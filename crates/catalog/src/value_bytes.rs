@@ -1,0 +1,173 @@
+//! Values to the bytes that pages hold, and back.
+//!
+//! The physical form of each type stands with [`hobt_types::PhysicalType`]. Bytes from a page are not trusted: what
+//! cannot be a value of its type is [`MalformedValue`].
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use hobt_page::RowImage;
+use hobt_types::{Collation, PhysicalType, SqlType, Value};
+
+/// Bytes that are no value of the type that they were read as, or a value that is none of the type it is written as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MalformedValue {
+    /// The type.
+    pub sql_type: SqlType,
+}
+
+impl fmt::Display for MalformedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a value of type {}", self.sql_type)
+    }
+}
+
+impl std::error::Error for MalformedValue {}
+
+/// The bytes of a value as pages hold them; `None` for NULL.
+///
+/// # Errors
+/// The value is of another type family, or out of the type's range.
+pub fn value_to_bytes(sql_type: SqlType, value: &Value) -> Result<Option<Vec<u8>>, MalformedValue> {
+    let malformed = MalformedValue { sql_type };
+    let bytes = match (sql_type, value) {
+        (_, Value::Null) => return Ok(None),
+        (SqlType::Decimal { .. }, Value::Decimal(unscaled)) => match sql_type.physical() {
+            PhysicalType::Fixed4 => i32::try_from(*unscaled).map_err(|_| malformed)?.to_le_bytes().to_vec(),
+            PhysicalType::Fixed8 => i64::try_from(*unscaled).map_err(|_| malformed)?.to_le_bytes().to_vec(),
+            _ => unscaled.to_le_bytes().to_vec(),
+        },
+        // The cast is the declared precision of `real`.
+        (SqlType::Real, Value::Float(float)) => (*float as f32).to_le_bytes().to_vec(),
+        (SqlType::Float, Value::Float(float)) => float.to_le_bytes().to_vec(),
+        (SqlType::UniqueIdentifier, Value::Guid(guid)) => guid.to_vec(),
+        (_, Value::Text(text)) if sql_type.is_text() => text.as_bytes().to_vec(),
+        (_, Value::Binary(bytes)) if sql_type.is_binary() => bytes.clone(),
+        (SqlType::Decimal { .. } | SqlType::Real | SqlType::Float, _) => return Err(malformed),
+        (_, Value::Int(int)) => match sql_type.physical() {
+            PhysicalType::Fixed1 => u8::try_from(*int).map_err(|_| malformed)?.to_le_bytes().to_vec(),
+            PhysicalType::Fixed2 => i16::try_from(*int).map_err(|_| malformed)?.to_le_bytes().to_vec(),
+            PhysicalType::Fixed4 => i32::try_from(*int).map_err(|_| malformed)?.to_le_bytes().to_vec(),
+            PhysicalType::Fixed8 => int.to_le_bytes().to_vec(),
+            PhysicalType::Fixed16 | PhysicalType::Variable => return Err(malformed),
+        },
+        _ => return Err(malformed),
+    };
+    Ok(Some(bytes))
+}
+
+fn array<const N: usize>(sql_type: SqlType, bytes: &[u8]) -> Result<[u8; N], MalformedValue> {
+    bytes.try_into().map_err(|_| MalformedValue { sql_type })
+}
+
+/// The value that bytes of a page hold; `None` is NULL.
+///
+/// # Errors
+/// The bytes have the wrong length, or text is not UTF-8.
+pub fn value_from_bytes(sql_type: SqlType, bytes: Option<&[u8]>) -> Result<Value, MalformedValue> {
+    let Some(bytes) = bytes else { return Ok(Value::Null) };
+    let value = match sql_type {
+        SqlType::Decimal { .. } => Value::Decimal(match sql_type.physical() {
+            PhysicalType::Fixed4 => i128::from(i32::from_le_bytes(array(sql_type, bytes)?)),
+            PhysicalType::Fixed8 => i128::from(i64::from_le_bytes(array(sql_type, bytes)?)),
+            _ => i128::from_le_bytes(array(sql_type, bytes)?),
+        }),
+        SqlType::Real => Value::Float(f64::from(f32::from_le_bytes(array(sql_type, bytes)?))),
+        SqlType::Float => Value::Float(f64::from_le_bytes(array(sql_type, bytes)?)),
+        SqlType::UniqueIdentifier => Value::Guid(array(sql_type, bytes)?),
+        _ if sql_type.is_text() => {
+            Value::Text(std::str::from_utf8(bytes).map_err(|_| MalformedValue { sql_type })?.to_owned())
+        }
+        _ if sql_type.is_binary() => Value::Binary(bytes.to_vec()),
+        _ => Value::Int(match sql_type.physical() {
+            PhysicalType::Fixed1 => i64::from(u8::from_le_bytes(array(sql_type, bytes)?)),
+            PhysicalType::Fixed2 => i64::from(i16::from_le_bytes(array(sql_type, bytes)?)),
+            PhysicalType::Fixed4 => i64::from(i32::from_le_bytes(array(sql_type, bytes)?)),
+            _ => i64::from_le_bytes(array(sql_type, bytes)?),
+        }),
+    };
+    Ok(value)
+}
+
+/// The image of a row of values of these types, for an insert of one row.
+///
+/// # Errors
+/// A value is none of its column's type.
+///
+/// # Panics
+/// If there are not as many values as types.
+pub fn row_image(types: impl ExactSizeIterator<Item = SqlType>, values: &[Value]) -> Result<RowImage, MalformedValue> {
+    assert_eq!(types.len(), values.len(), "a value for each column");
+    let bytes: Vec<Option<Vec<u8>>> =
+        types.zip(values).map(|(sql_type, value)| value_to_bytes(sql_type, value)).collect::<Result<_, _>>()?;
+    Ok(RowImage::new(bytes.iter().map(Option::as_deref)))
+}
+
+/// The order of two values of one type, NULL first: the order of partition boundaries.
+///
+/// Values of different families compare as equal; the caller has one type.
+pub fn compare_values(collation: Option<Collation>, left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Null, Value::Null) => Ordering::Equal,
+        (Value::Null, _) => Ordering::Less,
+        (_, Value::Null) => Ordering::Greater,
+        (Value::Int(left), Value::Int(right)) => left.cmp(right),
+        (Value::Decimal(left), Value::Decimal(right)) => left.cmp(right),
+        // −0 equals 0, and NaN cannot be stored.
+        (Value::Float(left), Value::Float(right)) => left.partial_cmp(right).unwrap_or(Ordering::Equal),
+        (Value::Text(left), Value::Text(right)) => collation.unwrap_or_default().compare(left, right),
+        (Value::Binary(left), Value::Binary(right)) => left.cmp(right),
+        (Value::Guid(left), Value::Guid(right)) => left.cmp(right),
+        _ => Ordering::Equal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_types::MaxLength;
+
+    use super::*;
+
+    #[test]
+    fn every_family_comes_back_as_it_was() {
+        let cases = [
+            (SqlType::Bit, Value::Int(1)),
+            (SqlType::TinyInt, Value::Int(255)),
+            (SqlType::SmallInt, Value::Int(-7)),
+            (SqlType::Int, Value::Int(i64::from(i32::MIN))),
+            (SqlType::BigInt, Value::Int(i64::MIN)),
+            (SqlType::Decimal { precision: 9, scale: 2 }, Value::Decimal(-999_999_999)),
+            (SqlType::Decimal { precision: 18, scale: 2 }, Value::Decimal(1 << 50)),
+            (SqlType::Decimal { precision: 38, scale: 0 }, Value::Decimal(-(1 << 100))),
+            (SqlType::Real, Value::Float(0.5)),
+            (SqlType::Float, Value::Float(-1e300)),
+            (SqlType::Date, Value::Int(-3)),
+            (SqlType::DateTime2 { scale: 7 }, Value::Int(1 << 60)),
+            (SqlType::NVarChar(MaxLength::Max), Value::Text("käse 🧀".to_owned())),
+            (SqlType::VarBinary(MaxLength::Limited(9)), Value::Binary(vec![0, 255])),
+            (SqlType::UniqueIdentifier, Value::Guid([7; 16])),
+            (SqlType::Int, Value::Null),
+        ];
+        for (sql_type, value) in cases {
+            let bytes = value_to_bytes(sql_type, &value).expect("a value of the type");
+            assert_eq!(value_from_bytes(sql_type, bytes.as_deref()), Ok(value), "{sql_type}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_of_the_type_is_refused() {
+        assert!(value_to_bytes(SqlType::TinyInt, &Value::Int(256)).is_err());
+        assert!(value_to_bytes(SqlType::Int, &Value::Text("1".to_owned())).is_err());
+        assert!(value_to_bytes(SqlType::Decimal { precision: 5, scale: 0 }, &Value::Int(1)).is_err());
+        assert!(value_from_bytes(SqlType::Int, Some(&[1, 2, 3])).is_err());
+        assert!(value_from_bytes(SqlType::VarChar(MaxLength::Max), Some(&[0xFF])).is_err());
+    }
+
+    #[test]
+    fn boundaries_are_ordered_as_their_collation_has_it() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(compare_values(Some(Collation::default()), &text("A"), &text("a ")), Ordering::Equal);
+        assert_eq!(compare_values(Some(Collation::Latin1GeneralBin2), &text("A"), &text("a")), Ordering::Less);
+        assert_eq!(compare_values(None, &Value::Null, &Value::Int(i64::MIN)), Ordering::Less);
+    }
+}
