@@ -6,6 +6,8 @@ pub const SYNTAX: i32 = 102;
 pub const SEMICOLON_BEFORE_WITH: i32 = 319;
 /// '%s' is not a recognized table hints option.
 pub const UNKNOWN_TABLE_HINT: i32 = 321;
+/// '%s' is not a recognized SET option.
+pub const UNKNOWN_SET_OPTION: i32 = 195;
 /// '%s' is not a recognized %s option.
 pub const UNKNOWN_OPTION: i32 = 155;
 /// The %s has more columns than allowed / ORDER BY position out of range.
@@ -212,3 +214,87 @@ pub const UNKNOWN_LABEL: i32 = 133;
 pub const BREAK_OUTSIDE_LOOP: i32 = 135;
 /// Cannot use a CONTINUE statement outside the scope of a WHILE statement.
 pub const CONTINUE_OUTSIDE_LOOP: i32 = 136;
+/// A RETURN statement with a return value cannot be used in this context.
+pub const RETURN_VALUE: i32 = 178;
+/// Maximum stored procedure, function, trigger, or view nesting level exceeded.
+pub const NESTING_LEVEL: i32 = 217;
+/// To rethrow an error, a THROW statement must be used inside a CATCH block.
+pub const THROW_OUTSIDE_CATCH: i32 = 10704;
+/// Error number %d in the THROW statement is outside the valid range.
+pub const THROW_NUMBER: i32 = 35100;
+/// Error severity levels greater than 18 need WITH LOG.
+pub const RAISERROR_SEVERITY: i32 = 2754;
+/// What RAISERROR raises with a text of the user's own.
+pub const USER_ERROR: i32 = 50000;
+/// RAISERROR named a message that is not in sys.messages.
+pub const MESSAGE_NOT_FOUND: i32 = 18054;
+/// Cannot specify %s data type (parameter %d) as a substitution parameter.
+pub const FORMAT_ARGUMENT: i32 = 2748;
+/// The data type of a substitution parameter does not match the format specification.
+pub const FORMAT_TYPE: i32 = 2786;
+/// Invalid format specification.
+pub const FORMAT_SPECIFICATION: i32 = 2787;
+/// Incorrect time syntax in a time string used with WAITFOR.
+pub const WAITFOR_TIME: i32 = 148;
+/// A SET option was given a value outside its range.
+pub const SET_OPTION_VALUE: i32 = 2744;
+/// The conversion overflowed an INT1 or INT2 column.
+pub const SMALL_OVERFLOW_TEXT: i32 = 244;
+/// Cannot convert a char value to money. The char value has incorrect syntax.
+pub const MONEY_SYNTAX: i32 = 235;
+/// Conversion failed when converting character string to smalldatetime data type.
+pub const SMALLDATETIME_CONVERSION: i32 = 295;
+/// Insufficient result space to convert uniqueidentifier value to char.
+pub const GUID_SPACE: i32 = 8170;
+/// Could not find server '%s' in sys.servers.
+pub const UNKNOWN_SERVER: i32 = 7202;
+/// More than one column DEFAULT constraint specified for a column.
+pub const DEFAULT_TWICE: i32 = 8148;
+/// Invalid collation '%s'.
+pub const INVALID_COLLATION: i32 = 448;
+/// An identity column must be of a whole-number type and not null.
+pub const IDENTITY_TYPE: i32 = 2749;
+/// An identity column has an increment of zero.
+pub const IDENTITY_INCREMENT: i32 = 2752;
+/// Cannot create a row of size %d which is greater than the allowable maximum row size of 8060.
+pub const ROW_TOO_LARGE: i32 = 511;
+/// STRING_AGG aggregation result exceeded the limit of 8000 bytes.
+pub const STRING_AGG_TOO_LONG: i32 = 9829;
+/// The identifier that starts with '%s' is too long.
+pub const IDENTIFIER_TOO_LONG: i32 = 103;
+/// An object or column name is missing or empty.
+pub const EMPTY_NAME: i32 = 1038;
+/// Cannot create a row of size %d which is greater than the allowable maximum.
+pub const ROW_TOO_LARGE: i32 = 511;
+/// Cannot create file '%s' because it already exists.
+pub const FILE_EXISTS: i32 = 5170;
+/// The file '%s' cannot be overwritten. It is being used by database '%s'.
+pub const FILE_OF_ANOTHER_DATABASE: i32 = 1834;
+/// The filegroup "%s" has no files assigned to it.
+pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
+/// Column name '%s' does not exist in the target table.
+pub const NO_SUCH_KEY_COLUMN: i32 = 1911;
+/// The partition column has a data type which is different from the partition function's parameter.
+pub const PARTITION_COLUMN_TYPE: i32 = 7726;
+/// The partition function is being used by one or more partition schemes.
+pub const PARTITION_FUNCTION_IN_USE: i32 = 7706;
+/// The partition scheme is currently being used to partition one or more tables.
+pub const PARTITION_SCHEME_IN_USE: i32 = 7717;
+/// CREATE PARTITION FUNCTION failed: too many partitions.
+pub const TOO_MANY_PARTITIONS: i32 = 7719;
+/// The type '%s' is not valid for this operation.
+pub const PARTITION_TYPE: i32 = 7704;
+/// Cannot drop the database because it is a system database.
+pub const SYSTEM_DATABASE: i32 = 3708;
+/// Cannot use DROP %s with '%s' because '%s' is a %s.
+pub const WRONG_OBJECT_KIND: i32 = 3705;
+/// Cannot drop schema '%s' because it is being referenced by an object.
+pub const SCHEMA_IN_USE: i32 = 3729;
+/// An insufficient number of arguments were supplied for the procedure or function %s.
+pub const TOO_FEW_ARGUMENTS: i32 = 313;
+/// Procedure or function %s has too many arguments specified.
+pub const TOO_MANY_ARGUMENTS: i32 = 8144;
+/// Must declare the table variable "%s".
+pub const UNDECLARED_TABLE_VARIABLE: i32 = 1087;
+/// Parameters were not supplied for the function '%s'.
+pub const PARAMETERS_NOT_SUPPLIED: i32 = 216;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use hobt_base::SessionId;
+use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
 use hobt_types::Value;
 
@@ -150,8 +151,8 @@ pub type TraceFlags = std::collections::BTreeSet<i32>;
 pub struct SessionState {
     /// `@@SPID`.
     pub id: SessionId,
-    /// The current database's name.
-    pub database: String,
+    /// The current database, which cannot be dropped meanwhile.
+    pub database: DatabaseUse,
     /// The login's name.
     pub login: String,
     /// The client's computer.
@@ -177,11 +178,11 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    /// The state of a new session in `master`.
-    pub fn new(id: SessionId) -> SessionState {
+    /// The state of a new session in `database`.
+    pub fn new(id: SessionId, database: DatabaseUse) -> SessionState {
         SessionState {
             id,
-            database: "master".to_owned(),
+            database,
             login: "sa".to_owned(),
             host: String::new(),
             program: "hobt".to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use hobt_base::{SessionId, SqlError};
+use hobt_base::{ObjectId, SessionId, SqlError};
 use hobt_engine::DatabaseUse;
 use hobt_functions::{carrier, value_to_array};
 use hobt_types::{SqlType, Value};
@@ -58,6 +58,12 @@ impl fmt::Debug for SystemView {
 pub trait SystemViews: Send + Sync {
     /// The view of this schema (`sys`, `INFORMATION_SCHEMA`, `dbo`) and name, both in any case.
     fn view(&self, schema: &str, name: &str) -> Option<SystemView>;
+
+    /// The id of a view, below 0; `None` where there is none.
+    fn view_id(&self, schema: &str, name: &str) -> Option<ObjectId>;
+
+    /// The schema and name of the view with this id.
+    fn view_name(&self, id: ObjectId) -> Option<(&'static str, &'static str)>;
 }
 
 impl SystemView {

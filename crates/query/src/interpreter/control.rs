@@ -1,0 +1,292 @@
+//! `DECLARE`, `SET @v`, `PRINT`, `RAISERROR`, `THROW`, `WAITFOR`.
+
+use std::time::{Duration, Instant};
+
+use hobt_base::{Position, SqlError, number};
+use hobt_sync::{Wait, WaitType};
+use hobt_tsql::ast::{
+    ArithmeticStep, AssignmentOperator, Declaration, DeclarationKind, Expression, OptionItem, RaisError, Span, Throw,
+    VariableName,
+};
+use hobt_types::{MaxLength, SqlType, TypedValue, Value};
+
+use super::event::Message;
+use super::failure::{Failure, Reach};
+use super::format::{FormatArgument, FormatError, format_message};
+use super::frame::undeclared;
+use super::run::{Interpreter, Outcome};
+
+/// The longest text that `PRINT` sends, in characters.
+const MAX_PRINT: usize = 8000;
+/// How often a waiting statement looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+
+const LONG_TEXT: SqlType = SqlType::NVarChar(MaxLength::Max);
+
+impl Interpreter<'_> {
+    pub(super) fn declare(&mut self, declarations: &[Declaration]) -> Result<Outcome, Failure> {
+        let mut outcome = Outcome::KEPT;
+        for declaration in declarations {
+            let name = &declaration.name;
+            match &declaration.kind {
+                DeclarationKind::Scalar { data_type, value } => {
+                    let sql_type = self.data_type(data_type).map_err(Failure::of_batch)?;
+                    // A DECLARE inside a loop is executed again: it keeps the value unless it gives one.
+                    let known = self.frame().get(&name.value).map(|variable| variable.sql_type == sql_type);
+                    match (known, value) {
+                        (Some(true), None) => {}
+                        (Some(false), _) => return Err(Failure::of_batch(redeclared(name))),
+                        (_, value) => {
+                            let value = match value {
+                                Some(value) => {
+                                    outcome = Outcome::ASSIGNED;
+                                    self.evaluate_as(value, sql_type)?
+                                }
+                                None => Value::Null,
+                            };
+                            self.frame_mut().declare(&name.value, TypedValue { sql_type, value });
+                        }
+                    }
+                }
+                DeclarationKind::Table(definition) => {
+                    let lower = name.value.to_lowercase();
+                    if !self.frame().tables.contains_key(&lower) {
+                        if self.frame().declares(&name.value) {
+                            return Err(Failure::of_batch(redeclared(name)));
+                        }
+                        let table = self.create_table_variable(definition)?;
+                        self.frame_mut().tables.insert(lower, table);
+                    }
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn set_variable(
+        &mut self,
+        variable: &VariableName,
+        operator: AssignmentOperator,
+        value: &Expression,
+    ) -> Result<Outcome, Failure> {
+        let sql_type = self.frame().type_of(&variable.value, variable.position).map_err(Failure::of_batch)?;
+        let value = match operator.arithmetic() {
+            None => self.evaluate_as(value, sql_type)?,
+            Some(operator) => {
+                let span = Span { position: variable.position, ..Span::default() };
+                let first = Box::new(Expression::Variable { name: variable.clone() });
+                let rest = vec![ArithmeticStep { operator, operand: value.clone(), span }];
+                self.evaluate_as(&Expression::Arithmetic { first, rest }, sql_type)?
+            }
+        };
+        self.frame_mut().set(&variable.value, value)?;
+        Ok(Outcome::ASSIGNED)
+    }
+
+    pub(super) fn print(&mut self, value: &Expression, position: Position) -> Result<Outcome, Failure> {
+        let text = match self.evaluate_as(value, LONG_TEXT)? {
+            Value::Text(text) => text.chars().take(MAX_PRINT).collect(),
+            _ => String::from(" "),
+        };
+        self.send_message(Message::plain(position.line, text))?;
+        Ok(Outcome::QUIET)
+    }
+
+    pub(super) fn throw(&mut self, throw: Option<&Throw>, position: Position) -> Result<Outcome, Failure> {
+        let Some(throw) = throw else {
+            let depth = self.frame().caught_below;
+            let caught = self.caught.last().filter(|_| self.caught.len() > depth).cloned();
+            return Err(match caught {
+                Some(caught) => Failure { error: caught.error, reach: Reach::Batch, reported: false },
+                None => {
+                    let text = "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the \
+                                THROW statement inside a CATCH block, or add error parameters to the THROW statement.";
+                    Failure::of_batch(SqlError::new(number::THROW_OUTSIDE_CATCH, text).at(position))
+                }
+            });
+        };
+        let number = self.integer(&throw.number)?;
+        let Some(error_number) = i32::try_from(number).ok().filter(|number| *number >= 50_000) else {
+            let text = format!(
+                "Error number {number} in the THROW statement is outside the valid range. Specify an error number in \
+                 the valid range of 50000 to 2147483647."
+            );
+            return Err(Failure::of_batch(SqlError::new(number::THROW_NUMBER, text).at(position)));
+        };
+        let message = match self.evaluate_as(&throw.message, SqlType::NVarChar(MaxLength::Limited(2048)))? {
+            Value::Text(text) => text,
+            _ => String::new(),
+        };
+        let state = u8::try_from(self.integer(&throw.state)?.clamp(0, 255)).unwrap_or(u8::MAX);
+        let error = SqlError { number: error_number, severity: 16, state, position: Some(position), message };
+        Err(Failure { error, reach: Reach::Batch, reported: false })
+    }
+
+    pub(super) fn raiserror(&mut self, raise: &RaisError, position: Position) -> Result<Outcome, Failure> {
+        let message = self.evaluate(&raise.message)?;
+        let severity = self.integer(&raise.severity)?.clamp(0, 25);
+        let state = u8::try_from(self.integer(&raise.state)?.clamp(0, 255)).unwrap_or(u8::MAX);
+        let severity = u8::try_from(severity).unwrap_or(25);
+        let with = |name: &str| OptionItem::find(&raise.options, name).is_some();
+        if severity > 18 && !with("LOG") {
+            let text = "Error severity levels greater than 18 can only be specified by members of the sysadmin role, \
+                        using the WITH LOG option.";
+            return Err(SqlError::new(number::RAISERROR_SEVERITY, text).into());
+        }
+        let (number, format) = match message.value {
+            Value::Text(format) => (number::USER_ERROR, format),
+            Value::Int(user) => {
+                let text = format!(
+                    "Error {user}, severity {severity}, state {state} was raised, but no message with that error number \
+                     was found in sys.messages. If error is larger than 50000, make sure the user-defined message is \
+                     added using sp_addmessage."
+                );
+                return Err(SqlError::new(number::MESSAGE_NOT_FOUND, text).into());
+            }
+            _ => (number::USER_ERROR, String::new()),
+        };
+        let mut arguments = Vec::with_capacity(raise.arguments.len());
+        for argument in &raise.arguments {
+            arguments.push(self.format_argument(argument)?);
+        }
+        let text = format_message(&format, &arguments).map_err(format_failure)?;
+        if severity <= 10 {
+            let number = if with("SETERROR") { number } else { 0 };
+            self.send_message(Message { number, severity, state, line: position.line, text })?;
+            return Ok(Outcome::QUIET);
+        }
+        let error = SqlError { number, severity, state, position: Some(position), message: text };
+        let reach = if severity >= 20 { Reach::Batch } else { Reach::Statement };
+        Err(Failure { error, reach, reported: false })
+    }
+
+    pub(super) fn format_argument(&mut self, argument: &Expression) -> Result<FormatArgument, Failure> {
+        let value = self.evaluate(argument)?;
+        Ok(match value.value {
+            Value::Null => FormatArgument::Null,
+            Value::Int(value_) if value.sql_type.is_integer() => FormatArgument::Int(value_),
+            Value::Text(text) => FormatArgument::Text(text),
+            _ => {
+                let text = format!("Cannot specify {} data type (parameter 4) as a substitution parameter.", value.sql_type.name());
+                return Err(SqlError::new(number::FORMAT_ARGUMENT, text).into());
+            }
+        })
+    }
+
+    pub(super) fn wait_for(&mut self, until: bool, value: &Expression, position: Position) -> Result<Outcome, Failure> {
+        let given = self.evaluate(value)?;
+        let text = match &given.value {
+            Value::Text(text) => text.trim().to_owned(),
+            _ => match self.convert(given, SqlType::VarChar(MaxLength::Limited(30)))? {
+                Value::Text(text) => text,
+                _ => String::new(),
+            },
+        };
+        let Some(time) = parse_time(&text) else {
+            let text = format!("Incorrect time syntax in time string '{text}' used with WAITFOR.");
+            return Err(Failure::of_batch(SqlError::new(number::WAITFOR_TIME, text).at(position)));
+        };
+        let delay = match until {
+            false => time,
+            true => {
+                let day = Duration::from_secs(24 * 60 * 60);
+                let now = time_of_day();
+                if time >= now { time - now } else { time + day - now }
+            }
+        };
+        let deadline = Instant::now() + delay;
+        let wait = Wait::begin(WaitType::WaitFor);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.is_cancelled() {
+                drop(wait);
+                return Err(Failure::cancelled());
+            }
+            if left.is_zero() {
+                return Ok(Outcome::QUIET);
+            }
+            std::thread::sleep(left.min(CANCEL_CHECK));
+        }
+    }
+
+    /// A value as an integer; NULL is 0.
+    pub(super) fn integer(&mut self, value: &Expression) -> Result<i64, Failure> {
+        Ok(match self.evaluate_as(value, SqlType::BigInt)? {
+            Value::Int(value) => value,
+            _ => 0,
+        })
+    }
+
+    /// A value as text; NULL is `None`.
+    pub(super) fn text_value(&mut self, value: &Expression) -> Result<Option<String>, Failure> {
+        Ok(match self.evaluate_as(value, LONG_TEXT)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The type of a variable that must be there.
+    pub(super) fn variable_type(&self, name: &VariableName) -> Result<SqlType, Failure> {
+        let variable = self.frame().get(&name.value);
+        variable.map(|variable| variable.sql_type).ok_or_else(|| Failure::of_batch(undeclared(&name.value).at(name.position)))
+    }
+}
+
+fn redeclared(name: &VariableName) -> SqlError {
+    let text = format!(
+        "The variable name '{}' has already been declared. Variable names must be unique within a query batch or stored \
+         procedure.",
+        name.value
+    );
+    SqlError::new(number::VARIABLE_REDECLARED, text).at(name.position)
+}
+
+fn format_failure(error: FormatError) -> Failure {
+    Failure::from(match error {
+        FormatError::WrongType(place) => SqlError::new(
+            number::FORMAT_TYPE,
+            format!("The data type of substitution parameter {place} does not match the expected type of the format specification."),
+        ),
+        FormatError::Specification(tail) => {
+            SqlError::new(number::FORMAT_SPECIFICATION, format!("Invalid format specification: '{tail}'."))
+        }
+    })
+}
+
+/// `hh:mm[:ss[.fff]]` below 24 hours.
+fn parse_time(text: &str) -> Option<Duration> {
+    let text = text.rsplit(' ').next()?;
+    let mut parts = text.split(':');
+    let hours: u64 = parts.next()?.parse().ok().filter(|hours| *hours < 24)?;
+    let minutes: u64 = parts.next()?.parse().ok().filter(|minutes| *minutes < 60)?;
+    let seconds = match parts.next() {
+        Some(seconds) => seconds.parse::<f64>().ok().filter(|seconds| (0.0..60.0).contains(seconds))?,
+        None => 0.0,
+    };
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(Duration::from_secs(hours * 3600 + minutes * 60) + Duration::from_secs_f64(seconds))
+}
+
+/// The time since local midnight.
+fn time_of_day() -> Duration {
+    let now = hobt_functions::FunctionContext::now().now_local;
+    let ticks = now.rem_euclid(24 * 60 * 60 * 10_000_000);
+    Duration::from_nanos(u64::try_from(ticks).unwrap_or(0).saturating_mul(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_read_as_times() {
+        assert_eq!(parse_time("00:00:01.5"), Some(Duration::from_millis(1500)));
+        assert_eq!(parse_time("01:02"), Some(Duration::from_secs(3720)));
+        assert_eq!(parse_time("24:00"), None);
+        assert_eq!(parse_time("5"), None);
+        assert_eq!(parse_time("00:00:61"), None);
+        assert_eq!(parse_time("00:00:00:00"), None);
+    }
+}

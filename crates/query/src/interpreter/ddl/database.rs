@@ -1,0 +1,182 @@
+//! `CREATE`, `ALTER` and `DROP DATABASE`.
+//!
+//! These are statements of their own: they take no context and cannot be rolled back.
+
+use std::path::PathBuf;
+
+use hobt_base::{PAGE_SIZE, SqlError, number};
+use hobt_catalog::Growth;
+use hobt_engine::{DatabaseDefinition, FileDefinition, FilegroupDefinition};
+use hobt_tsql::ast::{
+    self, AlterDatabase, AlterDatabaseAction, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
+    OptionItem, OptionValue, SizeUnit,
+};
+use hobt_types::Collation;
+
+use super::super::failure::Failure;
+use super::super::run::{Interpreter, Outcome};
+
+impl Interpreter<'_> {
+    pub(in super::super) fn create_database(&mut self, create: &CreateDatabase) -> Result<Outcome, Failure> {
+        if create.attach.is_some() {
+            return Err(SqlError::not_supported("CREATE DATABASE … FOR ATTACH").into());
+        }
+        if let Some(collation) = &create.collation {
+            check_collation(collation)?;
+        }
+        let mut primary = Vec::new();
+        let mut filegroups = Vec::new();
+        for filegroup in &create.filegroups {
+            if let Some(contains) = &filegroup.contains {
+                return Err(SqlError::not_supported(format!("CONTAINS {}", contains.value)).into());
+            }
+            let files = filegroup.files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
+            match &filegroup.name {
+                None => primary = files,
+                Some(name) => filegroups.push(FilegroupDefinition {
+                    name: name.value.clone(),
+                    is_default: filegroup.default,
+                    files,
+                }),
+            }
+        }
+        let log = create.log.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
+        let definition = DatabaseDefinition { name: create.name.value.clone(), primary, filegroups, log };
+        let created = self.environment.instance.create_database(&definition);
+        let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
+        self.warn(created.warnings)?;
+        Ok(Outcome::QUIET)
+    }
+
+    pub(super) fn drop_database(&mut self, name: &Identifier) -> Result<(), Failure> {
+        let current = self.state.database.name().eq_ignore_ascii_case(&name.value);
+        if current || self.environment.sessions.uses_database(&name.value, self.state.id) {
+            let text = format!("Cannot drop database \"{}\" because it is currently in use.", name.value);
+            return Err(SqlError::new(number::DATABASE_IN_USE, text).into());
+        }
+        Ok(self.environment.instance.drop_database(&name.value).map_err(SqlError::from)?)
+    }
+
+    pub(in super::super) fn alter_database(&mut self, alter: &AlterDatabase) -> Result<Outcome, Failure> {
+        let database = match &alter.name {
+            Some(name) => self.database_named(name)?,
+            None => self.state.database.clone(),
+        };
+        let instance = &self.environment.instance;
+        match &alter.action {
+            AlterDatabaseAction::AddFilegroup { name, contains: None } => {
+                instance.add_filegroup(&database, &name.value).map_err(|error| error.to_sql_error().at(name.position))?;
+            }
+            AlterDatabaseAction::AddFiles { files, filegroup } => {
+                let definitions = files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
+                let filegroup = filegroup.as_ref().map(|filegroup| filegroup.value.as_str());
+                let position = files.first().map(|file| file.span.position).unwrap_or_default();
+                instance
+                    .add_files(&database, filegroup, &definitions)
+                    .map_err(|error| error.to_sql_error().at(position))?;
+            }
+            AlterDatabaseAction::ModifyFilegroup { name, change: FilegroupChange::Default } => {
+                instance
+                    .set_default_filegroup(&database, &name.value)
+                    .map_err(|error| error.to_sql_error().at(name.position))?;
+            }
+            // There is no log yet, so there is nothing for its files to hold.
+            AlterDatabaseAction::AddLogFiles { .. } => {}
+            AlterDatabaseAction::Set { options, .. } => options.iter().try_for_each(check_option)?,
+            other => return Err(SqlError::not_supported(name_of(other)).into()),
+        }
+        Ok(Outcome::QUIET)
+    }
+}
+
+/// Options of `ALTER DATABASE … SET` that ask for what is so anyway are accepted, others refused.
+fn check_option(option: &OptionItem) -> Result<(), SqlError> {
+    let word = |wanted: &str| matches!(&option.value, OptionValue::Word(word) if word.is(wanted));
+    let off = matches!(option.value, OptionValue::Off);
+    let holds = match option.name.as_str() {
+        "RECOVERY" => word("SIMPLE"),
+        "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
+        "PAGE_VERIFY" => word("CHECKSUM"),
+        "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
+        "AUTO_CREATE_STATISTICS" | "AUTO_UPDATE_STATISTICS" | "AUTO_UPDATE_STATISTICS_ASYNC"
+        | "ANSI_NULL_DEFAULT" | "ANSI_NULLS" | "ANSI_PADDING" | "ANSI_WARNINGS" | "ARITHABORT"
+        | "CONCAT_NULL_YIELDS_NULL" | "QUOTED_IDENTIFIER" | "RECURSIVE_TRIGGERS" | "COMPATIBILITY_LEVEL"
+        | "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION" | "DELAYED_DURABILITY"
+        | "TARGET_RECOVERY_TIME" => true,
+        _ => false,
+    };
+    if holds {
+        return Ok(());
+    }
+    Err(SqlError::not_supported(format!("ALTER DATABASE … SET {}", option.name)).at(option.span.position))
+}
+
+fn name_of(action: &AlterDatabaseAction) -> &'static str {
+    match action {
+        AlterDatabaseAction::AddFiles { .. } => "ALTER DATABASE … ADD FILE",
+        AlterDatabaseAction::AddLogFiles { .. } => "ALTER DATABASE … ADD LOG FILE",
+        AlterDatabaseAction::RemoveFile { .. } => "ALTER DATABASE … REMOVE FILE",
+        AlterDatabaseAction::ModifyFile { .. } => "ALTER DATABASE … MODIFY FILE",
+        AlterDatabaseAction::AddFilegroup { .. } => "ALTER DATABASE … ADD FILEGROUP … CONTAINS",
+        AlterDatabaseAction::RemoveFilegroup { .. } => "ALTER DATABASE … REMOVE FILEGROUP",
+        AlterDatabaseAction::ModifyFilegroup { .. } => "ALTER DATABASE … MODIFY FILEGROUP",
+        AlterDatabaseAction::ModifyName { .. } => "ALTER DATABASE … MODIFY NAME",
+        AlterDatabaseAction::Collate { .. } => "ALTER DATABASE … COLLATE",
+        AlterDatabaseAction::Set { .. } => "ALTER DATABASE … SET",
+        AlterDatabaseAction::ScopedConfiguration { .. } | AlterDatabaseAction::ClearScopedConfiguration { .. } => {
+            "ALTER DATABASE SCOPED CONFIGURATION"
+        }
+    }
+}
+
+fn check_collation(name: &Identifier) -> Result<(), SqlError> {
+    match Collation::from_name(&name.value) {
+        Some(collation) if collation == Collation::default() => Ok(()),
+        Some(_) => Err(SqlError::not_supported(format!("CREATE DATABASE … COLLATE {}", name.value)).at(name.position)),
+        None => {
+            let text = format!("Invalid collation '{}'.", name.value);
+            Err(SqlError::new(number::INVALID_COLLATION, text).at(name.position))
+        }
+    }
+}
+
+/// A file's definition in pages; sizes are rounded up.
+fn file(definition: &ast::FileDefinition) -> Result<FileDefinition, SqlError> {
+    let position = definition.span.position;
+    let growth = match definition.growth {
+        None => None,
+        Some(FileSize { amount: 0, .. }) => Some(Growth::None),
+        Some(FileSize { amount, unit: SizeUnit::Percent }) => {
+            Some(Growth::Percent(u32::try_from(amount).map_err(|_| too_large(definition))?))
+        }
+        Some(size) => Some(Growth::Pages(pages(size, definition)?)),
+    };
+    let max_pages = match definition.max_size {
+        None | Some(MaxSize::Unlimited) => None,
+        Some(MaxSize::Limit(size)) => Some(pages(size, definition)?),
+    };
+    let size_pages = definition.size.map(|size| pages(size, definition)).transpose()?;
+    if let (Some(size), Some(limit)) = (size_pages, max_pages)
+        && size > limit
+    {
+        let text = format!("The size of file '{}' must not be larger than its MAXSIZE.", definition.name.value);
+        return Err(SqlError::new(number::FILE_SIZE, text).at(position));
+    }
+    Ok(FileDefinition {
+        name: Some(definition.name.value.clone()).filter(|name| !name.is_empty()),
+        path: definition.file_name.as_ref().map(PathBuf::from),
+        size_pages,
+        growth,
+        max_pages,
+    })
+}
+
+fn pages(size: FileSize, definition: &ast::FileDefinition) -> Result<u32, SqlError> {
+    let bytes = size.bytes().ok_or_else(|| too_large(definition))?;
+    u32::try_from(bytes.div_ceil(PAGE_SIZE as u64)).map_err(|_| too_large(definition))
+}
+
+fn too_large(definition: &ast::FileDefinition) -> SqlError {
+    let text = format!("The size of file '{}' is beyond what a file can have.", definition.name.value);
+    SqlError::new(number::FILE_SIZE, text).at(definition.span.position)
+}

@@ -1,0 +1,171 @@
+//! Definitions: from the syntax tree to the engine's calls.
+//!
+//! Every definition is a statement of its own context; the engine undoes what fails. Left to others: what definitions
+//! are (crate `catalog`), how they are stored (crate `engine`).
+
+mod database;
+mod module;
+mod partition;
+mod table;
+
+use std::sync::Arc;
+
+use hobt_base::{ObjectId, SqlError, number};
+use hobt_engine::DatabaseUse;
+use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
+use hobt_txn::{LockError, LockMode, ObjectLock, StatementContext};
+
+use super::environment::Environment;
+use super::failure::{self, Failure};
+use super::state::SessionState;
+use super::run::{Interpreter, Outcome};
+
+/// A name with its parts found: the database in use, the schema's name, the object's.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) database: DatabaseUse,
+    pub(super) schema: String,
+    pub(super) name: String,
+}
+
+impl Interpreter<'_> {
+    /// Runs `body` in a statement context of its own: what it did is kept if it succeeds and undone whole if not.
+    pub(super) fn in_context<R>(
+        &mut self,
+        degree_of_parallelism: usize,
+        body: impl FnOnce(&mut Self, &Arc<StatementContext>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let instance = Arc::clone(&self.environment.instance);
+        let context = instance.statement_context(self.state.id, degree_of_parallelism, Arc::clone(&self.cancelled));
+        let result = body(self, &context);
+        let ended = match &result {
+            Ok(_) => context.commit(),
+            Err(_) => context.roll_back(),
+        };
+        match ended {
+            Ok(()) => result,
+            Err(undo) => {
+                // What the pages hold is unknown now; nobody may read them before a repair.
+                self.state.database.mark_suspect(&undo.to_string());
+                Err(SqlError::new(number::DATABASE_SUSPECT, format!("{undo}. The database was marked SUSPECT.")).into())
+            }
+        }
+    }
+
+    /// Locks an object until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
+    pub(super) fn lock(&self, database: &DatabaseUse, object: ObjectId, mode: LockMode) -> Result<ObjectLock, Failure> {
+        let locks = self.environment.instance.locks();
+        let timeout = self.state.options.lock_timeout;
+        let taken = locks.lock((database.id(), object), self.state.id, mode, timeout, &|| self.is_cancelled());
+        taken.map_err(|error| match error {
+            LockError::Cancelled => Failure::cancelled(),
+            LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
+        })
+    }
+
+    /// Where a name of up to three parts points: temporary tables lie in `tempdb`, names without a schema in `dbo`.
+    ///
+    /// # Errors
+    /// 911 for an unknown database, 7202 for a name with a server.
+    pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
+        place_of(self.environment, self.state, name)
+    }
+
+    /// A database by its name.
+    pub(super) fn database_named(&self, name: &Identifier) -> Result<DatabaseUse, SqlError> {
+        database_of(self.environment, name)
+    }
+
+    /// The id of the table that a place names, if there is one.
+    pub(super) fn table_id(&self, place: &Place) -> Option<ObjectId> {
+        let snapshot = place.database.snapshot();
+        let schema = snapshot.schema_id(&place.schema)?;
+        snapshot.table(schema, &place.name).map(|table| table.id)
+    }
+
+    /// Locks the table that a place names against everybody, if there is one.
+    pub(super) fn lock_definition(&self, place: &Place) -> Result<Option<ObjectLock>, Failure> {
+        self.table_id(place).map(|table| self.lock(&place.database, table, LockMode::SchemaModification)).transpose()
+    }
+
+    pub(super) fn drop_objects(&mut self, drop: &Drop) -> Result<Outcome, Failure> {
+        for name in &drop.names {
+            let dropped = match drop.kind {
+                ObjectKind::Table => self.drop_table(name),
+                ObjectKind::View | ObjectKind::Function | ObjectKind::Procedure => self.drop_module(drop.kind, name),
+                ObjectKind::Database => self.drop_database(&name.name),
+                ObjectKind::Schema => self.drop_schema(&name.name),
+                ObjectKind::PartitionFunction => self.drop_partition_function(&name.name),
+                ObjectKind::PartitionScheme => self.drop_partition_scheme(&name.name),
+                ObjectKind::Statistics => Err(SqlError::not_supported("DROP STATISTICS").into()),
+                ObjectKind::Sequence => Err(SqlError::not_supported("DROP SEQUENCE").into()),
+                ObjectKind::Synonym => Err(SqlError::not_supported("DROP SYNONYM").into()),
+                ObjectKind::Trigger => Err(SqlError::not_supported("DROP TRIGGER").into()),
+                ObjectKind::Type => Err(SqlError::not_supported("DROP TYPE").into()),
+            };
+            match dropped {
+                Err(failure) if drop.if_exists && failure.error.number == number::DROP_DOES_NOT_EXIST => {}
+                other => other.map_err(|failure| at(failure, name))?,
+            }
+        }
+        Ok(Outcome::QUIET)
+    }
+
+    pub(super) fn drop_schema(&mut self, name: &Identifier) -> Result<(), Failure> {
+        let database = self.state.database.clone();
+        self.in_context(1, |_, context| Ok(database.drop_schema(context, &name.value).map_err(SqlError::from)?))
+    }
+
+    pub(super) fn create_schema(&mut self, name: &Identifier) -> Result<Outcome, Failure> {
+        let database = self.state.database.clone();
+        self.in_context(1, |_, context| Ok(database.create_schema(context, &name.value).map_err(SqlError::from)?))?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Sends what the engine warns of: errors of severity 10 by nature.
+    pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
+        for warning in warnings {
+            let line = warning.position.unwrap_or_default().line;
+            let message = super::Message {
+                number: warning.number,
+                severity: 10,
+                state: warning.state,
+                line,
+                text: warning.message,
+            };
+            self.send_message(message)?;
+        }
+        Ok(())
+    }
+}
+
+/// See [`Interpreter::place`].
+pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &ObjectName) -> Result<Place, SqlError> {
+    if let Some(server) = &name.server {
+        let text = format!("Could not find server '{}' in sys.servers.", server.value);
+        return Err(SqlError::new(number::UNKNOWN_SERVER, text).at(server.position));
+    }
+    if name.name.value.starts_with('#') {
+        let lower = name.name.value.to_lowercase();
+        let name = state.temporary_tables.get(&lower).cloned().unwrap_or(lower);
+        return Ok(Place { database: environment.instance.tempdb(), schema: "dbo".to_owned(), name });
+    }
+    let database = match &name.database {
+        Some(database) => database_of(environment, database)?,
+        None => state.database.clone(),
+    };
+    let schema = name.schema.as_ref().map_or_else(|| "dbo".to_owned(), |schema| schema.value.clone());
+    Ok(Place { database, schema, name: name.name.value.clone() })
+}
+
+fn database_of(environment: &Environment, name: &Identifier) -> Result<DatabaseUse, SqlError> {
+    environment.instance.database(&name.value).map_err(|error| error.to_sql_error().at(name.position))
+}
+
+/// The failure at its object's name.
+fn at(mut failure: Failure, name: &ObjectName) -> Failure {
+    if !failure.reported && failure.error.number != failure::cancelled().number {
+        failure.error = failure.error.at(name.position());
+    }
+    failure
+}

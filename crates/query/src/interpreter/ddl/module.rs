@@ -1,0 +1,101 @@
+//! Views, functions and procedures: their text is what is stored.
+
+use hobt_base::{SqlError, number};
+use hobt_catalog::ModuleKind;
+use hobt_engine::{ModuleDefinition, Replace};
+use hobt_tsql::ast::{
+    CreateFunction, CreateMode, CreateProcedure, CreateView, FunctionBody, ObjectKind, ObjectName, Statement,
+};
+
+use super::super::failure::Failure;
+use super::super::run::{Interpreter, Outcome};
+
+impl Interpreter<'_> {
+    pub(in super::super) fn create_view(&mut self, create: &CreateView, statement: &Statement) -> Result<Outcome, Failure> {
+        if create.check_option {
+            return Err(SqlError::not_supported("CREATE VIEW … WITH CHECK OPTION").into());
+        }
+        self.bind_view(create)?;
+        self.create_module(&create.name, ModuleKind::View, create.mode, statement)
+    }
+
+    pub(in super::super) fn create_function(
+        &mut self,
+        create: &CreateFunction,
+        statement: &Statement,
+    ) -> Result<Outcome, Failure> {
+        match &create.body {
+            FunctionBody::Inline { .. } => {
+                self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
+            }
+            FunctionBody::Scalar { .. } => Err(SqlError::not_supported("a scalar function").into()),
+            FunctionBody::MultiStatement { .. } => {
+                Err(SqlError::not_supported("a multi-statement table-valued function").into())
+            }
+        }
+    }
+
+    pub(in super::super) fn create_procedure(
+        &mut self,
+        create: &CreateProcedure,
+        statement: &Statement,
+    ) -> Result<Outcome, Failure> {
+        self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
+    }
+
+    fn create_module(
+        &mut self,
+        name: &ObjectName,
+        kind: ModuleKind,
+        mode: CreateMode,
+        statement: &Statement,
+    ) -> Result<Outcome, Failure> {
+        let place = self.place(name)?;
+        let definition = ModuleDefinition {
+            schema: place.schema,
+            name: place.name,
+            kind,
+            definition: statement.span.text(&self.text).to_owned(),
+            replace: match mode {
+                CreateMode::Create => Replace::No,
+                CreateMode::CreateOrAlter => Replace::IfExists,
+                CreateMode::Alter => Replace::Must,
+            },
+        };
+        let database = place.database;
+        self.in_context(1, |_, context| {
+            let created = database.create_module(context, &definition);
+            Ok(created.map_err(|error| error.to_sql_error().at(name.position()))?)
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    pub(super) fn drop_module(&mut self, kind: ObjectKind, name: &ObjectName) -> Result<(), Failure> {
+        let place = self.place(name)?;
+        let found = {
+            let snapshot = place.database.snapshot();
+            let schema = snapshot.schema_id(&place.schema);
+            schema.and_then(|schema| snapshot.module(schema, &place.name)).map(|module| module.kind)
+        };
+        let fits = |module: ModuleKind| match kind {
+            ObjectKind::View => module == ModuleKind::View,
+            ObjectKind::Procedure => module == ModuleKind::Procedure,
+            _ => !matches!(module, ModuleKind::View | ModuleKind::Procedure),
+        };
+        let Some(module) = found.filter(|module| fits(*module)) else {
+            let word = match kind {
+                ObjectKind::View => "view",
+                ObjectKind::Procedure => "procedure",
+                _ => "function",
+            };
+            let text = format!(
+                "Cannot drop the {word} '{}', because it does not exist or you do not have permission.",
+                name.name.value
+            );
+            return Err(SqlError::new(number::DROP_DOES_NOT_EXIST, text).into());
+        };
+        self.in_context(1, |_, context| {
+            Ok(place.database.drop_module(context, &place.schema, &place.name, module).map_err(SqlError::from)?)
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! `CREATE TABLE`, `DROP TABLE`, `TRUNCATE TABLE`, temporary tables and table variables.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{SqlError, number};
+use hobt_catalog::IdentityColumn;
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DefaultDefinition, TableDefinition};
+use hobt_tsql::ast::{
+    self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
+};
+use hobt_txn::LockMode;
+use hobt_types::{Collation, SqlType, Value};
+
+use super::super::failure::Failure;
+use super::super::run::{Interpreter, Outcome};
+use super::Place;
+
+/// Makes the names of temporary tables unique in `tempdb`.
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
+
+/// A name in `tempdb` for a temporary table: padded and numbered as SQL Server does it.
+fn temporary_name(name: &str) -> String {
+    let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let kept: String = name.chars().take(100).collect();
+    format!("{kept:_<116}{number:012X}")
+}
+
+impl Interpreter<'_> {
+    pub(in super::super) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, Failure> {
+        if let Some(option) = create.options.first() {
+            let harmless = ["DATA_COMPRESSION"].contains(&option.name.as_str())
+                && matches!(&option.value, ast::OptionValue::Word(word) if word.is("NONE"));
+            if !harmless {
+                return Err(SqlError::not_supported(format!("CREATE TABLE … WITH ({})", option.name)).into());
+            }
+        }
+        let columns = self.columns(&create.definition, &create.name.name.value)?;
+        let data_space = data_space(create.storage.as_ref());
+        self.new_table(&create.name, columns, data_space)?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Makes a table in a statement of its own.
+    fn new_table(
+        &mut self,
+        name: &ObjectName,
+        columns: Vec<ColumnDefinition>,
+        data_space: DataSpaceDefinition,
+    ) -> Result<Place, Failure> {
+        let (place, remember) = self.new_table_place(name)?;
+        let definition =
+            TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
+        self.in_context(1, |_, context| {
+            Ok(place.database.create_table(context, &definition).map_err(|error| error.to_sql_error().at(name.position()))?)
+        })?;
+        if let Some(lower) = remember {
+            self.state.temporary_tables.insert(lower, place.name.clone());
+        }
+        Ok(place)
+    }
+
+    /// Where a new table goes; for a temporary one also the name that the session must remember it by.
+    pub(in super::super) fn new_table_place(&self, name: &ObjectName) -> Result<(Place, Option<String>), SqlError> {
+        let mut place = self.place(name)?;
+        let written = &name.name.value;
+        if !written.starts_with('#') {
+            return Ok((place, None));
+        }
+        if written.starts_with("##") {
+            place.name.clone_from(written);
+            return Ok((place, None));
+        }
+        let lower = written.to_lowercase();
+        if self.state.temporary_tables.contains_key(&lower) {
+            let text = format!("There is already an object named '{written}' in the database.");
+            return Err(SqlError::new(number::OBJECT_EXISTS, text).at(name.position()));
+        }
+        place.name = temporary_name(written);
+        Ok((place, Some(lower)))
+    }
+
+    /// Makes the table of a table variable; gives its name in `tempdb`.
+    pub(in super::super) fn create_table_variable(&mut self, definition: &ast::TableDefinition) -> Result<String, Failure> {
+        let columns = self.columns(definition, "@")?;
+        let name = temporary_name("#");
+        let database = self.environment.instance.tempdb();
+        let table = TableDefinition {
+            schema: "dbo".to_owned(),
+            name: name.clone(),
+            columns,
+            data_space: DataSpaceDefinition::Default,
+        };
+        self.in_context(1, |_, context| Ok(database.create_table(context, &table).map_err(SqlError::from)?))?;
+        Ok(name)
+    }
+
+    /// Drops the tables of the topmost frame's table variables.
+    pub(in super::super) fn drop_table_variables(&mut self) -> Result<(), SqlError> {
+        let names: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let database = self.environment.instance.tempdb();
+        let dropped = self.in_context(1, |_, context| {
+            for name in &names {
+                database.drop_table(context, "dbo", name).map_err(SqlError::from)?;
+            }
+            Ok(())
+        });
+        dropped.map_err(|failure| failure.error)
+    }
+
+    pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
+        let place = self.place(name)?;
+        let _lock = self.lock_definition(&place)?;
+        let dropped = self.in_context(1, |_, context| {
+            Ok(place.database.drop_table(context, &place.schema, &place.name).map_err(SqlError::from)?)
+        });
+        if dropped.is_ok() {
+            self.state.temporary_tables.remove(&name.name.value.to_lowercase());
+        }
+        dropped
+    }
+
+    pub(in super::super) fn truncate_table(
+        &mut self,
+        name: &ObjectName,
+        partitions: &[PartitionRange],
+    ) -> Result<Outcome, Failure> {
+        if !partitions.is_empty() {
+            return Err(SqlError::not_supported("TRUNCATE TABLE … WITH (PARTITIONS (…))").into());
+        }
+        let place = self.place(name)?;
+        let _lock = self.lock_definition(&place)?;
+        self.in_context(1, |_, context| {
+            let truncated = place.database.truncate_table(context, &place.schema, &place.name);
+            Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// The columns of a `CREATE TABLE` or table variable.
+    fn columns(&mut self, definition: &ast::TableDefinition, table: &str) -> Result<Vec<ColumnDefinition>, Failure> {
+        if let Some(constraint) = definition.constraints.first() {
+            return Err(unsupported_constraint(&constraint.kind).at(constraint.span.position).into());
+        }
+        definition.columns.iter().map(|column| self.column(column, table)).collect()
+    }
+
+    fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
+        let position = column.name.position;
+        let sql_type = match &column.kind {
+            ColumnKind::Typed(data_type) => self.data_type(data_type)?,
+            ColumnKind::Computed { .. } => {
+                return Err(SqlError::not_supported("a computed column").at(position).into());
+            }
+        };
+        if column.sparse {
+            return Err(SqlError::not_supported("a SPARSE column").at(position).into());
+        }
+        let identity = match &column.identity {
+            Some(identity) => Some(self.identity(identity, column, sql_type, table)?),
+            None => None,
+        };
+        let mut default = None;
+        for constraint in &column.constraints {
+            match &constraint.kind {
+                ConstraintKind::Default { value, .. } => {
+                    if default.is_some() {
+                        let text = format!(
+                            "More than one column DEFAULT constraint specified for column '{}', table '{table}'.",
+                            column.name.value
+                        );
+                        return Err(SqlError::new(number::DEFAULT_TWICE, text).at(position).into());
+                    }
+                    let name = constraint.name.as_ref().map(|name| name.value.clone());
+                    default = Some(DefaultDefinition { name, definition: format!("({})", self.source_of(value)) });
+                }
+                other => return Err(unsupported_constraint(other).at(constraint.span.position).into()),
+            }
+        }
+        let collation = match (&column.collation, sql_type.is_text()) {
+            (Some(name), true) => Some(Collation::from_name(&name.value).ok_or_else(|| {
+                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value)).at(name.position)
+            })?),
+            _ => None,
+        };
+        let nullable = column.nullable.unwrap_or(
+            identity.is_none() && self.state.options.switch(SwitchOption::AnsiNullDefaultOn),
+        );
+        Ok(ColumnDefinition {
+            name: column.name.value.clone(),
+            sql_type,
+            nullable,
+            collation,
+            default,
+            identity,
+            is_rowguid: column.rowguidcol,
+        })
+    }
+
+    fn identity(
+        &mut self,
+        identity: &ast::IdentityDefinition,
+        column: &ast::ColumnDefinition,
+        sql_type: SqlType,
+        table: &str,
+    ) -> Result<IdentityColumn, Failure> {
+        let whole = match sql_type {
+            SqlType::Decimal { scale, .. } => scale == 0,
+            SqlType::Bit => false,
+            other => other.is_integer(),
+        };
+        if !whole || column.nullable == Some(true) {
+            let text = format!(
+                "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a \
+                 scale of 0, unencrypted, and constrained to be nonnullable.",
+                column.name.value
+            );
+            return Err(SqlError::new(number::IDENTITY_TYPE, text).at(column.name.position).into());
+        }
+        let Some((seed, increment)) = &identity.seed_increment else {
+            return Ok(IdentityColumn { seed: 1, increment: 1 });
+        };
+        let (seed, increment) = (self.constant_integer(seed)?, self.constant_integer(increment)?);
+        if increment == 0 {
+            let text = format!("Identity column '{}' in table '{table}' contains invalid INCREMENT. INCREMENT must not be zero.", column.name.value);
+            return Err(SqlError::new(number::IDENTITY_INCREMENT, text).at(column.name.position).into());
+        }
+        Ok(IdentityColumn { seed, increment })
+    }
+
+    fn constant_integer(&mut self, value: &Expression) -> Result<i64, Failure> {
+        match self.evaluate_as(value, SqlType::BigInt)? {
+            Value::Int(value) => Ok(value),
+            _ => Err(SqlError::new(number::SYNTAX, "An identity property takes integers.").into()),
+        }
+    }
+
+    /// Locks a table whose rows change.
+    pub(in super::super) fn lock_for_insert(&self, place: &Place, table: hobt_base::ObjectId) -> Result<hobt_txn::ObjectLock, Failure> {
+        self.lock(&place.database, table, LockMode::Exclusive)
+    }
+}
+
+/// Where a table's `ON` puts its rows.
+pub(in super::super) fn data_space(storage: Option<&Storage>) -> DataSpaceDefinition {
+    match storage {
+        None => DataSpaceDefinition::Default,
+        Some(Storage { name, column: Some(column) }) => {
+            DataSpaceDefinition::Scheme { scheme: name.value.clone(), column: column.value.clone() }
+        }
+        Some(Storage { name, column: None }) if name.is("default") => DataSpaceDefinition::Default,
+        Some(Storage { name, column: None }) => DataSpaceDefinition::Named(name.value.clone()),
+    }
+}
+
+fn unsupported_constraint(kind: &ConstraintKind) -> SqlError {
+    SqlError::not_supported(match kind {
+        ConstraintKind::Default { .. } => "a DEFAULT constraint on a table",
+        ConstraintKind::Key { primary: true, .. } => "PRIMARY KEY",
+        ConstraintKind::Key { primary: false, .. } => "UNIQUE",
+        ConstraintKind::Check { .. } => "CHECK",
+        ConstraintKind::ForeignKey { .. } => "FOREIGN KEY",
+    })
+}

@@ -1,0 +1,93 @@
+//! The variables of a batch or procedure call.
+
+use std::collections::HashMap;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_types::{SqlType, TypedValue, Value};
+
+/// The variables in reach, and what the call that made them was.
+#[derive(Debug)]
+pub(super) struct Frame {
+    variables: HashMap<String, TypedValue>,
+    /// Table variables: the name in lower case to the table's name in `tempdb`.
+    pub(super) tables: HashMap<String, String>,
+    /// The procedure's name; `None` in a batch.
+    pub(super) procedure: Option<String>,
+    /// Whether a `CATCH` of a caller takes what is not caught here.
+    pub(super) protected: bool,
+    /// Caught errors that belong to callers.
+    pub(super) caught_below: usize,
+    /// `SCOPE_IDENTITY()`.
+    pub(super) scope_identity: Value,
+}
+
+impl Frame {
+    /// A frame without variables.
+    pub(super) fn new(procedure: Option<String>, protected: bool) -> Frame {
+        Frame {
+            variables: HashMap::new(),
+            tables: HashMap::new(),
+            procedure,
+            protected,
+            caught_below: 0,
+            scope_identity: Value::Null,
+        }
+    }
+
+    /// Adds a variable with a value of its type.
+    pub(super) fn declare(&mut self, name: &str, value: TypedValue) {
+        self.variables.insert(name.to_lowercase(), value);
+    }
+
+    /// Whether a scalar or table variable has the name.
+    pub(super) fn declares(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.variables.contains_key(&name) || self.tables.contains_key(&name)
+    }
+
+    /// A variable's type and value.
+    pub(super) fn get(&self, name: &str) -> Option<&TypedValue> {
+        match self.variables.get(name) {
+            Some(value) => Some(value),
+            None => self.variables.get(&name.to_lowercase()),
+        }
+    }
+
+    /// A variable's type.
+    ///
+    /// # Errors
+    /// 137 for a variable that was not declared.
+    pub(super) fn type_of(&self, name: &str, position: Position) -> Result<SqlType, SqlError> {
+        self.get(name).map(|variable| variable.sql_type).ok_or_else(|| undeclared(name).at(position))
+    }
+
+    /// Puts a value of the variable's own type into it.
+    ///
+    /// # Errors
+    /// 137 for a variable that was not declared.
+    pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), SqlError> {
+        let slot = self.variables.get_mut(&name.to_lowercase()).ok_or_else(|| undeclared(name))?;
+        slot.value = value;
+        Ok(())
+    }
+}
+
+/// 137.
+pub(super) fn undeclared(name: &str) -> SqlError {
+    SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{name}\"."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_found_in_any_case() {
+        let mut frame = Frame::new(None, false);
+        frame.declare("@Count", TypedValue { sql_type: SqlType::Int, value: Value::Null });
+        frame.set("@COUNT", Value::Int(3)).unwrap();
+        assert_eq!(frame.get("@count").unwrap().value, Value::Int(3));
+        assert!(frame.declares("@cOUNT"));
+        assert_eq!(frame.set("@other", Value::Null).unwrap_err().number, number::UNDECLARED_VARIABLE);
+    }
+}

@@ -1,0 +1,269 @@
+//! What names mean to a statement of a session: the answers to the binder's questions.
+//!
+//! Tables that were resolved are remembered, so that the statement can lock them before it runs.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use hobt_base::{SqlError, number};
+use hobt_catalog::{ModuleKind, PartitionFunction, Table};
+use hobt_engine::DatabaseUse;
+use hobt_functions::FunctionContext;
+use hobt_tsql::ast::{Identifier, IsolationLevel, ObjectName, TableHint, VariableName};
+use hobt_txn::{IoCounts, LockMode};
+use hobt_types::{SqlType, TypedValue, Value};
+
+use super::ddl::{Place, place_of};
+use super::environment::Environment;
+use super::frame::Frame;
+use super::globals;
+use super::run::{Caught, Interpreter};
+use super::state::SessionState;
+use super::system_functions;
+use super::system_views::{SystemView, ViewContext};
+use super::view_table::ViewTable;
+use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+
+/// A table that a statement reads.
+#[derive(Clone)]
+pub(super) struct UsedTable {
+    pub(super) database: DatabaseUse,
+    pub(super) table: Arc<Table>,
+    /// How it must be locked.
+    pub(super) mode: LockMode,
+    /// What `SET STATISTICS IO` prints of it.
+    pub(super) counts: Arc<IoCounts>,
+    /// The name to print.
+    pub(super) shown_name: String,
+}
+
+/// The names that one statement can use.
+pub(super) struct Names<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) state: &'a SessionState,
+    pub(super) frame: &'a Frame,
+    pub(super) caught: Option<&'a Caught>,
+    function_context: Arc<FunctionContext>,
+    used: RefCell<Vec<UsedTable>>,
+}
+
+impl Interpreter<'_> {
+    /// The names that the next statement can use.
+    pub(super) fn names(&self) -> Names<'_> {
+        let frame = self.frame();
+        Names {
+            environment: self.environment,
+            state: self.state,
+            frame,
+            caught: self.caught.last(),
+            function_context: Arc::new(FunctionContext::now()),
+            used: RefCell::default(),
+        }
+    }
+}
+
+impl Names<'_> {
+    /// The tables resolved so far, each once and with the strongest lock asked for, in the order in which locks are
+    /// taken.
+    pub(super) fn into_used(self) -> Vec<UsedTable> {
+        let mut used = self.used.into_inner();
+        used.sort_by_key(|table| (table.database.id(), table.table.id));
+        used
+    }
+
+    fn view_context(&self, database: &DatabaseUse) -> ViewContext {
+        ViewContext { database: database.clone(), session: self.state.id }
+    }
+
+    fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>, shown_name: String) -> Result<Resolved, SqlError> {
+        let mode = lock_mode(hints.hints, self.state.options.isolation);
+        let known = self.used.borrow().iter().find(|used| Arc::ptr_eq(&used.table, table)).map(|used| Arc::clone(&used.counts));
+        let counts = known.unwrap_or_default();
+        let provider = crate::source::heap_table(database, table, &counts)?;
+        self.used.borrow_mut().push(UsedTable {
+            database: database.clone(),
+            table: Arc::clone(table),
+            mode,
+            counts,
+            shown_name,
+        });
+        let columns = table.columns.iter().map(|column| SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        });
+        Ok(Resolved::Table { provider, columns: columns.collect() })
+    }
+
+    fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
+        let table = ViewTable::new(view, self.view_context(database), arguments);
+        let columns = table.columns();
+        Resolved::Table { provider: Arc::new(table), columns }
+    }
+
+    /// A place, where an unknown database is an unknown object.
+    fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
+        place_of(self.environment, self.state, name).map_err(|error| match error.number {
+            number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
+            _ => error,
+        })
+    }
+
+    fn system_view(&self, place: &Place) -> Option<SystemView> {
+        self.environment.views.view(&place.schema, &place.name)
+    }
+}
+
+impl NameResolver for Names<'_> {
+    fn resolve(&self, name: &ObjectName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
+        let place = self.place(name)?;
+        let snapshot = place.database.snapshot();
+        if let Some(schema) = snapshot.schema_id(&place.schema) {
+            if let Some(table) = snapshot.table(schema, &place.name) {
+                return self.heap(&place.database, table, hints, name.name.value.clone());
+            }
+            if let Some(module) = snapshot.module(schema, &place.name) {
+                return match module.kind {
+                    ModuleKind::View => Ok(Resolved::View { definition: module.definition.clone() }),
+                    _ => Err(without_parameters(name)),
+                };
+            }
+        }
+        let view = self.system_view(&place).ok_or_else(|| invalid_object(name))?;
+        if !view.parameters.is_empty() {
+            return Err(without_parameters(name));
+        }
+        Ok(self.view(view, &place.database, Vec::new()))
+    }
+
+    fn resolve_function(&self, name: &ObjectName, arguments: &[Option<TypedValue>]) -> Result<Resolved, SqlError> {
+        let place = self.place(name)?;
+        let snapshot = place.database.snapshot();
+        let module = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.module(schema, &place.name));
+        if let Some(module) = module {
+            return match module.kind {
+                ModuleKind::InlineFunction => Ok(Resolved::InlineFunction { definition: module.definition.clone() }),
+                _ => Err(not_a_function(name)),
+            };
+        }
+        let view = self.system_view(&place).ok_or_else(|| invalid_object(name))?;
+        if view.parameters.is_empty() {
+            return Err(not_a_function(name));
+        }
+        if view.parameters.len() != arguments.len() {
+            let few = arguments.len() < view.parameters.len();
+            let (number, text) = if few {
+                let text = "An insufficient number of arguments were supplied for the procedure or function";
+                (number::TOO_FEW_ARGUMENTS, format!("{text} {}.", written(name)))
+            } else {
+                let text = "Procedure or function";
+                (number::TOO_MANY_ARGUMENTS, format!("{text} {} has too many arguments specified.", written(name)))
+            };
+            return Err(SqlError::new(number, text).at(name.position()));
+        }
+        let mut values = Vec::with_capacity(arguments.len());
+        for (argument, sql_type) in arguments.iter().zip(&view.parameters) {
+            let Some(argument) = argument else {
+                let what = format!("{} with arguments that are not constant", written(name));
+                return Err(SqlError::not_supported(what).at(name.position()));
+            };
+            values.push(match &argument.value {
+                Value::Null => Value::Null,
+                value => crate::binder::convert_value(value, argument.sql_type, *sql_type)?,
+            });
+        }
+        Ok(self.view(view, &place.database, values))
+    }
+
+    fn resolve_variable_table(&self, name: &VariableName) -> Result<Resolved, SqlError> {
+        let undeclared = || {
+            let text = format!("Must declare the table variable \"{}\".", name.value);
+            SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(name.position)
+        };
+        let table_name = self.frame.tables.get(&name.value.to_lowercase()).ok_or_else(undeclared)?;
+        let database = self.environment.instance.tempdb();
+        let snapshot = database.snapshot();
+        let schema = snapshot.schema_id("dbo").ok_or_else(undeclared)?;
+        let table = snapshot.table(schema, table_name).ok_or_else(undeclared)?;
+        self.heap(&database, table, &ScanHints::default(), name.value.clone())
+    }
+
+    fn partition_function(
+        &self,
+        database: Option<&Identifier>,
+        name: &Identifier,
+    ) -> Result<Arc<PartitionFunction>, SqlError> {
+        let unknown = || {
+            let text = format!("Invalid object name '{}'.", name.value);
+            SqlError::new(number::INVALID_OBJECT, text).at(name.position)
+        };
+        let database = match database {
+            Some(database) => self.environment.instance.database(&database.value).map_err(|_| unknown())?,
+            None => self.state.database.clone(),
+        };
+        database.snapshot().partition_function(&name.value).cloned().ok_or_else(unknown)
+    }
+
+    fn variable(&self, name: &str) -> Option<TypedValue> {
+        self.frame.get(name).cloned()
+    }
+
+    fn global_variable(&self, name: &str) -> Option<TypedValue> {
+        globals::value(self, name)
+    }
+
+    fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {
+        system_functions::find(self, name, arguments)
+    }
+
+    fn function_context(&self) -> Arc<FunctionContext> {
+        Arc::clone(&self.function_context)
+    }
+}
+
+/// How a scan locks its table.
+fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> LockMode {
+    let has = |wanted: &[TableHint]| hints.iter().any(|hint| wanted.contains(hint));
+    if has(&[TableHint::TabLockX, TableHint::XLock]) {
+        return LockMode::Exclusive;
+    }
+    let locking = [TableHint::ReadCommitted, TableHint::ReadCommittedLock, TableHint::RepeatableRead, TableHint::Serializable, TableHint::HoldLock, TableHint::TabLock, TableHint::UpdLock];
+    let dirty = has(&[TableHint::NoLock, TableHint::ReadUncommitted])
+        || (isolation == IsolationLevel::ReadUncommitted && !has(&locking));
+    if dirty { LockMode::SchemaStability } else { LockMode::Shared }
+}
+
+/// A name as it was written, without brackets.
+pub(super) fn written(name: &ObjectName) -> String {
+    let mut text = String::new();
+    let mut begun = false;
+    for part in [&name.server, &name.database, &name.schema] {
+        match part {
+            Some(part) => {
+                text.push_str(&part.value);
+                text.push('.');
+                begun = true;
+            }
+            None if begun => text.push('.'),
+            None => {}
+        }
+    }
+    text.push_str(&name.name.value);
+    text
+}
+
+/// 208.
+pub(super) fn invalid_object(name: &ObjectName) -> SqlError {
+    SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{}'.", written(name))).at(name.position())
+}
+
+fn without_parameters(name: &ObjectName) -> SqlError {
+    let text = format!("Parameters were not supplied for the function '{}'.", written(name));
+    SqlError::new(number::PARAMETERS_NOT_SUPPLIED, text).at(name.position())
+}
+
+fn not_a_function(name: &ObjectName) -> SqlError {
+    let text = format!("Parameters supplied for object '{}' which is not a function. If the parameters are intended as a table hint, a WITH keyword is required.", written(name));
+    SqlError::new(number::NOT_A_TABLE_FUNCTION, text).at(name.position())
+}

@@ -1,0 +1,351 @@
+//! Running the steps of a batch, and where its errors go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_sync::processor;
+use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
+use hobt_types::{SqlType, Value};
+
+use super::environment::Environment;
+use super::event::{DoneKind, Event, EventSink, Flow, Message};
+use super::failure::{self, Failure, Reach};
+use super::frame::Frame;
+use super::program::{PlacedStep, Program, Step};
+use super::state::SessionState;
+use super::statistics;
+
+/// How deep procedures and `EXEC (…)` may call each other.
+const MAX_NESTING: usize = 32;
+
+/// An error that a `CATCH` has taken.
+#[derive(Clone, Debug)]
+pub(super) struct Caught {
+    pub(super) error: SqlError,
+    pub(super) procedure: Option<String>,
+}
+
+/// How a batch or procedure ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Exit {
+    /// Behind its last statement, or by `RETURN` with or without a value.
+    Returned(i32),
+    /// By an error that the client knows of.
+    Failed,
+}
+
+/// What a statement leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    kind: DoneKind,
+    /// What the client is told.
+    rows: Option<u64>,
+    /// `@@ROWCOUNT`; `None` leaves it as it is.
+    row_count: Option<u64>,
+}
+
+impl Outcome {
+    /// A statement that counts no rows: `@@ROWCOUNT` becomes 0.
+    pub(super) const QUIET: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: Some(0) };
+    /// An assignment: `@@ROWCOUNT` becomes 1.
+    pub(super) const ASSIGNED: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: Some(1) };
+    /// A statement that leaves `@@ROWCOUNT` alone.
+    pub(super) const KEPT: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: None };
+
+    /// A statement that counted rows.
+    pub(super) const fn counted(kind: DoneKind, rows: u64) -> Outcome {
+        Outcome { kind, rows: Some(rows), row_count: Some(rows) }
+    }
+
+    /// A `SELECT @v = …`, whose rows the client is not told.
+    pub(super) const fn assigned_from(rows: u64) -> Outcome {
+        Outcome { kind: DoneKind::Other, rows: None, row_count: Some(rows) }
+    }
+}
+
+/// A batch on its way.
+pub(super) struct Interpreter<'s> {
+    pub(super) environment: &'s Environment,
+    pub(super) state: &'s mut SessionState,
+    pub(super) cancelled: Arc<AtomicBool>,
+    pub(super) frames: Vec<Frame>,
+    pub(super) caught: Vec<Caught>,
+    sink: &'s mut dyn EventSink,
+    /// The text that runs now; spans point into it.
+    pub(super) text: Arc<str>,
+    /// What `INSERT … EXEC` collects in place of the client; result sets go there.
+    pub(super) capture: Option<super::insert::Capture>,
+}
+
+/// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
+///
+/// Gives whether the batch ran to its end; an error that only ended a statement does not count against it.
+/// Blocks until the batch is done. `cancelled` may be set from another thread at any time.
+pub fn run_batch(
+    environment: &Environment,
+    state: &mut SessionState,
+    text: &str,
+    cancelled: &Arc<AtomicBool>,
+    sink: &mut dyn EventSink,
+) -> bool {
+    let mut interpreter = Interpreter {
+        environment,
+        state,
+        cancelled: Arc::clone(cancelled),
+        frames: vec![Frame::new(None, false)],
+        caught: Vec::new(),
+        sink,
+        text: Arc::from(text),
+        capture: None,
+    };
+    let ended = interpreter.batch(text);
+    let result = interpreter.drop_table_variables();
+    if let Err(error) = result {
+        interpreter.report(error);
+    }
+    matches!(ended, Ok(Exit::Returned(_)))
+}
+
+impl Interpreter<'_> {
+    /// Parses and runs a text in the topmost frame. A failure that nobody catches has been reported when this returns.
+    pub(super) fn batch(&mut self, text: &str) -> Result<Exit, Failure> {
+        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let parsed = hobt_tsql::parse_batch(text);
+        if self.state.options.statistics(StatisticsKind::Time) {
+            let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+            self.send_message(statistics::compile_time(cpu, started.elapsed()))?;
+        }
+        let batch = match parsed {
+            Ok(batch) => batch,
+            Err(error) => return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed),
+        };
+        if self.state.options.switch(SwitchOption::ParseOnly) && !turns_parse_only_off(&batch.statements) {
+            return Ok(Exit::Returned(0));
+        }
+        self.statements(&batch.statements)
+    }
+
+    /// Runs statements in the topmost frame.
+    pub(super) fn statements(&mut self, statements: &[Statement]) -> Result<Exit, Failure> {
+        let program = match Program::compile(statements) {
+            Ok(program) => program,
+            Err(error) => return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed),
+        };
+        let mut at = 0;
+        while let Some(placed) = program.steps.get(at) {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return self.uncaught(Failure::cancelled()).map(|()| Exit::Failed);
+            }
+            let frame = self.frame();
+            let depth = frame.caught_below + placed.caught;
+            self.caught.truncate(depth);
+            match self.step(placed, at) {
+                Ok(Next::Step(next)) => at = next,
+                Ok(Next::Return(value)) => return Ok(Exit::Returned(value)),
+                Err(failure) => match self.failed(failure, placed, at)? {
+                    Next::Step(next) => at = next,
+                    Next::Return(_) => return Ok(Exit::Failed),
+                },
+            }
+        }
+        Ok(Exit::Returned(0))
+    }
+
+    fn step(&mut self, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
+        match placed.step {
+            Step::Run(statement) => {
+                let caught_here = placed.handler.is_some();
+                self.run_statement(statement, caught_here)?;
+                Ok(Next::Step(at + 1))
+            }
+            Step::Unless { condition, target, position } => {
+                let holds = self.condition(condition, position)?;
+                self.state.error = 0;
+                self.state.row_count = 0;
+                Ok(Next::Step(if holds { at + 1 } else { target }))
+            }
+            Step::Jump(target) => Ok(Next::Step(target)),
+            Step::Return { value, position } => self.return_value(value, position).map(Next::Return),
+        }
+    }
+
+    fn return_value(&mut self, value: Option<&Expression>, position: Position) -> Result<i32, Failure> {
+        let Some(value) = value else { return Ok(0) };
+        if self.frame().procedure.is_none() {
+            let text = "A RETURN statement with a return value cannot be used in this context.";
+            return Err(Failure::of_batch(SqlError::new(number::RETURN_VALUE, text).at(position)));
+        }
+        let value = self.evaluate_as(value, SqlType::Int)?;
+        Ok(match value {
+            Value::Int(value) => i32::try_from(value).unwrap_or(i32::MAX),
+            _ => 0,
+        })
+    }
+
+    fn run_statement(&mut self, statement: &Statement, caught_here: bool) -> Result<(), Failure> {
+        if self.state.options.switch(SwitchOption::NoExec) && !super::statement::runs_under_noexec(statement) {
+            return Ok(());
+        }
+        let (started, cpu) = (Instant::now(), processor::process_cpu_time());
+        let position = statement.span.position;
+        let outcome = self.statement(statement, caught_here).map_err(|mut failure| {
+            if !failure.reported {
+                failure.error = failure.error.at(position);
+            }
+            failure
+        })?;
+        if super::statement::sets_error(statement) {
+            self.state.error = 0;
+        }
+        if let Some(count) = outcome.row_count {
+            self.state.row_count = count;
+        }
+        if self.state.options.statistics(StatisticsKind::Time) && super::statement::is_timed(statement) {
+            let cpu = processor::process_cpu_time().saturating_sub(cpu);
+            self.send_message(statistics::execution_times(cpu, started.elapsed()))?;
+        }
+        let row_count = outcome.rows.filter(|_| !self.state.options.switch(SwitchOption::NoCount));
+        self.send(Event::Done { row_count, kind: outcome.kind })
+    }
+
+    /// Decides where a failed step's error goes: to the handler of its place, to a caller's, or to the client.
+    fn failed(&mut self, mut failure: Failure, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
+        self.state.error = failure.error.number;
+        self.state.row_count = 0;
+        if failure.reported || failure.reach == Reach::Cancelled {
+            return self.uncaught(failure).map(|()| Next::Return(0));
+        }
+        let catchable = failure.reach != Reach::Scope && failure.error.severity < 20;
+        if let (Some(handler), true) = (placed.handler, catchable) {
+            let procedure = self.frame().procedure.clone();
+            self.caught.push(Caught { error: failure.error, procedure });
+            return Ok(Next::Step(handler));
+        }
+        if self.frame().protected {
+            // The caller's CATCH takes it; there, an error of binding is like any other.
+            if failure.reach == Reach::Scope {
+                failure.reach = Reach::Statement;
+            }
+            return Err(failure);
+        }
+        if failure.reach == Reach::Statement && self.state.options.switch(SwitchOption::XactAbort) {
+            failure.reach = Reach::Batch;
+        }
+        match failure.reach {
+            Reach::Statement => {
+                self.report(failure.error);
+                self.send(Event::Done { row_count: None, kind: DoneKind::Other })?;
+                Ok(Next::Step(match placed.step {
+                    Step::Unless { target, .. } => target,
+                    _ => at + 1,
+                }))
+            }
+            Reach::Scope => {
+                self.report(failure.error);
+                Ok(Next::Return(0))
+            }
+            Reach::Batch | Reach::Cancelled => self.uncaught(failure).map(|()| Next::Return(0)),
+        }
+    }
+
+    /// Hands a failure that ends the batch to the callers, after the client was told (unless a caller's `CATCH` may
+    /// take it).
+    fn uncaught(&mut self, mut failure: Failure) -> Result<(), Failure> {
+        self.state.error = failure.error.number;
+        let for_caller = self.frame().protected && failure.reach != Reach::Cancelled;
+        if !failure.reported && !for_caller {
+            self.report(failure.error.clone());
+            failure.reported = true;
+        }
+        Err(failure)
+    }
+
+    /// The variables in reach.
+    pub(super) fn frame(&self) -> &Frame {
+        self.frames.last().expect("a batch has a frame")
+    }
+
+    /// The variables in reach.
+    pub(super) fn frame_mut(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("a batch has a frame")
+    }
+
+    /// Runs `body` in a new frame.
+    pub(super) fn in_frame<R>(
+        &mut self,
+        mut frame: Frame,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+    ) -> Result<(R, Frame), Failure> {
+        if self.frames.len() > MAX_NESTING {
+            let text = "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).";
+            return Err(Failure::of_batch(SqlError::new(number::NESTING_LEVEL, text)));
+        }
+        let depth = self.caught.len();
+        frame.caught_below = depth;
+        self.frames.push(frame);
+        self.state.nest_level = self.frames.len() - 1;
+        let result = body(self);
+        let dropped = self.drop_table_variables();
+        self.caught.truncate(depth);
+        let frame = self.frames.pop().expect("the frame pushed above");
+        self.state.nest_level = self.frames.len() - 1;
+        let value = result?;
+        dropped?;
+        Ok((value, frame))
+    }
+
+    /// Sends an event; a client that wants no more cancels the batch.
+    pub(super) fn send(&mut self, event: Event) -> Result<(), Failure> {
+        match self.sink.event(event) {
+            Flow::Continue => Ok(()),
+            Flow::Stop => {
+                self.cancelled.store(true, Ordering::Relaxed);
+                Err(Failure { reported: true, ..Failure::cancelled() })
+            }
+        }
+    }
+
+    /// Sends a message.
+    pub(super) fn send_message(&mut self, message: Message) -> Result<(), Failure> {
+        self.send(Event::Message(message))
+    }
+
+    /// Sends an error. That the client wants no more is noticed at the next step.
+    pub(super) fn report(&mut self, error: SqlError) {
+        if self.sink.event(Event::Error(error)) == Flow::Stop {
+            self.cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The client's sink.
+    pub(super) fn sink(&mut self) -> &mut dyn EventSink {
+        self.sink
+    }
+
+    /// Whether the statement that runs was cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The error of a statement that ended because it was cancelled, in place of whatever it said.
+    pub(super) fn cancelled_or(&self, error: SqlError) -> SqlError {
+        if self.is_cancelled() { failure::cancelled() } else { error }
+    }
+}
+
+/// Where a step leads.
+enum Next {
+    Step(usize),
+    Return(i32),
+}
+
+/// Whether a batch under `SET PARSEONLY ON` is the one that ends it.
+fn turns_parse_only_off(statements: &[Statement]) -> bool {
+    use hobt_tsql::ast::{SetOption, StatementKind};
+    statements.iter().any(|statement| {
+        matches!(&statement.kind, StatementKind::SetOption(SetOption::Switches { options, on: false })
+            if options.contains(&SwitchOption::ParseOnly))
+    })
+}

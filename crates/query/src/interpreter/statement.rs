@@ -1,0 +1,130 @@
+//! Which part of the interpreter runs which statement.
+
+use hobt_base::SqlError;
+use hobt_tsql::ast::{Statement, StatementKind};
+
+use super::failure::Failure;
+use super::run::{Interpreter, Outcome};
+
+impl Interpreter<'_> {
+    /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this very batch or
+    /// procedure takes its errors.
+    pub(super) fn statement(&mut self, statement: &Statement, caught_here: bool) -> Result<Outcome, Failure> {
+        let position = statement.span.position;
+        let session = self.state.id;
+        if is_timed(statement) {
+            let database = self.state.database.name().to_owned();
+            self.environment.sessions.statement_begins(session, command(&statement.kind), &database);
+        }
+        match &statement.kind {
+            StatementKind::Select(select) => self.select(select),
+            StatementKind::Insert(insert) => self.insert(insert, position, caught_here),
+            StatementKind::Declare { declarations } => self.declare(declarations),
+            StatementKind::SetVariable { variable, operator, value } => self.set_variable(variable, *operator, value),
+            StatementKind::SetOption(option) => self.set_option(option, position),
+            StatementKind::Use { database } => self.use_database(database, position),
+            StatementKind::Print { value } => self.print(value, position),
+            StatementKind::Throw { error } => self.throw(error.as_deref(), position),
+            StatementKind::RaisError(raise) => self.raiserror(raise, position),
+            StatementKind::WaitFor { until, value } => self.wait_for(*until, value, position),
+            StatementKind::Execute(call) => self.execute(call, caught_here),
+            StatementKind::Dbcc(dbcc) => self.dbcc(dbcc, position),
+            StatementKind::Checkpoint { .. } => self.checkpoint(),
+            StatementKind::Kill { session, status_only } => self.kill(session, *status_only, position),
+            StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration),
+            StatementKind::Reconfigure { .. } => Ok(Outcome::QUIET),
+            StatementKind::CreateTable(create) => self.create_table(create),
+            StatementKind::TruncateTable { name, partitions } => self.truncate_table(name, partitions),
+            StatementKind::Drop(drop) => self.drop_objects(drop),
+            StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
+            StatementKind::CreatePartitionScheme(create) => self.create_partition_scheme(create),
+            StatementKind::CreateDatabase(create) => self.create_database(create),
+            StatementKind::AlterDatabase(alter) => self.alter_database(alter),
+            StatementKind::CreateView(create) => self.create_view(create, statement),
+            StatementKind::CreateFunction(create) => self.create_function(create, statement),
+            StatementKind::CreateProcedure(create) => self.create_procedure(create, statement),
+            StatementKind::CreateSchema { name, .. } => self.create_schema(name),
+            other => Err(SqlError::not_supported(format!("{} ", command(other)).trim_end()).at(position).into()),
+        }
+    }
+}
+
+/// The statement's name, as `sys.dm_exec_requests.command` shows it and as errors name it.
+pub(super) fn command(kind: &StatementKind) -> &'static str {
+    match kind {
+        StatementKind::Select(_) => "SELECT",
+        StatementKind::Insert(_) => "INSERT",
+        StatementKind::Update(_) => "UPDATE",
+        StatementKind::Delete(_) => "DELETE",
+        StatementKind::Merge(_) => "MERGE",
+        StatementKind::TruncateTable { .. } => "TRUNCATE TABLE",
+        StatementKind::CreateTable(_) => "CREATE TABLE",
+        StatementKind::AlterTable(_) => "ALTER TABLE",
+        StatementKind::CreateIndex(_) => "CREATE INDEX",
+        StatementKind::AlterIndex(_) => "ALTER INDEX",
+        StatementKind::DropIndex(_) => "DROP INDEX",
+        StatementKind::Drop(_) => "DROP",
+        StatementKind::CreatePartitionFunction(_) => "CREATE PARTITION FUNCTION",
+        StatementKind::AlterPartitionFunction(_) => "ALTER PARTITION FUNCTION",
+        StatementKind::CreatePartitionScheme(_) => "CREATE PARTITION SCHEME",
+        StatementKind::AlterPartitionScheme(_) => "ALTER PARTITION SCHEME",
+        StatementKind::CreateDatabase(_) => "CREATE DATABASE",
+        StatementKind::AlterDatabase(_) => "ALTER DATABASE",
+        StatementKind::Use { .. } => "USE",
+        StatementKind::CreateView(_) => "CREATE VIEW",
+        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
+        StatementKind::CreateProcedure(_) => "CREATE PROCEDURE",
+        StatementKind::CreateSchema { .. } => "CREATE SCHEMA",
+        StatementKind::CreateStatistics(_) => "CREATE STATISTICS",
+        StatementKind::UpdateStatistics(_) => "UPDATE STATISTICS",
+        StatementKind::Declare { .. } => "DECLARE",
+        StatementKind::SetVariable { .. } => "ASSIGNMENT",
+        StatementKind::SetOption(_) => "SET OPTION ON",
+        StatementKind::If { .. } => "CONDITIONAL",
+        StatementKind::While { .. } => "WHILE",
+        StatementKind::Block { .. } => "BEGIN",
+        StatementKind::TryCatch { .. } => "BEGIN TRY",
+        StatementKind::Break => "BREAK",
+        StatementKind::Continue => "CONTINUE",
+        StatementKind::Return { .. } => "RETURN",
+        StatementKind::Goto { .. } | StatementKind::Label { .. } => "GOTO",
+        StatementKind::Throw { .. } => "THROW",
+        StatementKind::RaisError(_) => "RAISERROR",
+        StatementKind::Print { .. } => "PRINT",
+        StatementKind::WaitFor { .. } => "WAITFOR",
+        StatementKind::Execute(_) => "EXECUTE",
+        StatementKind::BeginTransaction { .. } => "BEGIN TRANSACTION",
+        StatementKind::Commit { .. } => "COMMIT TRANSACTION",
+        StatementKind::Rollback { .. } => "ROLLBACK TRANSACTION",
+        StatementKind::SaveTransaction { .. } => "SAVE TRANSACTION",
+        StatementKind::Dbcc(_) => "DBCC",
+        StatementKind::Checkpoint { .. } => "CHECKPOINT",
+        StatementKind::Kill { .. } => "KILL",
+        StatementKind::Backup(_) => "BACKUP",
+        StatementKind::AlterServerConfiguration(_) => "ALTER SERVER CONFIGURATION",
+        StatementKind::Reconfigure { .. } => "RECONFIGURE",
+    }
+}
+
+/// Whether `SET STATISTICS TIME` reports the statement and `sys.dm_exec_requests` shows it.
+pub(super) fn is_timed(statement: &Statement) -> bool {
+    !matches!(
+        statement.kind,
+        StatementKind::Declare { .. }
+            | StatementKind::SetVariable { .. }
+            | StatementKind::SetOption(_)
+            | StatementKind::Print { .. }
+            | StatementKind::RaisError(_)
+            | StatementKind::Throw { .. }
+    )
+}
+
+/// Whether success of the statement makes `@@ERROR` zero; `DECLARE` without a value does not run.
+pub(super) fn sets_error(statement: &Statement) -> bool {
+    !matches!(statement.kind, StatementKind::Declare { .. })
+}
+
+/// Whether the statement takes effect although `SET NOEXEC` is on.
+pub(super) fn runs_under_noexec(statement: &Statement) -> bool {
+    matches!(statement.kind, StatementKind::SetOption(_) | StatementKind::Use { .. })
+}
