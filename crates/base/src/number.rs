@@ -2,48 +2,52 @@
 
 /// Incorrect syntax near '%s'.
 pub const SYNTAX: i32 = 102;
-/// Incorrect syntax near the WITH keyword: the statement before must end with a semicolon.
-pub const SEMICOLON_BEFORE_WITH: i32 = 319;
-/// '%s' is not a recognized table hints option.
-pub const UNKNOWN_TABLE_HINT: i32 = 321;
-/// '%s' is not a recognized SET option.
-pub const UNKNOWN_SET_OPTION: i32 = 195;
-/// '%s' is not a recognized %s option.
-pub const UNKNOWN_OPTION: i32 = 155;
+/// The identifier that starts with '%s' is too long.
+pub const IDENTIFIER_TOO_LONG: i32 = 103;
+/// Unclosed quotation mark after the character string '%s'.
+pub const UNCLOSED_QUOTE: i32 = 105;
 /// The %s has more columns than allowed / ORDER BY position out of range.
 pub const ORDER_BY_POSITION: i32 = 108;
 /// More columns in the INSERT statement than values.
 pub const INSERT_MORE_COLUMNS: i32 = 109;
 /// Fewer columns in the INSERT statement than values.
 pub const INSERT_FEWER_COLUMNS: i32 = 110;
-/// The identifier that starts with '%s' is too long.
-pub const IDENTIFIER_TOO_LONG: i32 = 103;
-/// Unclosed quotation mark after the character string '%s'.
-pub const UNCLOSED_QUOTE: i32 = 105;
 /// Missing end comment mark '*/'.
 pub const UNCLOSED_COMMENT: i32 = 113;
 /// Only one expression can be specified in the select list of a subquery without EXISTS.
 pub const SUBQUERY_ONE_EXPRESSION: i32 = 116;
-/// The column '%s' was specified more than once.
-pub const DUPLICATE_COLUMN_SELECT: i32 = 8156;
-/// Must declare the scalar variable '%s'.
-pub const UNDECLARED_VARIABLE: i32 = 137;
+/// The label '%s' has already been declared.
+pub const LABEL_REDECLARED: i32 = 132;
+/// A GOTO statement references the label '%s' but the label has not been declared.
+pub const UNKNOWN_LABEL: i32 = 133;
 /// The variable name '%s' has already been declared.
 pub const VARIABLE_REDECLARED: i32 = 134;
+/// Cannot use a BREAK statement outside the scope of a WHILE statement.
+pub const BREAK_OUTSIDE_LOOP: i32 = 135;
+/// Cannot use a CONTINUE statement outside the scope of a WHILE statement.
+pub const CONTINUE_OUTSIDE_LOOP: i32 = 136;
+/// Must declare the scalar variable '%s'.
+pub const UNDECLARED_VARIABLE: i32 = 137;
 /// Aggregate in WHERE.
 pub const AGGREGATE_IN_WHERE: i32 = 147;
-/// No column name was specified for column %d of '%s'.
-pub const NO_COLUMN_NAME: i32 = 8155;
+/// Incorrect time syntax in a time string used with WAITFOR.
+pub const WAITFOR_TIME: i32 = 148;
+/// '%s' is not a recognized %s option.
+pub const UNKNOWN_OPTION: i32 = 155;
 /// Incorrect syntax near the keyword '%s'.
 pub const SYNTAX_KEYWORD: i32 = 156;
 /// The function requires %d arguments.
 pub const FUNCTION_ARGUMENT_COUNT: i32 = 174;
-/// An expression of non-boolean type in a context where a condition is expected.
-pub const NOT_A_CONDITION: i32 = 4145;
+/// A RETURN statement with a return value cannot be used in this context.
+pub const RETURN_VALUE: i32 = 178;
+/// The function requires %d to %d arguments.
+pub const FUNCTION_ARGUMENT_RANGE: i32 = 189;
 /// Some part of your SQL statement is nested too deeply.
 pub const NESTED_TOO_DEEPLY: i32 = 191;
 /// '%s' is not a recognized function name.
 pub const UNKNOWN_FUNCTION: i32 = 195;
+/// '%s' is not a recognized SET option.
+pub const UNKNOWN_SET_OPTION: i32 = 195;
 /// All queries combined using a set operator must have an equal number of expressions.
 pub const SET_OPERATION_COLUMNS: i32 = 205;
 /// Operand type clash.
@@ -56,44 +60,88 @@ pub const INVALID_OBJECT: i32 = 208;
 pub const AMBIGUOUS_COLUMN: i32 = 209;
 /// Column name or number of supplied values does not match table definition.
 pub const INSERT_COLUMN_COUNT: i32 = 213;
-/// Arithmetic overflow for a value of a small integer type.
-pub const OVERFLOW_SMALL: i32 = 220;
-/// Conversion of a datetime string out of range.
-pub const DATE_OUT_OF_RANGE: i32 = 242;
-/// Conversion failed when converting date and/or time from character string.
-pub const DATE_CONVERSION: i32 = 241;
-/// Type %s is not a defined system type.
-pub const UNKNOWN_TYPE: i32 = 243;
-/// The conversion overflowed an int column.
-pub const INT_OVERFLOW_TEXT: i32 = 248;
-/// Conversion failed when converting the %s value '%s' to data type %s.
-pub const CONVERSION: i32 = 245;
-/// Implicit conversion from data type %s to %s is not allowed.
-pub const IMPLICIT_CONVERSION: i32 = 257;
-/// Arithmetic overflow on a money value.
-pub const MONEY_OVERFLOW: i32 = 294;
 /// Invalid object used where a table-valued function is expected.
 pub const NOT_A_TABLE_FUNCTION: i32 = 215;
+/// Parameters were not supplied for the function '%s'.
+pub const PARAMETERS_NOT_SUPPLIED: i32 = 216;
+/// Maximum stored procedure, function, trigger, or view nesting level exceeded.
+pub const NESTING_LEVEL: i32 = 217;
+/// Arithmetic overflow for a value of a small integer type.
+pub const OVERFLOW_SMALL: i32 = 220;
+/// There is insufficient result space to convert a %s value to %s.
+pub const INSUFFICIENT_SPACE: i32 = 234;
+/// Cannot convert a char value to money. The char value has incorrect syntax.
+pub const MONEY_SYNTAX: i32 = 235;
+/// Conversion failed when converting date and/or time from character string.
+pub const DATE_CONVERSION: i32 = 241;
+/// Conversion of a datetime string out of range.
+pub const DATE_OUT_OF_RANGE: i32 = 242;
+/// Type %s is not a defined system type.
+pub const UNKNOWN_TYPE: i32 = 243;
+/// The conversion overflowed an INT1 or INT2 column.
+pub const SMALL_OVERFLOW_TEXT: i32 = 244;
+/// Conversion failed when converting the %s value '%s' to data type %s.
+pub const CONVERSION: i32 = 245;
+/// The conversion overflowed an int column.
+pub const INT_OVERFLOW_TEXT: i32 = 248;
+/// Implicit conversion from data type %s to %s is not allowed.
+pub const IMPLICIT_CONVERSION: i32 = 257;
+/// %d is not a valid style number when converting from %s to a character string.
+pub const INVALID_STYLE: i32 = 281;
+/// Cannot construct data type %s, some of the arguments have values which are not valid.
+pub const CANNOT_CONSTRUCT: i32 = 289;
+/// Arithmetic overflow on a money value.
+pub const MONEY_OVERFLOW: i32 = 294;
+/// Conversion failed when converting character string to smalldatetime data type.
+pub const SMALLDATETIME_CONVERSION: i32 = 295;
+/// An insufficient number of arguments were supplied for the procedure or function %s.
+pub const TOO_FEW_ARGUMENTS: i32 = 313;
+/// Incorrect syntax near the WITH keyword: the statement before must end with a semicolon.
+pub const SEMICOLON_BEFORE_WITH: i32 = 319;
+/// '%s' is not a recognized table hints option.
+pub const UNKNOWN_TABLE_HINT: i32 = 321;
+/// The data types %s and %s are incompatible in the %s operator.
+pub const INCOMPATIBLE_OPERANDS: i32 = 402;
+/// Invalid collation '%s'.
+pub const INVALID_COLLATION: i32 = 448;
 /// Cannot resolve the collation conflict.
 pub const COLLATION_CONFLICT: i32 = 468;
-/// Cannot insert the value NULL into column '%s', table '%s'.
-pub const NULL_NOT_ALLOWED: i32 = 515;
+/// The invalid escape character "%s" was specified in a LIKE predicate.
+pub const INVALID_ESCAPE: i32 = 506;
+/// Cannot create a row of size %d which is greater than the allowable maximum row size of 8060.
+pub const ROW_TOO_LARGE: i32 = 511;
 /// Subquery returned more than 1 value.
 pub const SUBQUERY_MORE_THAN_ONE: i32 = 512;
+/// Cannot insert the value NULL into column '%s', table '%s'.
+pub const NULL_NOT_ALLOWED: i32 = 515;
 /// Adding a value to a '%s' column caused an overflow.
 pub const DATE_ADD_OVERFLOW: i32 = 517;
+/// Explicit conversion from data type %s to %s is not allowed.
+pub const EXPLICIT_CONVERSION: i32 = 529;
+/// The %s function resulted in an overflow: the number of dateparts separating two instances is too large.
+pub const DATEDIFF_OVERFLOW: i32 = 535;
+/// Invalid length parameter passed to the %s function.
+pub const INVALID_LENGTH_PARAMETER: i32 = 537;
+/// The filegroup "%s" has no files assigned to it.
+pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
 /// Insufficient memory.
 pub const OUT_OF_MEMORY: i32 = 701;
-/// A page that was read back is damaged.
-pub const PAGE_DAMAGED: i32 = 824;
 /// The operating system returned an error for a read or a write.
 pub const IO_ERROR: i32 = 823;
+/// A page that was read back is damaged.
+pub const PAGE_DAMAGED: i32 = 824;
 /// Database '%s' does not exist.
 pub const DATABASE_DOES_NOT_EXIST: i32 = 911;
 /// Database '%s' cannot be opened: it is marked SUSPECT.
 pub const DATABASE_SUSPECT: i32 = 926;
 /// Database '%s' cannot be opened: inaccessible files or insufficient memory or disk space.
 pub const DATABASE_INACCESSIBLE: i32 = 945;
+/// MAXDOP is out of range or an option's value is invalid.
+pub const INVALID_OPTION_VALUE: i32 = 1020;
+/// An object or column name is missing or empty.
+pub const EMPTY_NAME: i32 = 1038;
+/// Must declare the table variable "%s".
+pub const UNDECLARED_TABLE_VARIABLE: i32 = 1087;
 /// Allocation failed: the filegroup is full.
 pub const FILEGROUP_FULL: i32 = 1105;
 /// Lock request time-out period exceeded.
@@ -102,60 +150,104 @@ pub const LOCK_TIMEOUT: i32 = 1222;
 pub const ROW_TOO_LARGE_DEFINITION: i32 = 1701;
 /// Too many columns.
 pub const TOO_MANY_COLUMNS: i32 = 1702;
-/// CREATE DATABASE failed; some file names could not be created.
-pub const CREATE_DATABASE_FAILED: i32 = 1802;
 /// Database '%s' already exists.
 pub const DATABASE_EXISTS: i32 = 1801;
+/// CREATE DATABASE failed; some file names could not be created.
+pub const CREATE_DATABASE_FAILED: i32 = 1802;
 /// A file name is used twice, or a file belongs to another database.
 pub const FILE_NAME_IN_USE: i32 = 1828;
+/// The file '%s' cannot be overwritten. It is being used by database '%s'.
+pub const FILE_OF_ANOTHER_DATABASE: i32 = 1834;
+/// Column name '%s' does not exist in the target table.
+pub const NO_SUCH_KEY_COLUMN: i32 = 1911;
+/// Partition scheme not found.
+pub const INVALID_DATA_SPACE: i32 = 1921;
+/// String or binary data would be truncated.
+pub const TRUNCATION: i32 = 2628;
 /// Column names in each table must be unique.
 pub const DUPLICATE_COLUMN: i32 = 2705;
 /// There is already an object named '%s' in the database.
 pub const OBJECT_EXISTS: i32 = 2714;
 /// Column, parameter or variable: cannot find data type %s.
 pub const CANNOT_FIND_TYPE: i32 = 2715;
+/// A SET option was given a value outside its range.
+pub const SET_OPTION_VALUE: i32 = 2744;
+/// Cannot specify %s data type (parameter %d) as a substitution parameter.
+pub const FORMAT_ARGUMENT: i32 = 2748;
+/// An identity column must be of a whole-number type and not null.
+pub const IDENTITY_TYPE: i32 = 2749;
+/// An identity column has an increment of zero.
+pub const IDENTITY_INCREMENT: i32 = 2752;
+/// Error severity levels greater than 18 need WITH LOG.
+pub const RAISERROR_SEVERITY: i32 = 2754;
 /// The specified schema name does not exist.
 pub const SCHEMA_DOES_NOT_EXIST: i32 = 2760;
-/// String or binary data would be truncated.
-pub const TRUNCATION: i32 = 2628;
+/// The data type of a substitution parameter does not match the format specification.
+pub const FORMAT_TYPE: i32 = 2786;
+/// Invalid format specification.
+pub const FORMAT_SPECIFICATION: i32 = 2787;
 /// Could not find stored procedure '%s'.
 pub const UNKNOWN_PROCEDURE: i32 = 2812;
 /// The query has been canceled by the user.
 pub const CANCELED: i32 = 3204;
+/// An invalid floating point operation occurred.
+pub const INVALID_FLOAT_OPERATION: i32 = 3623;
 /// Cannot drop the object because it does not exist.
 pub const DROP_DOES_NOT_EXIST: i32 = 3701;
 /// Cannot drop the database because it is in use.
 pub const DATABASE_IN_USE: i32 = 3702;
-/// Cannot find the object because it does not exist or you do not have permission.
-pub const CANNOT_FIND_OBJECT: i32 = 4902;
-/// Cannot truncate a table.
-pub const CANNOT_TRUNCATE: i32 = 4701;
+/// Cannot use DROP %s with '%s' because '%s' is a %s.
+pub const WRONG_OBJECT_KIND: i32 = 3705;
+/// Cannot drop the database because it is a system database.
+pub const SYSTEM_DATABASE: i32 = 3708;
+/// Cannot drop schema '%s' because it is being referenced by an object.
+pub const SCHEMA_IN_USE: i32 = 3729;
 /// The multi-part identifier could not be bound.
 pub const MULTI_PART_IDENTIFIER: i32 = 4104;
-/// A file cannot be opened or created: operating system error.
-pub const CANNOT_CREATE_FILE: i32 = 5123;
+/// An expression of non-boolean type in a context where a condition is expected.
+pub const NOT_A_CONDITION: i32 = 4145;
+/// Cannot truncate a table.
+pub const CANNOT_TRUNCATE: i32 = 4701;
+/// Cannot find the object because it does not exist or you do not have permission.
+pub const CANNOT_FIND_OBJECT: i32 = 4902;
 /// A device activation error: the physical file name may be incorrect.
 pub const DEVICE_ACTIVATION: i32 = 5120;
-/// The header of a file is not a valid database file header.
-pub const INVALID_FILE_HEADER: i32 = 5172;
+/// A file cannot be opened or created: operating system error.
+pub const CANNOT_CREATE_FILE: i32 = 5123;
 /// A file has been truncated.
 pub const FILE_TRUNCATED: i32 = 5125;
 /// A file has the wrong size.
 pub const FILE_SIZE: i32 = 5169;
+/// Cannot create file '%s' because it already exists.
+pub const FILE_EXISTS: i32 = 5170;
+/// The header of a file is not a valid database file header.
+pub const INVALID_FILE_HEADER: i32 = 5172;
+/// Could not find server '%s' in sys.servers.
+pub const UNKNOWN_SERVER: i32 = 7202;
+/// The type '%s' is not valid for this operation.
+pub const PARTITION_TYPE: i32 = 7704;
+/// Invalid partition function or scheme.
+pub const INVALID_PARTITION_FUNCTION: i32 = 7705;
+/// The partition function is being used by one or more partition schemes.
+pub const PARTITION_FUNCTION_IN_USE: i32 = 7706;
+/// The partition scheme does not have enough filegroups.
+pub const PARTITION_SCHEME_FILEGROUPS: i32 = 7707;
 /// Partition function: values are not of the parameter's type, or not unique.
 pub const PARTITION_VALUES_DUPLICATE: i32 = 7708;
 /// Partition function boundary values are not sorted; they are sorted for the user (a warning).
 pub const PARTITION_VALUES_SORTED: i32 = 7709;
-/// The partition scheme does not have enough filegroups.
-pub const PARTITION_SCHEME_FILEGROUPS: i32 = 7707;
-/// Invalid partition function or scheme.
-pub const INVALID_PARTITION_FUNCTION: i32 = 7705;
-/// Partition scheme not found.
-pub const INVALID_DATA_SPACE: i32 = 1921;
+/// The partition scheme is currently being used to partition one or more tables.
+pub const PARTITION_SCHEME_IN_USE: i32 = 7717;
+/// CREATE PARTITION FUNCTION failed: too many partitions.
+pub const TOO_MANY_PARTITIONS: i32 = 7719;
+/// The partition column has a data type which is different from the partition function's parameter.
+pub const PARTITION_COLUMN_TYPE: i32 = 7726;
 /// Error converting data type %s to %s.
 pub const CONVERSION_TYPE: i32 = 8114;
 /// Arithmetic overflow error converting %s to data type %s.
 pub const OVERFLOW: i32 = 8115;
+/// Argument data type %s is invalid for argument %d of %s function.
+pub const INVALID_ARGUMENT_TYPE: i32 = 8116;
 /// Operand data type %s is invalid for %s operator.
 pub const INVALID_OPERAND_TYPE: i32 = 8117;
 /// Column is invalid in the select list because it is not in an aggregate or GROUP BY.
@@ -166,135 +258,39 @@ pub const NOT_IN_GROUP_BY_HAVING: i32 = 8121;
 pub const NOT_IN_GROUP_BY_ORDER: i32 = 8127;
 /// Divide by zero error encountered.
 pub const DIVIDE_BY_ZERO: i32 = 8134;
-/// A null value is eliminated by an aggregate (a warning).
-pub const NULL_ELIMINATED: i32 = 8153;
-/// Conversion failed when converting from a character string to uniqueidentifier.
-pub const GUID_CONVERSION: i32 = 8169;
+/// Procedure or function %s has too many arguments specified.
+pub const TOO_MANY_ARGUMENTS: i32 = 8144;
+/// More than one column DEFAULT constraint specified for a column.
+pub const DEFAULT_TWICE: i32 = 8148;
 /// Insufficient result space to convert.
 pub const RESULT_SPACE: i32 = 8152;
-/// Could not find a database or feature: hobt does not support it yet.
-pub const NOT_SUPPORTED: i32 = 40517;
-/// MAXDOP is out of range or an option's value is invalid.
-pub const INVALID_OPTION_VALUE: i32 = 1020;
+/// A null value is eliminated by an aggregate (a warning).
+pub const NULL_ELIMINATED: i32 = 8153;
+/// No column name was specified for column %d of '%s'.
+pub const NO_COLUMN_NAME: i32 = 8155;
+/// The column '%s' was specified more than once.
+pub const DUPLICATE_COLUMN_SELECT: i32 = 8156;
+/// Conversion failed when converting from a character string to uniqueidentifier.
+pub const GUID_CONVERSION: i32 = 8169;
+/// Insufficient result space to convert uniqueidentifier value to char.
+pub const GUID_SPACE: i32 = 8170;
 /// The query processor could not produce a query plan because of the hints.
 pub const NO_PLAN_FOR_HINTS: i32 = 8622;
 /// The transaction log is full.
 pub const LOG_FULL: i32 = 9002;
-/// An internal error: a broken invariant of hobt's own.
-pub const INTERNAL: i32 = 50000;
-/// The function requires %d to %d arguments.
-pub const FUNCTION_ARGUMENT_RANGE: i32 = 189;
-/// Argument data type %s is invalid for argument %d of %s function.
-pub const INVALID_ARGUMENT_TYPE: i32 = 8116;
-/// An invalid floating point operation occurred.
-pub const INVALID_FLOAT_OPERATION: i32 = 3623;
-/// Invalid length parameter passed to the %s function.
-pub const INVALID_LENGTH_PARAMETER: i32 = 537;
-/// The data types %s and %s are incompatible in the %s operator.
-pub const INCOMPATIBLE_OPERANDS: i32 = 402;
-/// Explicit conversion from data type %s to %s is not allowed.
-pub const EXPLICIT_CONVERSION: i32 = 529;
-/// Cannot construct data type %s, some of the arguments have values which are not valid.
-pub const CANNOT_CONSTRUCT: i32 = 289;
-/// The %s function resulted in an overflow: the number of dateparts separating two instances is too large.
-pub const DATEDIFF_OVERFLOW: i32 = 535;
 /// The datepart %s is not supported by date function %s for data type %s.
 pub const INVALID_DATE_PART: i32 = 9810;
-/// %d is not a valid style number when converting from %s to a character string.
-pub const INVALID_STYLE: i32 = 281;
-/// There is insufficient result space to convert a %s value to %s.
-pub const INSUFFICIENT_SPACE: i32 = 234;
-/// The invalid escape character "%s" was specified in a LIKE predicate.
-pub const INVALID_ESCAPE: i32 = 506;
-/// The label '%s' has already been declared.
-pub const LABEL_REDECLARED: i32 = 132;
-/// A GOTO statement references the label '%s' but the label has not been declared.
-pub const UNKNOWN_LABEL: i32 = 133;
-/// Cannot use a BREAK statement outside the scope of a WHILE statement.
-pub const BREAK_OUTSIDE_LOOP: i32 = 135;
-/// Cannot use a CONTINUE statement outside the scope of a WHILE statement.
-pub const CONTINUE_OUTSIDE_LOOP: i32 = 136;
-/// A RETURN statement with a return value cannot be used in this context.
-pub const RETURN_VALUE: i32 = 178;
-/// Maximum stored procedure, function, trigger, or view nesting level exceeded.
-pub const NESTING_LEVEL: i32 = 217;
-/// To rethrow an error, a THROW statement must be used inside a CATCH block.
-pub const THROW_OUTSIDE_CATCH: i32 = 10704;
-/// Error number %d in the THROW statement is outside the valid range.
-pub const THROW_NUMBER: i32 = 35100;
-/// Error severity levels greater than 18 need WITH LOG.
-pub const RAISERROR_SEVERITY: i32 = 2754;
-/// What RAISERROR raises with a text of the user's own.
-pub const USER_ERROR: i32 = 50000;
-/// RAISERROR named a message that is not in sys.messages.
-pub const MESSAGE_NOT_FOUND: i32 = 18054;
-/// Cannot specify %s data type (parameter %d) as a substitution parameter.
-pub const FORMAT_ARGUMENT: i32 = 2748;
-/// The data type of a substitution parameter does not match the format specification.
-pub const FORMAT_TYPE: i32 = 2786;
-/// Invalid format specification.
-pub const FORMAT_SPECIFICATION: i32 = 2787;
-/// Incorrect time syntax in a time string used with WAITFOR.
-pub const WAITFOR_TIME: i32 = 148;
-/// A SET option was given a value outside its range.
-pub const SET_OPTION_VALUE: i32 = 2744;
-/// The conversion overflowed an INT1 or INT2 column.
-pub const SMALL_OVERFLOW_TEXT: i32 = 244;
-/// Cannot convert a char value to money. The char value has incorrect syntax.
-pub const MONEY_SYNTAX: i32 = 235;
-/// Conversion failed when converting character string to smalldatetime data type.
-pub const SMALLDATETIME_CONVERSION: i32 = 295;
-/// Insufficient result space to convert uniqueidentifier value to char.
-pub const GUID_SPACE: i32 = 8170;
-/// Could not find server '%s' in sys.servers.
-pub const UNKNOWN_SERVER: i32 = 7202;
-/// More than one column DEFAULT constraint specified for a column.
-pub const DEFAULT_TWICE: i32 = 8148;
-/// Invalid collation '%s'.
-pub const INVALID_COLLATION: i32 = 448;
-/// An identity column must be of a whole-number type and not null.
-pub const IDENTITY_TYPE: i32 = 2749;
-/// An identity column has an increment of zero.
-pub const IDENTITY_INCREMENT: i32 = 2752;
-/// Cannot create a row of size %d which is greater than the allowable maximum row size of 8060.
-pub const ROW_TOO_LARGE: i32 = 511;
 /// STRING_AGG aggregation result exceeded the limit of 8000 bytes.
 pub const STRING_AGG_TOO_LONG: i32 = 9829;
-/// The identifier that starts with '%s' is too long.
-pub const IDENTIFIER_TOO_LONG: i32 = 103;
-/// An object or column name is missing or empty.
-pub const EMPTY_NAME: i32 = 1038;
-/// Cannot create a row of size %d which is greater than the allowable maximum.
-pub const ROW_TOO_LARGE: i32 = 511;
-/// Cannot create file '%s' because it already exists.
-pub const FILE_EXISTS: i32 = 5170;
-/// The file '%s' cannot be overwritten. It is being used by database '%s'.
-pub const FILE_OF_ANOTHER_DATABASE: i32 = 1834;
-/// The filegroup "%s" has no files assigned to it.
-pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
-/// Column name '%s' does not exist in the target table.
-pub const NO_SUCH_KEY_COLUMN: i32 = 1911;
-/// The partition column has a data type which is different from the partition function's parameter.
-pub const PARTITION_COLUMN_TYPE: i32 = 7726;
-/// The partition function is being used by one or more partition schemes.
-pub const PARTITION_FUNCTION_IN_USE: i32 = 7706;
-/// The partition scheme is currently being used to partition one or more tables.
-pub const PARTITION_SCHEME_IN_USE: i32 = 7717;
-/// CREATE PARTITION FUNCTION failed: too many partitions.
-pub const TOO_MANY_PARTITIONS: i32 = 7719;
-/// The type '%s' is not valid for this operation.
-pub const PARTITION_TYPE: i32 = 7704;
-/// Cannot drop the database because it is a system database.
-pub const SYSTEM_DATABASE: i32 = 3708;
-/// Cannot use DROP %s with '%s' because '%s' is a %s.
-pub const WRONG_OBJECT_KIND: i32 = 3705;
-/// Cannot drop schema '%s' because it is being referenced by an object.
-pub const SCHEMA_IN_USE: i32 = 3729;
-/// An insufficient number of arguments were supplied for the procedure or function %s.
-pub const TOO_FEW_ARGUMENTS: i32 = 313;
-/// Procedure or function %s has too many arguments specified.
-pub const TOO_MANY_ARGUMENTS: i32 = 8144;
-/// Must declare the table variable "%s".
-pub const UNDECLARED_TABLE_VARIABLE: i32 = 1087;
-/// Parameters were not supplied for the function '%s'.
-pub const PARAMETERS_NOT_SUPPLIED: i32 = 216;
+/// To rethrow an error, a THROW statement must be used inside a CATCH block.
+pub const THROW_OUTSIDE_CATCH: i32 = 10704;
+/// RAISERROR named a message that is not in sys.messages.
+pub const MESSAGE_NOT_FOUND: i32 = 18054;
+/// Error number %d in the THROW statement is outside the valid range.
+pub const THROW_NUMBER: i32 = 35100;
+/// Could not find a database or feature: hobt does not support it yet.
+pub const NOT_SUPPORTED: i32 = 40517;
+/// An internal error: a broken invariant of hobt's own.
+pub const INTERNAL: i32 = 50000;
+/// What RAISERROR raises with a text of the user's own.
+pub const USER_ERROR: i32 = 50000;
