@@ -28,10 +28,10 @@
 //! PoolFile (Arc; guards borrow it, so that a hit costs no reference count)
 //!   .id() .database() .pool()
 //!   .read(number) -> Result<SharedGuard<'_>, BufferError>            Deref<Target = PageBytes>, Send
-//!   .read_with(number, ReadOptions { ahead, counts }) -> the same
+//!   .read_with(number, ReadOptions { ahead, counts, once }) -> the same
 //!   .write(number) / .write_with(number, options) -> Result<ExclusiveGuard<'_>, BufferError>   DerefMut marks dirty
 //!   .create(number) -> Result<ExclusiveGuard<'_>, BufferError>       zeroed, dirty, nothing is read
-//!   .try_read(number) -> TryRead<'_>::{Guard(SharedGuard), NotResident, Busy}
+//!   .try_read(number) -> TryRead<'_>::{Guard(SharedGuard), NotResident, Busy}   does not count as use
 //!   .optimistic_words(number, first_word, &mut [u64]) -> Optimistic::{Ok, NotResident, Busy}
 //!   .prefetch(number, first_byte, bytes)
 //!   .page_run(first, count) -> PageRun<'_>                           the same three for a range, cheaper
@@ -44,8 +44,44 @@
 //!   .reads() -> usize             submitted disk reads, each of which completes once with `tag`
 //!   .loading() -> &[u32]          pages that this load brings
 //!   .elsewhere() -> &[u32]        pages that another load has in progress: read them through `read` later
+//!   .complete(&mut self, completion) -> Result<Vec<u32> damaged, BufferError>
 //!   .finish(self, completions) -> Result<LoadOutcome { damaged }, BufferError>
 //!
-//! BufferError::{Damaged { database, page, what }, Disk(DiskError), NoFrames, OutOfRange { page, pages }, InUse, Dirty, Closed}
+//! BufferError::{Damaged { database, page, what }, Disk(DiskError), NoFrames, OutOfRange { page, pages }, InUse, Dirty, Closed, Memory}
 //! ReadCounts { logical, physical, read_ahead }: AtomicU64 each, added to by reads that are given one
 //! ```
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[deny(unsafe_code)]
+mod clock;
+#[deny(unsafe_code)]
+mod error;
+#[deny(unsafe_code)]
+mod file;
+mod frames;
+#[deny(unsafe_code)]
+mod load;
+#[deny(unsafe_code)]
+mod parking;
+#[deny(unsafe_code)]
+mod pool;
+#[deny(unsafe_code)]
+mod run;
+#[deny(unsafe_code)]
+mod snapshot;
+#[deny(unsafe_code)]
+mod state;
+#[deny(unsafe_code)]
+mod statistics;
+#[deny(unsafe_code)]
+mod write_back;
+
+pub use error::BufferError;
+pub use file::{PoolFile, ReadCounts, ReadOptions, TryRead};
+pub use frames::{ExclusiveGuard, Optimistic, PAGE_WORDS, SharedGuard};
+pub use load::{LOAD_PAGES_MAX, LoadOutcome, PendingLoad};
+pub use pool::{BufferPool, Dirty, PoolFileDescription, PoolSettings};
+pub use run::PageRun;
+pub use snapshot::StateSnapshot;
+pub use statistics::{PageDescriptor, PoolFileStatistics, PoolStatistics};

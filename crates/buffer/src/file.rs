@@ -1,0 +1,346 @@
+//! A file's pages: reading, changing, creating and forgetting them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, PAGE_SIZE};
+use hobt_page::{PageBytes, verify};
+use hobt_sync::{LatchClass, Wait, WaitType, latches};
+
+use crate::error::BufferError;
+use crate::frames::{ExclusiveGuard, Latched, LoadClaim, Optimistic, OwnedFrame, PageCell, SharedGuard};
+use crate::pool::{BufferPool, Dirty, RegisteredFile};
+use crate::run::PageRun;
+
+/// Reads of one statement, in pages, as `SET STATISTICS IO` counts them. Many threads may add.
+#[derive(Debug, Default)]
+pub struct ReadCounts {
+    /// Pages asked for.
+    pub logical: AtomicU64,
+    /// Pages among them that were read from disk.
+    pub physical: AtomicU64,
+    /// Pages read from disk because they lie next to one that was asked for.
+    pub read_ahead: AtomicU64,
+}
+
+/// How a page is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions<'a> {
+    /// If the page must be read from disk: how many pages behind it are read along, up to 7. They stop at the first that
+    /// is resident, and at the end of the file.
+    pub ahead: u32,
+    /// Where the read counts.
+    pub counts: Option<&'a ReadCounts>,
+    /// The page will not be wanted again soon: do not count this as use that keeps it in the pool.
+    pub once: bool,
+}
+
+/// What asking for a page without waiting came to.
+#[must_use]
+#[derive(Debug)]
+pub enum TryRead<'a> {
+    /// The page.
+    Guard(SharedGuard<'a>),
+    /// No frame holds it: [`PoolFile::read`] would go to disk.
+    NotResident,
+    /// It is being loaded or held exclusively: [`PoolFile::read`] would wait.
+    Busy,
+}
+
+/// A registered file: the way to its pages.
+pub struct PoolFile {
+    pool: Arc<BufferPool>,
+    registered: Arc<RegisteredFile>,
+}
+
+/// A page that was brought in for a guard, with the frames of the pages that came along.
+struct Fault<'a> {
+    cell: PageCell<'a>,
+    claim: LoadClaim,
+    frame: OwnedFrame,
+}
+
+impl PoolFile {
+    pub(crate) fn new(pool: Arc<BufferPool>, registered: Arc<RegisteredFile>) -> PoolFile {
+        PoolFile { pool, registered }
+    }
+
+    pub(crate) fn registered(&self) -> &Arc<RegisteredFile> {
+        &self.registered
+    }
+
+    /// The file's number in its database.
+    pub fn id(&self) -> FileId {
+        self.registered.file()
+    }
+
+    /// The database that the file belongs to.
+    pub fn database(&self) -> DatabaseId {
+        self.registered.database
+    }
+
+    /// The pool that the file is registered with.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.pool
+    }
+
+    /// The page for reading. Blocks: on the disk if it is not resident, and on whoever holds it exclusively.
+    ///
+    /// # Errors
+    /// [`BufferError::Damaged`], [`BufferError::Disk`], [`BufferError::NoFrames`], [`BufferError::OutOfRange`],
+    /// [`BufferError::Closed`].
+    pub fn read(&self, number: u32) -> Result<SharedGuard<'_>, BufferError> {
+        self.read_with(number, ReadOptions::default())
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`PoolFile::read`].
+    pub fn read_with(&self, number: u32, options: ReadOptions<'_>) -> Result<SharedGuard<'_>, BufferError> {
+        loop {
+            let found = match self.registered.words.get(number) {
+                Some(cell) if options.once => cell.share_quietly(),
+                Some(cell) => cell.share(),
+                None => Latched::Absent,
+            };
+            if let Latched::Guard(guard) = found {
+                self.count_hit(options);
+                return Ok(guard);
+            }
+            if let Some(fault) = self.fault(number, options, WaitType::PageIoLatchSh)? {
+                return Ok(fault.claim.publish_shared(fault.frame, fault.cell, options.once));
+            }
+        }
+    }
+
+    /// The page for reading and changing. Blocks as [`PoolFile::read`] does, and on whoever holds it at all.
+    ///
+    /// # Errors
+    /// As [`PoolFile::read`].
+    pub fn write(&self, number: u32) -> Result<ExclusiveGuard<'_>, BufferError> {
+        self.write_with(number, ReadOptions::default())
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    /// As [`PoolFile::read`].
+    pub fn write_with(&self, number: u32, options: ReadOptions<'_>) -> Result<ExclusiveGuard<'_>, BufferError> {
+        loop {
+            let found = self.registered.words.get(number).map_or(Latched::Absent, |cell| cell.exclude(None));
+            if let Latched::Guard(guard) = found {
+                self.count_hit(options);
+                return Ok(guard);
+            }
+            if let Some(fault) = self.fault(number, options, WaitType::PageIoLatchEx)? {
+                return Ok(fault.claim.publish_excluded(fault.frame, fault.cell, false));
+            }
+        }
+    }
+
+    /// A page that is new: zeroed, changed, and held exclusively; what the disk has is not read. The page must lie in the
+    /// file. The caller writes its header. Blocks on whoever holds an earlier page of this number.
+    ///
+    /// # Errors
+    /// As [`PoolFile::read`], but never `Damaged`.
+    pub fn create(&self, number: u32) -> Result<ExclusiveGuard<'_>, BufferError> {
+        loop {
+            let found = self.registered.words.get(number).map_or(Latched::Absent, |cell| cell.exclude(None));
+            if let Latched::Guard(mut guard) = found {
+                guard.fill(0);
+                return Ok(guard);
+            }
+            let Some((cell, claim)) = self.claim(number)? else { continue };
+            let frame = self.pool.take_frames(1)?.pop();
+            let mut frame = frame.expect("one frame was asked for");
+            frame.bytes_mut(&self.pool.memory).fill(0);
+            self.pool.set_owner(&frame, &self.registered, number);
+            return Ok(claim.publish_excluded(frame, cell, true));
+        }
+    }
+
+    /// The page for reading, if that needs no waiting. Does not count as use that keeps the page in the pool.
+    #[inline]
+    pub fn try_read(&self, number: u32) -> TryRead<'_> {
+        self.registered.words.get(number).map_or(TryRead::NotResident, try_read_cell)
+    }
+
+    /// Copies 64-bit words of the page, from word `first_word` on, without a latch and without waiting. Does not count as
+    /// use. For many pages in turn [`PoolFile::page_run`] is cheaper.
+    ///
+    /// # Panics
+    /// The words reach over the page's end.
+    #[inline]
+    pub fn optimistic_words(&self, number: u32, first_word: usize, out: &mut [u64]) -> Optimistic {
+        match self.registered.words.get(number) {
+            Some(cell) => cell.copy_words(first_word, out),
+            None => Optimistic::NotResident,
+        }
+    }
+
+    /// Asks the processor to bring bytes of the page near, if it is resident. Never blocks.
+    #[inline]
+    pub fn prefetch(&self, number: u32, first_byte: usize, bytes: usize) {
+        if let Some(cell) = self.registered.words.get(number) {
+            cell.prefetch(first_byte, bytes);
+        }
+    }
+
+    /// A cursor over neighbouring pages: optimistic copies and prefetches that do not look up the state words each time.
+    pub fn page_run(&self, first: u32, count: u32) -> PageRun<'_> {
+        PageRun::new(&self.registered.words, first, count)
+    }
+
+    /// Forgets pages whose extent was freed: they are not written, whatever was in them. Waits up to ten seconds for each
+    /// page that somebody holds.
+    ///
+    /// # Errors
+    /// [`BufferError::InUse`] when a page stays held; the pages before it are forgotten.
+    pub fn discard(&self, first: u32, count: u32) -> Result<(), BufferError> {
+        let mut number = first;
+        let end = first.saturating_add(count);
+        while number < end {
+            let Some(segment) = self.registered.words.segment(number) else {
+                // Nothing of this segment was ever used.
+                let segment_pages = crate::frames::SEGMENT_PAGES as u32;
+                number = (number / segment_pages + 1).saturating_mul(segment_pages);
+                continue;
+            };
+            let cell = segment.cell(number);
+            if !cell.load().is_absent() {
+                self.pool.drop_page(cell, Dirty::Discard)?;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the right to bring `number` in; `None` when it is not absent any more.
+    pub(crate) fn claim(&self, number: u32) -> Result<Option<(PageCell<'_>, LoadClaim)>, BufferError> {
+        self.registered.check_range(number)?;
+        let cell = self.registered.words.get_or_allocate(number);
+        let Some(claim) = cell.try_claim(&self.registered.words) else { return Ok(None) };
+        // Unregistering sets the mark and then looks at every word: either it sees the claim or the claim sees the mark.
+        fence(Ordering::SeqCst);
+        if self.registered.closed.load(Ordering::Relaxed) {
+            return Err(BufferError::Closed);
+        }
+        Ok(Some((cell, claim)))
+    }
+
+    /// Reads an absent page. `None` when somebody else brings it in: look again.
+    #[cold]
+    fn fault(
+        &self,
+        number: u32,
+        options: ReadOptions<'_>,
+        wait_type: WaitType,
+    ) -> Result<Option<Fault<'_>>, BufferError> {
+        let Some((cell, claim)) = self.claim(number)? else { return Ok(None) };
+        let mut neighbours = Vec::new();
+        for next in 1..=options.ahead.min(EXTENT_PAGES - 1) {
+            // The page itself is there: whatever is wrong with those behind it is not this caller's matter.
+            let claimed = number.checked_add(next).and_then(|next| self.claim(next).ok().flatten());
+            let Some((_, neighbour)) = claimed else { break };
+            neighbours.push(neighbour);
+        }
+        let mut frames = match self.pool.take_frames(1 + neighbours.len()) {
+            Err(BufferError::NoFrames) if !neighbours.is_empty() => {
+                neighbours.clear();
+                self.pool.take_frames(1)?
+            }
+            taken => taken?,
+        };
+        let wait = Wait::begin(wait_type);
+        let read = self.read_into(&mut frames, &claim);
+        latches::record(LatchClass::Buffer, wait.elapsed());
+        drop(wait);
+        let checked = read.and_then(|()| self.check(&claim, frames[0].bytes(&self.pool.memory)));
+        if let Err(error) = checked {
+            self.pool.give_back(frames);
+            return Err(error);
+        }
+        self.pool.counters.misses.add(1);
+        if let Some(counts) = options.counts {
+            counts.logical.fetch_add(1, Ordering::Relaxed);
+            counts.physical.fetch_add(1, Ordering::Relaxed);
+            counts.read_ahead.fetch_add(neighbours.len() as u64, Ordering::Relaxed);
+        }
+        let mut frames = frames.into_iter();
+        let frame = frames.next().expect("a frame for the page itself");
+        self.pool.set_owner(&frame, &self.registered, number);
+        self.publish(neighbours, frames);
+        Ok(Some(Fault { cell, claim, frame }))
+    }
+
+    fn read_into(&self, frames: &mut [OwnedFrame], first: &LoadClaim) -> Result<(), BufferError> {
+        let offset = first.page().byte_offset();
+        if let [frame] = frames {
+            self.registered.disk.read_at(frame.bytes_mut(&self.pool.memory), offset)?;
+            return Ok(());
+        }
+        let mut buffer = self.pool.staging.take(frames.len() * PAGE_SIZE)?;
+        let read = self.registered.disk.read_at(&mut buffer, offset);
+        for (frame, bytes) in frames.iter_mut().zip(buffer.chunks_exact(PAGE_SIZE)) {
+            frame.bytes_mut(&self.pool.memory).copy_from_slice(bytes);
+        }
+        self.pool.staging.give(buffer);
+        Ok(read?)
+    }
+
+    fn check(&self, claim: &LoadClaim, bytes: &PageBytes) -> Result<(), BufferError> {
+        let page = claim.page();
+        verify(bytes, page, self.registered.database_tag).map_err(|what| BufferError::Damaged {
+            database: self.registered.database,
+            page,
+            what,
+        })
+    }
+
+    /// Makes pages that were read resident, if they are sound. Those that are not stay absent, and are returned.
+    pub(crate) fn publish(
+        &self,
+        claims: impl IntoIterator<Item = LoadClaim>,
+        frames: impl IntoIterator<Item = OwnedFrame>,
+    ) -> Vec<u32> {
+        let mut damaged = Vec::new();
+        let mut loaded = 0;
+        for (claim, frame) in claims.into_iter().zip(frames) {
+            if self.check(&claim, frame.bytes(&self.pool.memory)).is_ok() {
+                self.pool.set_owner(&frame, &self.registered, claim.number());
+                claim.publish(frame);
+                loaded += 1;
+            } else {
+                damaged.push(claim.number());
+                self.pool.give_back([frame]);
+            }
+        }
+        self.pool.counters.loaded.add(loaded);
+        damaged
+    }
+
+    #[inline]
+    fn count_hit(&self, options: ReadOptions<'_>) {
+        self.pool.counters.hits.add(1);
+        if let Some(counts) = options.counts {
+            counts.logical.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// See [`PoolFile::try_read`].
+#[inline]
+pub(crate) fn try_read_cell(cell: PageCell<'_>) -> TryRead<'_> {
+    match cell.try_share_quietly() {
+        Latched::Guard(guard) => TryRead::Guard(guard),
+        Latched::Absent => TryRead::NotResident,
+        Latched::Busy => TryRead::Busy,
+    }
+}
+
+impl std::fmt::Debug for PoolFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PoolFile(database {}, file {})", self.database(), self.id())
+    }
+}

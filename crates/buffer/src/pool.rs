@@ -1,0 +1,251 @@
+//! The pool: its memory, the files registered with it, and who owns what.
+//!
+//! Left to neighbours: finding victims (`clock.rs`), writing (`write_back.rs`), what views show (`statistics.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId};
+use hobt_disk::{BufferCache, DiskFile};
+use hobt_sync::Counter;
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::BufferError;
+use crate::file::PoolFile;
+use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
+use crate::write_back::WRITE_BYTES_MAX;
+
+/// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
+pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a pool is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSettings {
+    /// Memory for frames, in bytes; at least 16 frames are made, and at most 512 GiB. Address space is taken at once,
+    /// memory as frames are used.
+    pub bytes: usize,
+}
+
+/// A file that pages come from.
+#[derive(Clone)]
+pub struct PoolFileDescription {
+    /// The database that the file belongs to.
+    pub database: DatabaseId,
+    /// The tag that the database's pages carry.
+    pub database_tag: u32,
+    /// The file's number in the database.
+    pub file: FileId,
+    /// Where it is.
+    pub disk: Arc<dyn DiskFile>,
+}
+
+/// What becomes of changed pages whose file is unregistered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dirty {
+    /// There must not be any.
+    Refuse,
+    /// They are lost: the file is being dropped.
+    Discard,
+}
+
+/// A file as the pool knows it.
+pub(crate) struct RegisteredFile {
+    /// Its place in the pool's table.
+    pub(crate) index: u32,
+    pub(crate) database: DatabaseId,
+    pub(crate) database_tag: u32,
+    pub(crate) disk: Arc<dyn DiskFile>,
+    pub(crate) words: Arc<StateWords>,
+    pub(crate) closed: AtomicBool,
+    /// Pages that the file was last seen to have; it may have grown since.
+    pages: AtomicU64,
+}
+
+impl RegisteredFile {
+    pub(crate) fn file(&self) -> FileId {
+        self.words.file()
+    }
+
+    /// Checks that page `number` lies in the file. Asks the disk only about pages behind what is known.
+    pub(crate) fn check_range(&self, number: u32) -> Result<(), BufferError> {
+        if u64::from(number) < self.pages.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let pages = self.disk.size()? / PAGE_SIZE as u64;
+        self.pages.store(pages, Ordering::Relaxed);
+        if u64::from(number) < pages {
+            return Ok(());
+        }
+        Err(BufferError::OutOfRange { page: PageId::new(self.file(), number), pages })
+    }
+}
+
+/// What the pool did, from its start on.
+#[derive(Debug, Default)]
+pub(crate) struct PoolCounters {
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) loaded: Counter,
+    pub(crate) written: Counter,
+    pub(crate) evicted: Counter,
+}
+
+/// A pool of frames that the files of an instance share. See the crate's page.
+pub struct BufferPool {
+    pub(crate) memory: Arc<FrameMemory>,
+    /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there; 0 for none. A hint:
+    /// the state word decides.
+    owners: Box<[AtomicU64]>,
+    free: Mutex<Vec<OwnedFrame>>,
+    pub(crate) hand: AtomicU32,
+    files: RwLock<Vec<Option<Arc<RegisteredFile>>>>,
+    pub(crate) counters: PoolCounters,
+    pub(crate) staging: BufferCache,
+}
+
+impl BufferPool {
+    /// A pool with all frames free.
+    ///
+    /// # Errors
+    /// [`BufferError::Memory`].
+    pub fn new(settings: PoolSettings) -> Result<Arc<BufferPool>, BufferError> {
+        const FRAMES_MIN: usize = 16;
+        const FRAMES_MAX: usize = (1 << 26) - 1;
+        let frames = (settings.bytes / PAGE_SIZE).clamp(FRAMES_MIN, FRAMES_MAX);
+        let frames = u32::try_from(frames).expect("at most 2²⁶ frames");
+        let (memory, free) = FrameMemory::reserve_with_frames(frames)?;
+        Ok(Arc::new(BufferPool {
+            memory: Arc::new(memory),
+            owners: std::iter::repeat_with(AtomicU64::default).take(frames as usize + 1).collect(),
+            free: Mutex::new(free),
+            hand: AtomicU32::new(0),
+            files: RwLock::new(Vec::new()),
+            counters: PoolCounters::default(),
+            staging: BufferCache::new(4 * WRITE_BYTES_MAX),
+        }))
+    }
+
+    /// Makes a file's pages available. Reads nothing; the caller sees to it that a file is registered once.
+    pub fn register_file(self: &Arc<Self>, description: PoolFileDescription) -> Arc<PoolFile> {
+        let PoolFileDescription { database, database_tag, file, disk } = description;
+        let mut files = self.files.write();
+        let index = files.iter().position(Option::is_none).unwrap_or(files.len());
+        let registered = Arc::new(RegisteredFile {
+            index: u32::try_from(index).expect("fewer files than 2³²"),
+            database,
+            database_tag,
+            disk,
+            words: Arc::new(StateWords::new(self.memory.clone(), file)),
+            closed: AtomicBool::new(false),
+            pages: AtomicU64::new(0),
+        });
+        match files.get_mut(index) {
+            Some(slot) => *slot = Some(registered.clone()),
+            None => files.push(Some(registered.clone())),
+        }
+        Arc::new(PoolFile::new(self.clone(), registered))
+    }
+
+    /// Forgets a file: frees its frames and refuses every later use of `file`. Waits for reads under way and for pages
+    /// that are held, up to ten seconds each.
+    ///
+    /// # Errors
+    /// [`BufferError::Dirty`] when there are changed pages and they may not be lost; [`BufferError::InUse`] when a page
+    /// stays held. The file then is registered still. [`BufferError::Closed`] when it was unregistered before.
+    pub fn unregister_file(&self, file: &PoolFile, dirty: Dirty) -> Result<(), BufferError> {
+        let registered = file.registered();
+        if registered.closed.swap(true, Ordering::SeqCst) {
+            return Err(BufferError::Closed);
+        }
+        // See `PoolFile::claim`.
+        fence(Ordering::SeqCst);
+        let emptied = self.empty(registered, dirty);
+        if emptied.is_err() {
+            registered.closed.store(false, Ordering::SeqCst);
+            return emptied;
+        }
+        self.files.write()[registered.index as usize] = None;
+        Ok(())
+    }
+
+    fn empty(&self, registered: &RegisteredFile, dirty: Dirty) -> Result<(), BufferError> {
+        if dirty == Dirty::Refuse && registered.words.dirty() > 0 {
+            return Err(BufferError::Dirty);
+        }
+        for segment in registered.words.segments() {
+            for cell in segment.pages() {
+                if !cell.load().is_absent() {
+                    self.drop_page(cell, dirty)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one page absent, waiting for whoever has it.
+    pub(crate) fn drop_page(&self, cell: PageCell<'_>, dirty: Dirty) -> Result<(), BufferError> {
+        let guard = match cell.exclude(Some(Instant::now() + HOLDER_PATIENCE)) {
+            Latched::Guard(guard) => guard,
+            Latched::Absent => return Ok(()),
+            Latched::Busy => return Err(BufferError::InUse),
+        };
+        if dirty == Dirty::Refuse && cell.load().is_dirty() {
+            return Err(BufferError::Dirty);
+        }
+        self.give_back([guard.discard()]);
+        Ok(())
+    }
+
+    /// The files that are registered now.
+    pub(crate) fn registered_files(&self) -> Vec<Arc<RegisteredFile>> {
+        self.files.read().iter().flatten().cloned().collect()
+    }
+
+    /// Notes which page a frame is about to hold.
+    pub(crate) fn set_owner(&self, frame: &OwnedFrame, file: &RegisteredFile, number: u32) {
+        let owner = (u64::from(file.index) + 1) << 32 | u64::from(number);
+        self.owners[frame.number() as usize].store(owner, Ordering::Relaxed);
+    }
+
+    /// Calls `visit` for the pages that these frames were last given to. `visit` must not register files.
+    pub(crate) fn visit_owners(
+        &self,
+        frames: impl Iterator<Item = u32>,
+        mut visit: impl FnMut(u32, &Arc<RegisteredFile>, PageCell<'_>),
+    ) {
+        let files = self.files.read();
+        for frame in frames {
+            let owner = self.owners[frame as usize].load(Ordering::Relaxed);
+            let Some(index) = (owner >> 32).checked_sub(1) else { continue };
+            // A slot's high half came from a `u32`.
+            let Some(Some(file)) = files.get(index as usize) else { continue };
+            // The low half is the page number.
+            if let Some(cell) = file.words.get(owner as u32) {
+                visit(frame, file, cell);
+            }
+        }
+    }
+
+    /// Free frames, up to `count`, appended to `out`.
+    pub(crate) fn pop_free(&self, count: usize, out: &mut Vec<OwnedFrame>) {
+        let mut free = self.free.lock();
+        let rest = free.len() - count.min(free.len());
+        out.extend(free.drain(rest..).rev());
+    }
+
+    /// Puts frames on the free list.
+    pub(crate) fn give_back(&self, frames: impl IntoIterator<Item = OwnedFrame>) {
+        self.free.lock().extend(frames);
+    }
+
+    pub(crate) fn free_frames(&self) -> u64 {
+        self.free.lock().len() as u64
+    }
+}
+
+impl std::fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BufferPool({} frames)", self.memory.frames())
+    }
+}

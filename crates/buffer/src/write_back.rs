@@ -1,0 +1,136 @@
+//! Writing changed pages: for a checkpoint, all of them in the order of the file; for the clock, one and its neighbours.
+//!
+//! A run of changed neighbours is copied into a buffer under shared latches, sealed there and written at once. The
+//! latches are held until the disk has it: readers go on, writers of just these pages wait, and nobody can evict or
+//! write a page anew while an older version of it is under way. Only the first page of a run is waited for, when no
+//! other latch is held; a neighbour that is held exclusively ends the run.
+
+use hobt_base::{DatabaseId, PAGE_SIZE};
+use hobt_page::{PageBytes, seal};
+use hobt_sync::{Wait, WaitType};
+
+use crate::error::BufferError;
+use crate::file::PoolFile;
+use crate::frames::{Latched, OwnedFrame, PageCell, SharedGuard};
+use crate::pool::{BufferPool, RegisteredFile};
+
+/// Bytes of one write at most.
+pub(crate) const WRITE_BYTES_MAX: usize = 512 << 10;
+const RUN_MAX: usize = WRITE_BYTES_MAX / PAGE_SIZE;
+
+impl BufferPool {
+    /// Writes every page of the file that is changed at the time of the call, and makes the file durable. How many pages.
+    /// Blocks; waits for pages that are held exclusively.
+    ///
+    /// # Errors
+    /// [`BufferError::Disk`]; pages that were not written stay changed.
+    pub fn flush_file(&self, file: &PoolFile) -> Result<u64, BufferError> {
+        self.flush_registered(file.registered())
+    }
+
+    /// The same for the files of one database.
+    ///
+    /// # Errors
+    /// As [`BufferPool::flush_file`].
+    pub fn flush_database(&self, database: DatabaseId) -> Result<u64, BufferError> {
+        let files = self.registered_files();
+        let files = files.iter().filter(|file| file.database == database);
+        files.map(|file| self.flush_registered(file)).sum()
+    }
+
+    /// The same for all files.
+    ///
+    /// # Errors
+    /// As [`BufferPool::flush_file`].
+    pub fn flush_all(&self) -> Result<u64, BufferError> {
+        self.registered_files().iter().map(|file| self.flush_registered(file)).sum()
+    }
+
+    fn flush_registered(&self, file: &RegisteredFile) -> Result<u64, BufferError> {
+        let mut written = 0;
+        for segment in file.words.segments() {
+            let mut pages = segment.pages().peekable();
+            while let Some(cell) = pages.next() {
+                if !cell.load().is_dirty() {
+                    continue;
+                }
+                let Latched::Guard(first) = cell.share_quietly() else { continue };
+                if !cell.load().is_dirty() {
+                    continue;
+                }
+                let mut run = vec![first];
+                while run.len() < RUN_MAX
+                    && let Some(guard) = pages.peek().and_then(|&next| share_dirty(next))
+                {
+                    run.push(guard);
+                    pages.next();
+                }
+                self.write_run(file, &run)?;
+                written += run.len() as u64;
+            }
+        }
+        file.disk.sync()?;
+        Ok(written)
+    }
+
+    /// Writes a changed page with the changed pages around it; then takes the frames of those that nobody uses.
+    pub(crate) fn write_around(&self, file: &RegisteredFile, number: u32) -> Result<Vec<OwnedFrame>, BufferError> {
+        let Some(segment) = file.words.segment(number) else { return Ok(Vec::new()) };
+        let Some(middle) = share_dirty(segment.cell(number)) else { return Ok(Vec::new()) };
+        let neighbour = |number: Option<u32>| {
+            let number = number.filter(|&number| segment.holds(number))?;
+            share_dirty(segment.cell(number))
+        };
+        let mut run = Vec::with_capacity(RUN_MAX);
+        run.push(middle);
+        let mut before = number;
+        while run.len() < RUN_MAX / 2
+            && let Some(guard) = neighbour(before.checked_sub(1))
+        {
+            before -= 1;
+            run.push(guard);
+        }
+        run.reverse();
+        let mut last = number;
+        while run.len() < RUN_MAX
+            && let Some(guard) = neighbour(last.checked_add(1))
+        {
+            last += 1;
+            run.push(guard);
+        }
+        self.write_run(file, &run)?;
+        let taken: Vec<OwnedFrame> = run.into_iter().filter_map(SharedGuard::evict).collect();
+        self.counters.evicted.add(taken.len() as u64);
+        Ok(taken)
+    }
+
+    /// Writes neighbouring pages, which are held, and marks them clean.
+    fn write_run(&self, file: &RegisteredFile, run: &[SharedGuard<'_>]) -> Result<(), BufferError> {
+        let Some(first) = run.first() else { return Ok(()) };
+        let mut buffer = self.staging.take(WRITE_BYTES_MAX)?;
+        buffer.set_len(run.len() * PAGE_SIZE);
+        for (copy, guard) in buffer.chunks_exact_mut(PAGE_SIZE).zip(run) {
+            let copy: &mut PageBytes = copy.try_into().expect("chunks of a page");
+            copy.copy_from_slice(&guard[..]);
+            seal(copy);
+        }
+        let wait = Wait::begin(WaitType::WriteCompletion);
+        let written = file.disk.write_at(&buffer, first.page().byte_offset());
+        drop(wait);
+        self.staging.give(buffer);
+        written?;
+        run.iter().for_each(SharedGuard::mark_clean);
+        self.counters.written.add(run.len() as u64);
+        Ok(())
+    }
+}
+
+/// Shared access to a page if it is changed and there without waiting. Does not count as use.
+fn share_dirty(cell: PageCell<'_>) -> Option<SharedGuard<'_>> {
+    if !cell.load().is_dirty() {
+        return None;
+    }
+    let Latched::Guard(guard) = cell.try_share_quietly() else { return None };
+    // Somebody may have written it in between.
+    cell.load().is_dirty().then_some(guard)
+}
