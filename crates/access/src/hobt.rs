@@ -62,7 +62,7 @@ impl Hobt {
             run_list: first,
             row_count: AtomicU64::new(0),
             state: Latch::new(
-                LatchClass::AccessMethodsHobtVirtualRoot,
+                LatchClass::HobtVirtualRoot,
                 State { list: Vec::new(), runs: Vec::new(), next_extents: storage.settings().run_extents_first },
             ),
         };
@@ -128,7 +128,7 @@ impl Hobt {
             layout_version,
             run_list,
             row_count: AtomicU64::new(row_count),
-            state: Latch::new(LatchClass::AccessMethodsHobtVirtualRoot, State { list, runs, next_extents }),
+            state: Latch::new(LatchClass::HobtVirtualRoot, State { list, runs, next_extents }),
         }))
     }
 

@@ -39,10 +39,10 @@ impl LockMode {
 
     const fn wait_type(self) -> WaitType {
         match self {
-            LockMode::SchemaStability => WaitType::LckMSchS,
-            LockMode::Shared => WaitType::LckMS,
-            LockMode::Exclusive => WaitType::LckMX,
-            LockMode::SchemaModification => WaitType::LckMSchM,
+            LockMode::SchemaStability => WaitType::LockSchS,
+            LockMode::Shared => WaitType::LockS,
+            LockMode::Exclusive => WaitType::LockX,
+            LockMode::SchemaModification => WaitType::LockSchM,
         }
     }
 

@@ -65,7 +65,7 @@ impl Dispenser {
             }
         }
         let latched = (kind == DealerKind::Latched)
-            .then(|| Latch::new(LatchClass::AccessMethodsDatasetParent, 0));
+            .then(|| Latch::new(LatchClass::DatasetParent, 0));
         Dispenser { ranges, next: AtomicUsize::new(0), latched }
     }
 

@@ -9,6 +9,7 @@ use hobt_base::{PAGE_SIZE, PageId};
 use hobt_buffer::{BufferError, Optimistic, PendingLoad, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, RowPage, verify};
+use hobt_sync::{Wait, WaitType};
 
 use super::count::{Counts, FIRST_WORD, WORDS_MAX};
 use super::dispenser::PageRange;
@@ -94,6 +95,11 @@ impl ScanWorker {
     /// Live rows that this worker has seen.
     pub fn rows(&self) -> u64 {
         self.rows_by_worker
+    }
+
+    /// Whether the scan is so small that its ranges are cut below the read size.
+    pub fn is_small_scan(&self) -> bool {
+        self.scan.page_count < 4 * self.scan.workers as u64 * u64::from(self.scan.settings.read_pages)
     }
 
     /// Ranges that this worker has taken.
@@ -296,15 +302,38 @@ impl ScanWorker {
         number: u32,
         work: &mut Work<'_>,
     ) -> Result<(), AccessError> {
-        let guard = match file.pool_file().try_read(number) {
+        let pool_file = file.pool_file();
+        let guard = match pool_file.try_read(number) {
             TryRead::Guard(guard) => guard,
-            TryRead::Busy => file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()))?,
-            TryRead::NotResident => {
-                self.scan.count_reads(1, false);
-                file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()))?
+            unavailable => {
+                self.settle()?;
+                if matches!(unavailable, TryRead::NotResident) {
+                    self.scan.count_reads(1, false);
+                }
+                pool_file.read(number).map_err(|error| AccessError::of_pool(error, file.name()))?
             }
         };
         self.show(range, number, &guard, work)
+    }
+
+    /// Waits for the worker's own loads and publishes them. A worker that holds pages in the loading state must not
+    /// wait for a page that another worker loads: that one may be waiting for ours.
+    fn settle(&mut self) -> Result<(), AccessError> {
+        while self.pending.iter().any(|pending| matches!(pending.source, Source::Load { .. }) && !pending.is_ready()) {
+            let wait = Wait::begin(WaitType::PageIoLatchSh);
+            let completion = self.queue.wait_pop().expect("a load that is not ready has a read in flight");
+            drop(wait);
+            self.arrive(completion);
+        }
+        for pending in &mut self.pending {
+            if matches!(pending.source, Source::Load { .. }) {
+                let source = std::mem::replace(&mut pending.source, Source::Resident);
+                let Source::Load { load, completions } = source else { unreachable!("matched above") };
+                let file = &self.scan.files[pending.range.file];
+                load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            }
+        }
+        Ok(())
     }
 
     fn private(

@@ -1,0 +1,351 @@
+//! Writing rows into a table.
+//!
+//! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders, in parallel
+//! where the statement may (`SELECT INTO`, `WITH (TABLOCK)`): each worker pulls its own partition of the plan and has a
+//! loader for each partition of the table, so workers share nothing until the loaded runs are published. Values are
+//! checked on the way: NULL (515), length (2628), and `char` and `binary` are padded.
+
+mod column;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
+use futures::StreamExt;
+use hobt_access::{AccessError, Hobt, LoadedRuns, Loader};
+use hobt_base::SqlError;
+use hobt_catalog::{PartitionFunction, Table, compare_values, row_image};
+use hobt_engine::DatabaseUse;
+use hobt_functions::array_value;
+use hobt_types::Value;
+
+use super::runner::{drain, finish, physical_plan, user_error};
+use super::statement::StatementRun;
+use super::workers::WorkerPool;
+use crate::source::access_error;
+
+/// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
+const FEW_ROWS: usize = 1000;
+
+/// The table that rows go into.
+#[derive(Clone)]
+pub struct InsertTarget {
+    database: DatabaseUse,
+    table: Arc<Table>,
+    hobts: Vec<Arc<Hobt>>,
+    partitioning: Option<(usize, Arc<PartitionFunction>)>,
+    schema_name: String,
+}
+
+impl std::fmt::Debug for InsertTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InsertTarget").field("table", &self.table.name).finish_non_exhaustive()
+    }
+}
+
+impl InsertTarget {
+    /// A table of `database`; `partitioning` is the partitioning column's place and the function, if it is on a scheme.
+    ///
+    /// # Errors
+    /// A heap of it cannot be opened.
+    pub fn new(
+        database: DatabaseUse,
+        table: Arc<Table>,
+        schema_name: String,
+        partitioning: Option<(usize, Arc<PartitionFunction>)>,
+    ) -> Result<InsertTarget, SqlError> {
+        let hobts: Result<Vec<_>, _> =
+            table.base_index().partitions.iter().map(|partition| database.hobt(partition.hobt)).collect();
+        let hobts = hobts.map_err(|error| error.to_sql_error())?;
+        Ok(InsertTarget { database, table, hobts, partitioning, schema_name })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// `database.schema.table`, as messages print it.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}.{}", self.database.name(), self.schema_name, self.table.name)
+    }
+
+    fn sql_error(&self, error: AccessError) -> SqlError {
+        access_error(&self.database, error)
+    }
+
+    /// The partition that a value of the partitioning column belongs to.
+    fn partition_of(&self, value: &Value) -> usize {
+        let Some((_, function)) = &self.partitioning else { return 0 };
+        if value.is_null() {
+            return 0;
+        }
+        function.boundaries.partition_point(|boundary| {
+            let order = compare_values(function.collation, boundary, value);
+            if function.range_right { order.is_le() } else { order.is_lt() }
+        })
+    }
+}
+
+/// Writes rows one at a time: values in table order, already of the columns' types. Returns their number.
+///
+/// # Errors
+/// 515, 2628, 511, 1105 and what storage returns.
+pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
+    let columns = &target.table.columns;
+    let types = || columns.iter().map(|column| column.sql_type);
+    for values in rows {
+        if run.is_cancelled() {
+            return Err(StatementRun::cancelled_error());
+        }
+        let checked: Result<Vec<Value>, SqlError> = columns
+            .iter()
+            .zip(values)
+            .map(|(definition, value)| column::checked_value(target, definition, value))
+            .collect();
+        let checked = checked?;
+        let partition = match &target.partitioning {
+            Some((place, _)) => target.partition_of(&checked[*place]),
+            None => 0,
+        };
+        let image = row_image(types(), &checked).map_err(|error| SqlError::internal(error.to_string()))?;
+        target.hobts[partition].insert(&run.context, &image).map_err(|error| target.sql_error(error))?;
+    }
+    Ok(rows.len() as u64)
+}
+
+/// Runs `plan`, whose columns are the table's in order and type, and writes its rows. With `parallel` every worker
+/// writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
+///
+/// # Errors
+/// The plan's, and those of [`insert_rows`].
+pub fn insert_select(
+    run: &Arc<StatementRun>,
+    pool: &WorkerPool,
+    state: &SessionState,
+    plan: &LogicalPlan,
+    target: &InsertTarget,
+    parallel: bool,
+) -> Result<u64, SqlError> {
+    let plan = physical_plan(state, plan)?;
+    let partitions = plan.output_partitioning().partition_count();
+    let plan: Arc<dyn ExecutionPlan> =
+        if parallel || partitions == 1 { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
+    let task = state.task_ctx();
+    let mut loaded = Vec::new();
+    let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
+        let (sender, receiver) = channel();
+        let jobs = (0..plan.output_partitioning().partition_count())
+            .map(|partition| {
+                let job = Job { run: Arc::clone(run), target: target.clone(), few: !parallel };
+                let (plan, task, sender) = (Arc::clone(&plan), Arc::clone(&task), sender.clone());
+                handle.spawn(async move {
+                    let done = job.run(plan, partition, task).await;
+                    let _receiver_is_gone = sender.send(done);
+                })
+            })
+            .collect();
+        drop(sender);
+        let taken = drain(run, &receiver, &mut |part: Written| {
+            loaded.push(part);
+            Ok(())
+        });
+        finish(handle, jobs, taken)
+    });
+    run.add_report(&report);
+    result?;
+    publish(run, target, loaded)
+}
+
+/// Writes batches whose columns are the table's in order and type, on this thread, through bulk loaders.
+///
+/// # Errors
+/// As [`insert_select`], and what the batches' source returns.
+pub fn insert_batches(
+    run: &Arc<StatementRun>,
+    target: &InsertTarget,
+    batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
+) -> Result<u64, SqlError> {
+    let mut writer = Writer::new(run, target);
+    for batch in batches {
+        writer.append(&batch?)?;
+    }
+    publish(run, target, vec![writer.finish()?])
+}
+
+/// Makes loaded runs part of the table, after the files are safe on disk.
+fn publish(run: &StatementRun, target: &InsertTarget, written: Vec<Written>) -> Result<u64, SqlError> {
+    let mut by_partition: Vec<Vec<LoadedRuns>> = target.hobts.iter().map(|_| Vec::new()).collect();
+    let mut rows = 0;
+    let mut files = Vec::new();
+    for part in written {
+        rows += part.few_rows;
+        for (partition, loaded) in part.loaded {
+            rows += loaded.rows;
+            files.extend(loaded.runs.iter().map(|run| run.first.file));
+            by_partition[partition].push(loaded);
+        }
+    }
+    files.sort_unstable();
+    files.dedup();
+    for id in files {
+        let file = target.hobts[0].storage().file(id).map_err(|error| target.sql_error(error))?;
+        file.disk().sync().map_err(|error| target.sql_error(AccessError::Disk(error)))?;
+    }
+    for (hobt, loaded) in target.hobts.iter().zip(by_partition) {
+        if !loaded.is_empty() {
+            hobt.publish(&run.context, loaded).map_err(|error| target.sql_error(error))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// What one worker wrote.
+#[derive(Default)]
+struct Written {
+    /// Rows that are in the heap already.
+    few_rows: u64,
+    /// Runs to publish, by partition.
+    loaded: Vec<(usize, LoadedRuns)>,
+}
+
+struct Job {
+    run: Arc<StatementRun>,
+    target: InsertTarget,
+    /// Few rows may go into the heap's last page.
+    few: bool,
+}
+
+impl Job {
+    async fn run(
+        self,
+        plan: Arc<dyn ExecutionPlan>,
+        partition: usize,
+        task: Arc<TaskContext>,
+    ) -> Result<Written, SqlError> {
+        let mut stream = plan.execute(partition, task).map_err(user_error)?;
+        let mut writer = Writer::new(&self.run, &self.target);
+        if self.few {
+            let (held, ended) = hold_few(&mut stream).await?;
+            if ended {
+                return self.insert_few(&held);
+            }
+            held.iter().try_for_each(|batch| writer.append(batch))?;
+        }
+        while let Some(batch) = stream.next().await {
+            writer.append(&batch.map_err(user_error)?)?;
+        }
+        writer.finish()
+    }
+
+    fn insert_few(&self, held: &[RecordBatch]) -> Result<Written, SqlError> {
+        let mut few_rows = 0;
+        for batch in held {
+            let rows: Result<Vec<Vec<Value>>, SqlError> = (0..batch.num_rows())
+                .map(|row| {
+                    let columns = batch.columns().iter().zip(&self.target.table.columns);
+                    columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
+                })
+                .collect();
+            few_rows += insert_rows(&self.run, &self.target, &rows?)?;
+        }
+        Ok(Written { few_rows, loaded: Vec::new() })
+    }
+}
+
+/// Takes batches until there are more than a few rows; tells whether the stream ended before.
+async fn hold_few(stream: &mut SendableRecordBatchStream) -> Result<(Vec<RecordBatch>, bool), SqlError> {
+    let mut held = Vec::new();
+    let mut rows = 0;
+    while rows <= FEW_ROWS {
+        let Some(batch) = stream.next().await else { return Ok((held, true)) };
+        let batch = batch.map_err(user_error)?;
+        rows += batch.num_rows();
+        held.push(batch);
+    }
+    Ok((held, false))
+}
+
+/// One worker's loaders.
+struct Writer<'a> {
+    run: &'a Arc<StatementRun>,
+    target: &'a InsertTarget,
+    loaders: Vec<Option<Loader>>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(run: &'a Arc<StatementRun>, target: &'a InsertTarget) -> Writer<'a> {
+        Writer { run, target, loaders: target.hobts.iter().map(|_| None).collect() }
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let Some((place, _)) = &self.target.partitioning else {
+            return self.append_to(0, batch);
+        };
+        let partitions = self.partitions(batch.column(*place), *place)?;
+        let first = partitions[0];
+        if partitions.iter().all(|&partition| partition == first) {
+            return self.append_to(first as usize, batch);
+        }
+        let mut rows: Vec<Vec<u32>> = self.target.hobts.iter().map(|_| Vec::new()).collect();
+        for (row, &partition) in (0u32..).zip(&partitions) {
+            rows[partition as usize].push(row);
+        }
+        for (partition, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let part = take_record_batch(batch, &UInt32Array::from(rows))
+                .map_err(|error| SqlError::internal(error.to_string()))?;
+            self.append_to(partition, &part)?;
+        }
+        Ok(())
+    }
+
+    /// The partition of each row.
+    fn partitions(&self, array: &ArrayRef, place: usize) -> Result<Vec<u32>, SqlError> {
+        let sql_type = self.target.table.columns[place].sql_type;
+        if let Some(partitions) = column::partitions_of_integers(self.target, array) {
+            return Ok(partitions);
+        }
+        (0..array.len())
+            .map(|row| {
+                let value = array_value(array, row, sql_type)?;
+                Ok(u32::try_from(self.target.partition_of(&value)).expect("at most 15,000 partitions"))
+            })
+            .collect()
+    }
+
+    fn append_to(&mut self, partition: usize, batch: &RecordBatch) -> Result<(), SqlError> {
+        let target = self.target;
+        let prepared: Result<Vec<column::Prepared>, SqlError> = batch
+            .columns()
+            .iter()
+            .zip(&target.table.columns)
+            .map(|(array, definition)| column::prepare(target, definition, array))
+            .collect();
+        let prepared = prepared?;
+        let columns: Vec<_> = prepared.iter().map(column::Prepared::load_column).collect();
+        let loader = self.loaders[partition].get_or_insert_with(|| {
+            Loader::new(Arc::clone(&target.hobts[partition]), Arc::clone(&self.run.context))
+        });
+        loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))
+    }
+
+    fn finish(self) -> Result<Written, SqlError> {
+        let target = self.target;
+        let mut written = Written::default();
+        for (partition, loader) in self.loaders.into_iter().enumerate() {
+            if let Some(loader) = loader {
+                written.loaded.push((partition, loader.finish().map_err(|error| target.sql_error(error))?));
+            }
+        }
+        Ok(written)
+    }
+}

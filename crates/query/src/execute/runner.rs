@@ -1,0 +1,172 @@
+//! From a logical plan to rows: plan, run on workers, hand batches to the statement's thread.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use datafusion::common::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
+use futures::StreamExt;
+use hobt_base::SqlError;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::statement::StatementRun;
+use super::workers::{WorkerPool, block_on};
+use crate::wrap::sql_error_of;
+
+/// Batches that may wait for the client.
+const BATCHES_AHEAD: usize = 4;
+/// How often a statement that waits for its workers looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+
+/// Makes the physical plan.
+///
+/// # Errors
+/// The planner's, as the user sees them.
+pub(crate) fn physical_plan(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    futures::executor::block_on(state.create_physical_plan(plan)).map_err(sql_error_of)
+}
+
+/// The physical plan as indented text, for `EXPLAIN`-like views and tests.
+///
+/// # Errors
+/// The planner's.
+pub fn explain(state: &SessionState, plan: &LogicalPlan) -> Result<String, SqlError> {
+    let plan = physical_plan(state, plan)?;
+    Ok(displayable(plan.as_ref()).indent(false).to_string())
+}
+
+/// Runs a query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker has
+/// let go of the plan. Returns the number of rows.
+///
+/// # Errors
+/// The first error of the plan or of `on_batch`; the cancellation of the statement.
+pub fn run_query(
+    run: &Arc<StatementRun>,
+    pool: &WorkerPool,
+    state: &SessionState,
+    plan: &LogicalPlan,
+    on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
+) -> Result<u64, SqlError> {
+    let plan = physical_plan(state, plan)?;
+    let plan: Arc<dyn ExecutionPlan> = if plan.output_partitioning().partition_count() == 1 {
+        plan
+    } else {
+        Arc::new(CoalescePartitionsExec::new(plan))
+    };
+    let task = state.task_ctx();
+    let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
+        let (sender, receiver) = channel();
+        let permits = Arc::new(Semaphore::new(BATCHES_AHEAD));
+        let pump = Pump { run: Arc::clone(run), permits: Arc::clone(&permits), sender };
+        let job = handle.spawn(pump.pump(plan, task));
+        let mut rows = 0;
+        let taken = drain(run, &receiver, &mut |batch| {
+            rows += batch.num_rows() as u64;
+            on_batch(batch)?;
+            permits.add_permits(1);
+            Ok(())
+        });
+        finish(handle, vec![job], taken).map(|()| rows)
+    });
+    run.add_report(&report);
+    result
+}
+
+/// Runs the plan's only partition and sends its batches.
+struct Pump {
+    run: Arc<StatementRun>,
+    permits: Arc<Semaphore>,
+    sender: Sender<Result<RecordBatch, SqlError>>,
+}
+
+impl Pump {
+    async fn pump(self, plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) {
+        let mut stream = match plan.execute(0, task) {
+            Ok(stream) => stream,
+            Err(error) => {
+                let _receiver_is_gone = self.sender.send(Err(sql_error_of(error)));
+                return;
+            }
+        };
+        while let Some(batch) = stream.next().await {
+            let failed = batch.is_err();
+            if self.permits.available_permits() == 0 {
+                self.run.pending.client(true);
+                let _waiting = ClientWait(&self.run);
+                if let Ok(permit) = self.permits.acquire().await {
+                    permit.forget();
+                }
+            } else if let Ok(permit) = self.permits.try_acquire() {
+                permit.forget();
+            }
+            if self.sender.send(batch.map_err(sql_error_of)).is_err() || failed {
+                return;
+            }
+        }
+    }
+}
+
+/// Ends the wait for the client, also when the task is dropped meanwhile.
+struct ClientWait<'a>(&'a StatementRun);
+
+impl Drop for ClientWait<'_> {
+    fn drop(&mut self) {
+        self.0.pending.client(false);
+    }
+}
+
+/// Takes what the workers send until they are done, fail or the statement is cancelled.
+pub(super) fn drain<T>(
+    run: &StatementRun,
+    receiver: &std::sync::mpsc::Receiver<Result<T, SqlError>>,
+    take: &mut dyn FnMut(T) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    loop {
+        match receiver.recv_timeout(CANCEL_CHECK) {
+            Ok(Ok(item)) => take(item)?,
+            Ok(Err(error)) => return Err(error),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if run.is_cancelled() {
+            return Err(StatementRun::cancelled_error());
+        }
+    }
+}
+
+/// Ends the tasks: waits for them after success, aborts them after a failure. A panic in a worker is an error of the
+/// statement.
+pub(super) fn finish(
+    handle: &tokio::runtime::Handle,
+    jobs: Vec<JoinHandle<()>>,
+    outcome: Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    let mut result = outcome;
+    if result.is_err() {
+        jobs.iter().for_each(JoinHandle::abort);
+    }
+    for job in jobs {
+        match block_on(handle, job) {
+            Err(error) if error.is_panic() && result.is_ok() => {
+                result = Err(SqlError::internal("A worker of the statement stopped at a broken invariant."));
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+/// An error of DataFusion as the user sees it.
+pub(super) fn user_error(error: DataFusionError) -> SqlError {
+    sql_error_of(error)
+}

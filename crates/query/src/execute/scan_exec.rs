@@ -1,0 +1,366 @@
+//! The scan of a heap as an operator of a plan: one output partition a worker.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::{
+    ArrayRef, BinaryViewArray, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array, Int16Array,
+    Int32Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray, UInt8Array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowPrimitiveType, Date32Type, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
+    ReplaceChildrenOptions, SendableRecordBatchStream,
+};
+use futures::Stream;
+use hobt_access::AccessError;
+use hobt_access::scan::{ColumnKind, ColumnVector, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_base::{PageId, SqlError};
+use hobt_catalog::Table;
+use hobt_page::{PageDamage, RowPage};
+use hobt_types::SqlType;
+use parking_lot::Mutex;
+
+use super::profile::OperatorProfile;
+use super::statement::StatementRun;
+use crate::source::HeapTable;
+use crate::wrap::external;
+
+/// Rows that a batch aims at.
+const BATCH_ROWS: usize = 8192;
+
+/// Reads some columns of a heap's rows.
+pub struct ScanExec {
+    table: Arc<HeapTable>,
+    run: Arc<StatementRun>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+    started: Mutex<Option<Started>>,
+}
+
+/// The scan that the partitions share, made when the first of them starts.
+#[derive(Clone)]
+pub(crate) struct Started {
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) profile: Arc<OperatorProfile>,
+}
+
+impl fmt::Debug for ScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScanExec").field("table", &self.table.table().name).finish_non_exhaustive()
+    }
+}
+
+impl ScanExec {
+    /// A scan of the columns `projection` of `table` by as many workers as the statement has.
+    pub fn new(table: Arc<HeapTable>, run: Arc<StatementRun>, projection: Vec<usize>, schema: SchemaRef) -> ScanExec {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(run.degree()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        ScanExec { table, run, projection, schema, properties: Arc::new(properties), started: Mutex::new(None) }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<HeapTable> {
+        &self.table
+    }
+
+    /// The statement.
+    pub fn run(&self) -> &Arc<StatementRun> {
+        &self.run
+    }
+
+    /// The columns read, as places in the table.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// The shared scan; the first caller starts it.
+    pub(crate) fn start(&self) -> Result<Started> {
+        let mut started = self.started.lock();
+        if let Some(started) = &*started {
+            return Ok(started.clone());
+        }
+        let run = &self.run;
+        let name = &self.table.table().name;
+        let counts = run.io_counts(name);
+        counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
+        let hobts = self.table.hobts().map_err(external)?;
+        let scan = Scan::new(&hobts, run.degree(), run.scan_settings, Arc::clone(&run.context), counts)
+            .map_err(|error| external(self.table.sql_error(error)))?;
+        run.add_scan(&scan);
+        let profile = Arc::new(OperatorProfile::new("Table Scan", name.clone(), run.degree()));
+        run.add_profile(&profile);
+        let made = Started { scan, profile };
+        *started = Some(made.clone());
+        Ok(made)
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> =
+            self.projection.iter().map(|&column| self.table.table().columns[column].name.as_str()).collect();
+        write!(f, "TableScan: {}, columns=[{}]", self.table.table().name, names.join(", "))
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &'static str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let fresh = ScanExec::new(
+            Arc::clone(&self.table),
+            Arc::clone(&self.run),
+            self.projection.clone(),
+            Arc::clone(&self.schema),
+        );
+        Ok(Arc::new(fresh))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let started = self.start()?;
+        let columns = batch_columns(self.table.table(), &self.projection);
+        Ok(Box::pin(ScanStream {
+            worker: ScanWorker::new(Arc::clone(&started.scan)),
+            profile: started.profile,
+            partition,
+            table: Arc::clone(&self.table),
+            run: Arc::clone(&self.run),
+            schema: Arc::clone(&self.schema),
+            projection: self.projection.clone(),
+            batch: BatchBuilder { columns, rows: 0 },
+            waiting: false,
+            done: false,
+        }))
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let rows = usize::try_from(self.table.row_count()).unwrap_or(usize::MAX);
+        let rows = if args.partition().is_some() { rows / self.run.degree() } else { rows };
+        // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        statistics.num_rows = Precision::Inexact(rows);
+        let width: usize = self.projection.iter().map(|&column| width_of(self.table.table(), column)).sum();
+        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(width));
+        Ok(Arc::new(statistics))
+    }
+}
+
+fn width_of(table: &Table, column: usize) -> usize {
+    let sql_type = table.columns[column].sql_type;
+    sql_type.physical().width().unwrap_or_else(|| match sql_type.max_length_bytes() {
+        -1 => 256,
+        bytes => usize::from(bytes.unsigned_abs()) / 2,
+    })
+}
+
+/// Empty vectors for the columns of a batch.
+fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
+    projection
+        .iter()
+        .map(|&column| {
+            let sql_type = table.columns[column].sql_type;
+            let kind = match sql_type {
+                SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => ColumnKind::WidenedTo128,
+                _ => ColumnKind::Native,
+            };
+            ColumnVector::new(column, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
+        })
+        .collect()
+}
+
+struct BatchBuilder {
+    columns: Vec<ColumnVector>,
+    rows: usize,
+}
+
+impl PageVisitor for BatchBuilder {
+    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.rows += page.row_count() - page.deleted_count();
+        self.columns.iter_mut().try_for_each(|column| column.append_page(page)).map_err(|damage: PageDamage| {
+            AccessError::Damaged { file: String::new(), page: id, damage }
+        })
+    }
+}
+
+struct ScanStream {
+    worker: ScanWorker,
+    profile: Arc<OperatorProfile>,
+    partition: usize,
+    table: Arc<HeapTable>,
+    run: Arc<StatementRun>,
+    schema: SchemaRef,
+    projection: Vec<usize>,
+    batch: BatchBuilder,
+    waiting: bool,
+    done: bool,
+}
+
+impl ScanStream {
+    fn set_waiting(&mut self, waiting: bool) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            self.run.pending.reads(waiting);
+        }
+    }
+
+    fn take_batch(&mut self) -> Result<RecordBatch> {
+        let columns = batch_columns(self.table.table(), &self.projection);
+        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0 });
+        let rows = full.rows;
+        let arrays: Result<Vec<ArrayRef>, SqlError> = full
+            .columns
+            .into_iter()
+            .map(|vector| array_of(&self.table.table().columns[vector.column].sql_type, vector))
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let arrays = arrays.map_err(external)?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+    }
+}
+
+impl Drop for ScanStream {
+    fn drop(&mut self) {
+        self.set_waiting(false);
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.done {
+            return Poll::Ready(None);
+        }
+        loop {
+            let polled = this.worker.poll_range(task, &mut this.batch);
+            this.set_waiting(polled.is_pending());
+            match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Err(error))) => {
+                    this.done = true;
+                    return Poll::Ready(Some(Err(external(this.table.sql_error(error)))));
+                }
+                Poll::Ready(Some(Ok(()))) => {
+                    // A small table's ranges are small so that its rows are shared evenly; they are passed on at once.
+                    if this.batch.rows >= BATCH_ROWS / 2 || (this.batch.rows > 0 && this.worker.is_small_scan()) {
+                        break;
+                    }
+                }
+                Poll::Ready(None) => {
+                    this.done = true;
+                    break;
+                }
+            }
+        }
+        this.profile.set(this.partition, this.worker.rows(), this.worker.grants());
+        if this.batch.rows == 0 {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(this.take_batch()))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffer>) -> PrimitiveArray<T> {
+    PrimitiveArray::new(ScalarBuffer::from(values), nulls)
+}
+
+/// The Arrow array of a column, its carrier's type; the vector's memory is taken over, not copied.
+fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlError> {
+    let rows = vector.rows();
+    let nulls = (vector.null_count > 0)
+        .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(vector.validity), 0, rows)));
+    let broken = |error: arrow::error::ArrowError| {
+        SqlError::new(hobt_base::number::PAGE_DAMAGED, format!("A column's values contradict its type: {error}."))
+    };
+    Ok(match vector.data {
+        VectorData::U8(values) => Arc::new(UInt8Array::new(values.into(), nulls)),
+        VectorData::I16(values) => Arc::new(Int16Array::new(values.into(), nulls)),
+        VectorData::I32(values) => match sql_type {
+            SqlType::Date => Arc::new(primitive::<Date32Type>(values, nulls)),
+            SqlType::Real => {
+                Arc::new(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
+            }
+            _ => Arc::new(Int32Array::new(values.into(), nulls)),
+        },
+        VectorData::I64(values) => match sql_type {
+            SqlType::Float => {
+                Arc::new(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
+            }
+            _ => Arc::new(Int64Array::new(values.into(), nulls)),
+        },
+        VectorData::I128(values) => {
+            let (precision, scale) = match sql_type {
+                SqlType::Money => (19, 4),
+                SqlType::SmallMoney => (10, 4),
+                other => (other.precision(), other.scale()),
+            };
+            let array = Decimal128Array::new(values.into(), nulls);
+            Arc::new(array.with_precision_and_scale(precision, scale.cast_signed()).map_err(broken)?)
+        }
+        VectorData::Bytes16(values) => {
+            Arc::new(FixedSizeBinaryArray::try_new(16, Buffer::from_vec(values), nulls).map_err(broken)?)
+        }
+        VectorData::Views { views, bytes, .. } => {
+            let views = ScalarBuffer::from(views);
+            let buffers = vec![Buffer::from_vec(bytes)];
+            if sql_type.is_text() {
+                Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(broken)?)
+            } else {
+                Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(broken)?)
+            }
+        }
+    })
+}

@@ -1,0 +1,166 @@
+//! A running statement as its operators see it: context, settings, counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hobt_access::scan::{DealerKind, Scan, ScanSettings};
+use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
+use hobt_engine::Instance;
+use hobt_sync::WaitCounters;
+use hobt_txn::{IoCounts, StatementContext};
+use parking_lot::Mutex;
+
+use super::profile::OperatorProfile;
+use super::workers::{PendingReasons, WorkerReport};
+
+/// What the operators of one statement share.
+pub struct StatementRun {
+    /// Cancellation, memory, undo.
+    pub context: Arc<StatementContext>,
+    /// The instance.
+    pub instance: Arc<Instance>,
+    /// How scans read.
+    pub scan_settings: ScanSettings,
+    /// Processors that workers are bound to; empty for all.
+    pub affinity: Vec<usize>,
+    /// The statement's waits.
+    pub waits: Arc<WaitCounters>,
+    /// Why its workers are parked.
+    pub pending: Arc<PendingReasons>,
+    cancelled: Arc<AtomicBool>,
+    tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
+    scans: Mutex<Vec<Arc<Scan>>>,
+    profiles: Mutex<Vec<Arc<OperatorProfile>>>,
+    report: Mutex<WorkerReport>,
+}
+
+impl std::fmt::Debug for StatementRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StatementRun").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl StatementRun {
+    /// A statement of `session`. `max_dop` is its `MAXDOP`; 0 or `None` means the instance's setting. The degree is
+    /// never more than the processors that the instance may use. `trace_652` switches read-ahead off for it.
+    pub fn new(
+        instance: &Arc<Instance>,
+        session: SessionId,
+        max_dop: Option<usize>,
+        cancelled: Arc<AtomicBool>,
+        trace_652: bool,
+    ) -> Arc<StatementRun> {
+        let runtime = instance.runtime();
+        let affinity = processors_of(runtime.affinity_mask);
+        let processors = if affinity.is_empty() { hobt_sync::processor::processor_count() } else { affinity.len() };
+        let instance_dop = match runtime.max_degree_of_parallelism as usize {
+            0 => processors,
+            limit => limit.min(processors),
+        };
+        let degree = match max_dop {
+            None | Some(0) => instance_dop,
+            Some(asked) => asked.min(processors),
+        };
+        let read_pages = (runtime.read_bytes / PAGE_SIZE as u32).clamp(EXTENT_PAGES, 64);
+        let scan_settings = ScanSettings {
+            read_pages: read_pages / EXTENT_PAGES * EXTENT_PAGES,
+            queue_depth: runtime.queue_depth.max(1),
+            read_ahead: runtime.read_ahead && !trace_652,
+            dealer: match runtime.dealer {
+                hobt_engine::DealerKind::Atomic => DealerKind::Atomic,
+                hobt_engine::DealerKind::Latched => DealerKind::Latched,
+            },
+            ..ScanSettings::default()
+        };
+        Arc::new(StatementRun {
+            context: instance.statement_context(session, degree, Arc::clone(&cancelled)),
+            instance: Arc::clone(instance),
+            scan_settings,
+            affinity,
+            waits: Arc::new(WaitCounters::new()),
+            pending: Arc::default(),
+            cancelled,
+            tables: Mutex::default(),
+            scans: Mutex::default(),
+            profiles: Mutex::default(),
+            report: Mutex::default(),
+        })
+    }
+
+    /// Workers that the statement may keep busy.
+    pub fn degree(&self) -> usize {
+        self.context.degree_of_parallelism()
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The counters of a table, one set for all its appearances.
+    pub fn io_counts(&self, table: &str) -> Arc<IoCounts> {
+        let mut tables = self.tables.lock();
+        if let Some((_, counts)) = tables.iter().find(|(name, _)| name == table) {
+            return Arc::clone(counts);
+        }
+        let counts = Arc::new(IoCounts::default());
+        tables.push((table.to_owned(), Arc::clone(&counts)));
+        counts
+    }
+
+    /// The tables read so far with their counters, in the order of their first use.
+    pub fn table_counts(&self) -> Vec<(String, Arc<IoCounts>)> {
+        self.tables.lock().clone()
+    }
+
+    /// Remembers a scan, for its figures.
+    pub(crate) fn add_scan(&self, scan: &Arc<Scan>) {
+        self.scans.lock().push(Arc::clone(scan));
+    }
+
+    /// The scans of the statement.
+    pub fn scans(&self) -> Vec<Arc<Scan>> {
+        self.scans.lock().clone()
+    }
+
+    /// Remembers an operator's rows by worker.
+    pub(crate) fn add_profile(&self, profile: &Arc<OperatorProfile>) {
+        self.profiles.lock().push(Arc::clone(profile));
+    }
+
+    /// The operators' rows by worker.
+    pub fn profiles(&self) -> Vec<Arc<OperatorProfile>> {
+        self.profiles.lock().clone()
+    }
+
+    /// Adds what a plan's workers did.
+    pub(crate) fn add_report(&self, report: &WorkerReport) {
+        let mut sum = self.report.lock();
+        let add = |into: &mut Vec<Duration>, from: &[Duration]| {
+            into.resize(into.len().max(from.len()), Duration::ZERO);
+            for (sum, part) in into.iter_mut().zip(from) {
+                *sum += *part;
+            }
+        };
+        add(&mut sum.cpu, &report.cpu);
+        add(&mut sum.run_queue, &report.run_queue);
+        add(&mut sum.parked, &report.parked);
+        sum.elapsed += report.elapsed;
+    }
+
+    /// What the workers of the statement's plans did so far.
+    pub fn worker_report(&self) -> WorkerReport {
+        self.report.lock().clone()
+    }
+
+    /// Error 3204-like when the statement was cancelled.
+    pub fn cancelled_error() -> SqlError {
+        SqlError::new(hobt_base::number::CANCELED, "The query was canceled by the user.")
+    }
+}
+
+/// The processors whose bits are set.
+fn processors_of(mask: u64) -> Vec<usize> {
+    (0..64).filter(|bit| mask >> bit & 1 == 1).collect()
+}

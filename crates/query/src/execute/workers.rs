@@ -1,0 +1,369 @@
+//! Workers: the threads that run a statement's plan, and the account of where their time goes.
+//!
+//! A statement borrows a group of as many threads as its degree of parallelism and gives it back at the end; idle groups
+//! are kept. All tasks of the plan run on these threads and nowhere else, so processor time never exceeds the degree
+//! times the elapsed time, whatever the plan spawns. A worker is either running, which its thread's processor clock
+//! measures, or parked, which the park hooks measure and name:
+//!
+//! * `PAGEIOLATCH_SH` while a scan of the statement waits for its reads,
+//! * `ASYNC_NETWORK_IO` while the client does not take rows,
+//! * `CXPACKET` while this worker has nothing to do and another has (one worker alone: `CXCONSUMER`).
+//!
+//! Time on the run queue comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is read when a
+//! worker parks and when it wakes, never in between.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use hobt_base::SqlError;
+use hobt_sync::waits::{self, StatementCountersGuard};
+use hobt_sync::{WaitCounters, WaitType, processor};
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::{Builder, Runtime};
+
+thread_local! {
+    static WORKER: RefCell<Option<(Weak<Group>, usize)>> = const { RefCell::new(None) };
+    static COUNTERS: RefCell<Option<StatementCountersGuard>> = const { RefCell::new(None) };
+    static GENERATION: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What the workers of one statement did.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerReport {
+    /// Processor time of each worker.
+    pub cpu: Vec<Duration>,
+    /// Time each worker was ready to run and did not.
+    pub run_queue: Vec<Duration>,
+    /// Time each worker was parked.
+    pub parked: Vec<Duration>,
+    /// From the first to the last moment.
+    pub elapsed: Duration,
+}
+
+impl WorkerReport {
+    /// Processor time of all workers.
+    pub fn cpu_total(&self) -> Duration {
+        self.cpu.iter().sum()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    /// Nanoseconds of the group's clock since when the worker is parked; 0 while it runs.
+    parked_since: AtomicU64,
+    parked_ns: AtomicU64,
+    cpu_ns: AtomicU64,
+    run_queue_ns: AtomicU64,
+    run_queue_read_ns: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    parked: usize,
+}
+
+/// What a parked worker of a statement waits for, counted by those who make it wait.
+#[derive(Debug, Default)]
+pub struct PendingReasons {
+    reads: AtomicUsize,
+    client: AtomicUsize,
+}
+
+impl PendingReasons {
+    /// A scan has nothing to show until a read arrives (`+1`), or has (`-1`).
+    pub fn reads(&self, begins: bool) {
+        step(&self.reads, begins);
+    }
+
+    /// The client does not take rows (`+1`), or does again (`-1`).
+    pub fn client(&self, begins: bool) {
+        step(&self.client, begins);
+    }
+}
+
+fn step(counter: &AtomicUsize, up: bool) {
+    if up {
+        counter.fetch_add(1, Ordering::Relaxed);
+    } else {
+        counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct Group {
+    clock: Instant,
+    workers: Vec<Worker>,
+    next_worker: AtomicUsize,
+    /// Rises with every statement, so that a worker sees that its counters are another statement's.
+    generation: AtomicU64,
+    statement: Mutex<Option<(Arc<WaitCounters>, Arc<PendingReasons>)>>,
+    started_ns: AtomicU64,
+    idle: Mutex<Idle>,
+    all_idle: Condvar,
+}
+
+/// How old a reading of the run-queue statistics may get.
+const RUN_QUEUE_READ_NS: u64 = 2_000_000;
+
+impl Group {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn reason(&self) -> Option<(Arc<WaitCounters>, WaitType)> {
+        let statement = self.statement.lock();
+        let (counters, pending) = statement.as_ref()?;
+        let wait_type = if pending.reads.load(Ordering::Relaxed) > 0 {
+            WaitType::PageIoLatchSh
+        } else if pending.client.load(Ordering::Relaxed) > 0 {
+            WaitType::AsyncNetworkIo
+        } else if self.workers.len() > 1 {
+            WaitType::CxPacket
+        } else {
+            WaitType::CxConsumer
+        };
+        Some((Arc::clone(counters), wait_type))
+    }
+
+    fn park(&self, index: usize) {
+        let worker = &self.workers[index];
+        worker.cpu_ns.store(nanos(processor::thread_cpu_time()), Ordering::Relaxed);
+        let now = self.now_ns();
+        if now - worker.run_queue_read_ns.load(Ordering::Relaxed) > RUN_QUEUE_READ_NS
+            && let Some(delay) = processor::run_queue_delay()
+        {
+            worker.run_queue_ns.store(nanos(delay), Ordering::Relaxed);
+            worker.run_queue_read_ns.store(now, Ordering::Relaxed);
+        }
+        worker.parked_since.store(now, Ordering::Release);
+        let mut idle = self.idle.lock();
+        idle.parked += 1;
+        if idle.parked == self.workers.len() {
+            self.all_idle.notify_all();
+        }
+    }
+
+    fn unpark(&self, index: usize) {
+        self.idle.lock().parked -= 1;
+        let worker = &self.workers[index];
+        let now = self.now_ns();
+        let since = worker.parked_since.swap(0, Ordering::Acquire);
+        self.end_park(worker, since, now);
+        let generation = self.generation.load(Ordering::Acquire);
+        if GENERATION.replace(generation) != generation {
+            let counters = self.statement.lock().as_ref().map(|(counters, _)| Arc::clone(counters));
+            // The old guard must go before the new one is made: each restores what it found.
+            COUNTERS.with(|guard| drop(guard.borrow_mut().take()));
+            COUNTERS.with(|guard| *guard.borrow_mut() = Some(waits::set_statement_counters(counters)));
+        }
+    }
+
+    /// Books the part of a park that lies in the running statement.
+    fn end_park(&self, worker: &Worker, since: u64, now: u64) {
+        if since == 0 {
+            return;
+        }
+        if let Some((counters, wait_type)) = self.reason() {
+            let waited = now.saturating_sub(since.max(self.started_ns.load(Ordering::Acquire)));
+            worker.parked_ns.fetch_add(waited, Ordering::Relaxed);
+            let waited = Duration::from_nanos(waited);
+            waits::record(wait_type, waited, Duration::ZERO);
+            counters.record(wait_type, waited, Duration::ZERO);
+        }
+    }
+
+    fn wait_until_idle(&self) {
+        let mut idle = self.idle.lock();
+        while idle.parked < self.workers.len() {
+            self.all_idle.wait_for(&mut idle, Duration::from_millis(20));
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn with_worker(act: impl FnOnce(&Group, usize)) {
+    WORKER.with(|worker| {
+        if let Some((group, index)) = &*worker.borrow()
+            && let Some(group) = group.upgrade()
+        {
+            act(&group, *index);
+        }
+    });
+}
+
+/// A group of workers with its runtime.
+struct Team {
+    runtime: Runtime,
+    group: Arc<Group>,
+}
+
+impl Team {
+    fn new(size: usize, affinity: &[usize]) -> Result<Team, SqlError> {
+        let group = Arc::new(Group {
+            clock: Instant::now(),
+            workers: (0..size).map(|_| Worker::default()).collect(),
+            next_worker: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
+            statement: Mutex::new(None),
+            started_ns: AtomicU64::new(0),
+            idle: Mutex::default(),
+            all_idle: Condvar::new(),
+        });
+        let joining = Arc::downgrade(&group);
+        let affinity = affinity.to_vec();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(size)
+            .thread_name("hobt-worker")
+            .on_thread_start(move || {
+                let Some(group) = joining.upgrade() else { return };
+                let index = group.next_worker.fetch_add(1, Ordering::Relaxed);
+                // Threads beyond the workers are the runtime's own for blocking calls; they are not accounted.
+                if index < group.workers.len() {
+                    WORKER.with(|worker| *worker.borrow_mut() = Some((Weak::clone(&joining), index)));
+                    if !affinity.is_empty() {
+                        // A processor that went offline is no reason to refuse a query.
+                        let _stays_unbound = processor::set_thread_affinity(&affinity);
+                    }
+                }
+            })
+            .on_thread_park(|| with_worker(|group, index| group.park(index)))
+            .on_thread_unpark(|| with_worker(|group, index| group.unpark(index)))
+            .build()
+            .map_err(|error| SqlError::internal(format!("Worker threads could not be started: {error}.")))?;
+        Ok(Team { runtime, group })
+    }
+}
+
+/// Idle groups by size, for statements to come.
+#[derive(Default)]
+pub struct WorkerPool {
+    idle: Mutex<HashMap<(usize, Vec<usize>), Vec<Team>>>,
+}
+
+impl std::fmt::Debug for WorkerPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerPool").finish_non_exhaustive()
+    }
+}
+
+/// Groups of one kind that are kept.
+const KEPT: usize = 8;
+
+impl WorkerPool {
+    /// Runs `drive` with `size` workers bound to the processors `affinity` (none: unbound). `drive` gets a handle to
+    /// spawn on and blocks this thread until the work is done; all that it spawned must have ended by then.
+    ///
+    /// # Errors
+    /// Threads cannot be started, or what `drive` returned.
+    pub fn run<T>(
+        &self,
+        size: usize,
+        affinity: &[usize],
+        counters: &Arc<WaitCounters>,
+        pending: &Arc<PendingReasons>,
+        drive: impl FnOnce(&tokio::runtime::Handle) -> Result<T, SqlError>,
+    ) -> (Result<T, SqlError>, WorkerReport) {
+        let key = (size, affinity.to_vec());
+        let kept = self.idle.lock().get_mut(&key).and_then(Vec::pop);
+        let team = match kept.map_or_else(|| Team::new(size, affinity), Ok) {
+            Ok(team) => team,
+            Err(error) => return (Err(error), WorkerReport::default()),
+        };
+        let group = &team.group;
+        group.wait_until_idle();
+        let before: Vec<(u64, u64)> = readings(group);
+        for worker in &group.workers {
+            worker.parked_ns.store(0, Ordering::Relaxed);
+        }
+        *group.statement.lock() = Some((Arc::clone(counters), Arc::clone(pending)));
+        let started = group.now_ns();
+        group.started_ns.store(started, Ordering::Release);
+        group.generation.fetch_add(1, Ordering::Release);
+        let result = drive(team.runtime.handle());
+        group.wait_until_idle();
+        let ended = group.now_ns();
+        for worker in &group.workers {
+            group.end_park(worker, worker.parked_since.load(Ordering::Acquire), ended);
+        }
+        *group.statement.lock() = None;
+        let report = report(group, &before, Duration::from_nanos(ended - started));
+        for delay in &report.run_queue {
+            if !delay.is_zero() {
+                waits::record(WaitType::SosSchedulerYield, *delay, *delay);
+                counters.record(WaitType::SosSchedulerYield, *delay, *delay);
+            }
+        }
+        let mut idle = self.idle.lock();
+        let teams = idle.entry(key).or_default();
+        if teams.len() < KEPT {
+            teams.push(team);
+        } else {
+            drop(idle);
+            team.runtime.shutdown_background();
+        }
+        (result, report)
+    }
+}
+
+fn readings(group: &Group) -> Vec<(u64, u64)> {
+    let worker = |worker: &Worker| {
+        (worker.cpu_ns.load(Ordering::Relaxed), worker.run_queue_ns.load(Ordering::Relaxed))
+    };
+    group.workers.iter().map(worker).collect()
+}
+
+fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerReport {
+    let after = readings(group);
+    let mut report = WorkerReport { elapsed, ..WorkerReport::default() };
+    for ((worker, (cpu, queue)), (cpu_before, queue_before)) in group.workers.iter().zip(after).zip(before) {
+        report.cpu.push(Duration::from_nanos(cpu.saturating_sub(*cpu_before)));
+        report.run_queue.push(Duration::from_nanos(queue.saturating_sub(*queue_before)));
+        report.parked.push(Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed)));
+    }
+    report
+}
+
+/// Blocks this thread on a future while workers run the rest.
+pub fn block_on<F: Future>(handle: &tokio::runtime::Handle, future: F) -> F::Output {
+    handle.block_on(future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin(for_time: Duration) {
+        let start = processor::thread_cpu_time();
+        while processor::thread_cpu_time() - start < for_time {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn busy_and_parked_time_add_up_to_workers_times_elapsed() {
+        let pool = WorkerPool::default();
+        for _ in 0..3 {
+            let counters = Arc::new(WaitCounters::new());
+            let (result, report) = pool.run(2, &[], &counters, &Arc::default(), |handle| {
+                let task = handle.spawn(async { spin(Duration::from_millis(60)) });
+                block_on(handle, task).map_err(|error| SqlError::internal(error.to_string()))
+            });
+            result.expect("no error");
+            let all = report.elapsed * 2;
+            let known: Duration =
+                report.cpu_total() + report.parked.iter().sum::<Duration>() + report.run_queue.iter().sum::<Duration>();
+            assert!(report.cpu_total() >= Duration::from_millis(60), "{report:?}");
+            assert!(report.cpu_total() <= all, "{report:?}");
+            assert!(known >= all * 9 / 10, "{report:?}");
+            let waited = counters.rows().iter().any(|row| row.wait_type == WaitType::CxPacket);
+            assert!(waited, "the other worker had nothing to do");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A heap in one statement.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use hobt_access::{AccessError, Hobt};
+use hobt_base::SqlError;
+use hobt_catalog::Table;
+use hobt_engine::{DatabaseUse, EngineError};
+use hobt_functions::carrier;
+
+use crate::execute::{ScanExec, StatementRun};
+
+/// A table of a database, to be read by one statement.
+pub struct HeapTable {
+    this: Weak<HeapTable>,
+    database: DatabaseUse,
+    table: Arc<Table>,
+    run: Arc<StatementRun>,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for HeapTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapTable").field("table", &self.table.name).finish_non_exhaustive()
+    }
+}
+
+/// A table's columns in their carriers, by their names.
+pub fn table_schema(table: &Table) -> SchemaRef {
+    let field = |column: &hobt_catalog::TableColumn| {
+        Field::new(&column.name, carrier(column.sql_type), column.nullable)
+    };
+    Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+impl HeapTable {
+    /// The table for the statement `run`, which holds its lock.
+    pub fn new(database: DatabaseUse, table: Arc<Table>, run: Arc<StatementRun>) -> Arc<HeapTable> {
+        let schema = table_schema(&table);
+        Arc::new_cyclic(|this| HeapTable { this: Weak::clone(this), database, table, run, schema })
+    }
+
+    /// The definition.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The heaps of its partitions, in order.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub fn hobts(&self) -> Result<Vec<Arc<Hobt>>, SqlError> {
+        let partitions = &self.table.base_index().partitions;
+        let hobts = partitions.iter().map(|partition| self.database.hobt(partition.hobt));
+        hobts.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
+    }
+
+    /// Rows of all partitions, as far as they can be opened.
+    pub fn row_count(&self) -> u64 {
+        self.hobts().map_or(0, |hobts| hobts.iter().map(|hobt| hobt.row_count()).sum())
+    }
+
+    /// An error of its storage as the user sees it.
+    pub fn sql_error(&self, error: AccessError) -> SqlError {
+        access_error(&self.database, error)
+    }
+}
+
+/// An error of a database's storage as the user sees it.
+pub(crate) fn access_error(_database: &DatabaseUse, error: AccessError) -> SqlError {
+    match error {
+        AccessError::Cancelled => StatementRun::cancelled_error(),
+        AccessError::RowTooLarge { bytes } => SqlError::new(
+            hobt_base::number::ROW_TOO_LARGE,
+            format!(
+                "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
+            ),
+        ),
+        AccessError::Visitor(error) => match error.downcast::<SqlError>() {
+            Ok(error) => *error,
+            Err(error) => SqlError::internal(error.to_string()),
+        },
+        other => EngineError::from(other).to_sql_error(),
+    }
+}
+
+#[async_trait]
+impl TableProvider for HeapTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.table.columns.len()).collect());
+        let schema = Arc::new(self.schema.project(&projection)?);
+        let table = self.this.upgrade().expect("a provider in use is alive");
+        Ok(Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema)))
+    }
+}

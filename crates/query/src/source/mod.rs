@@ -1,0 +1,8 @@
+//! Tables as DataFusion sees them.
+//!
+//! Leaves to others: which table a name means (`interpreter`), how it is read (`execute`).
+
+mod heap_table;
+
+pub(crate) use heap_table::access_error;
+pub use heap_table::{HeapTable, table_schema};
