@@ -294,3 +294,33 @@ pub const NOT_SUPPORTED: i32 = 40517;
 pub const INTERNAL: i32 = 50000;
 /// What RAISERROR raises with a text of the user's own.
 pub const USER_ERROR: i32 = 50000;
+/// The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.
+pub const TRANSLATE_LENGTHS: i32 = 9828;
+/// An argument of DBCC is not valid.
+pub const DBCC_ARGUMENT: i32 = 2560;
+/// There is no such page.
+pub const NO_SUCH_PAGE: i32 = 8968;
+/// The request for a procedure failed because the object is none.
+pub const NOT_A_PROCEDURE: i32 = 2809;
+/// Procedure or function '%s' expects parameter '%s', which was not supplied.
+pub const PARAMETER_NOT_SUPPLIED: i32 = 201;
+/// Procedure expects parameter '%s' of type '%s'.
+pub const PARAMETER_TYPE: i32 = 214;
+/// %s is not a parameter for procedure %s.
+pub const UNKNOWN_PARAMETER: i32 = 8145;
+/// Must pass parameter number %d and subsequent parameters as '@name = value'.
+pub const PARAMETER_ORDER: i32 = 119;
+/// Parameter '%s' was supplied multiple times.
+pub const PARAMETER_TWICE: i32 = 8143;
+/// The configuration option '%s' does not exist.
+pub const UNKNOWN_CONFIGURATION: i32 = 15123;
+/// The configuration option '%s' is not unique.
+pub const AMBIGUOUS_CONFIGURATION: i32 = 15124;
+/// The value is not valid for the configuration option.
+pub const INVALID_CONFIGURATION: i32 = 15129;
+/// Cannot use KILL to kill your own process.
+pub const KILL_SELF: i32 = 6104;
+/// Process ID %d is not an active process ID.
+pub const NO_SUCH_SESSION: i32 = 6106;
+/// An affinity names processors that are not there.
+pub const INVALID_AFFINITY: i32 = 5834;

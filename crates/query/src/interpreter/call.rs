@@ -1,0 +1,275 @@
+//! `EXECUTE`: texts, users' procedures, system procedures.
+
+use std::sync::Arc;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::ModuleKind;
+use hobt_tsql::ast::{
+    Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, Parameter, Statement, StatementKind,
+};
+use hobt_types::{SqlType, TypedValue, Value};
+
+use super::failure::{Failure, Reach};
+use super::frame::Frame;
+use super::names::written;
+use super::procedures;
+use super::run::{Exit, Interpreter, Outcome};
+use super::system_functions::parse_name;
+
+/// A procedure's parameters and body, parsed.
+struct Procedure {
+    name: String,
+    parameters: Vec<Parameter>,
+    statements: Vec<Statement>,
+    text: Arc<str>,
+}
+
+/// An argument with its value: by name or by place.
+pub(super) struct Argument<'a> {
+    pub(super) given: &'a ExecuteArgument,
+    /// The value; `None` for `DEFAULT`.
+    pub(super) value: Option<TypedValue>,
+}
+
+impl Argument<'_> {
+    /// The variable that takes the parameter's value back.
+    fn output_variable(&self) -> Option<&str> {
+        match &self.given.value {
+            Expression::Variable { name } if self.given.output => Some(&name.value),
+            _ => None,
+        }
+    }
+}
+
+impl Interpreter<'_> {
+    pub(super) fn execute(&mut self, call: &Execute, caught_here: bool) -> Result<Outcome, Failure> {
+        if call.at.is_some() {
+            return Err(SqlError::not_supported("EXECUTE … AT").at(call.span.position).into());
+        }
+        let protected = caught_here || self.frame().protected;
+        let status = match &call.target {
+            ExecuteTarget::Text(text) => {
+                let text = self.text_value(text)?.unwrap_or_default();
+                self.execute_text(&text, Frame::new(None, protected))?.0
+            }
+            ExecuteTarget::Procedure(name) => self.call_procedure(name, call, protected)?,
+            ExecuteTarget::Variable(variable) => {
+                self.variable_type(variable)?;
+                let text = self.text_value(&Expression::Variable { name: variable.clone() })?.unwrap_or_default();
+                let name = parse_name(&text).ok_or_else(|| unknown_procedure(&text, call.span.position))?;
+                self.call_procedure(&name, call, protected)?
+            }
+        };
+        if let Some(variable) = &call.return_variable {
+            let sql_type = self.variable_type(variable)?;
+            let given = TypedValue { sql_type: SqlType::Int, value: Value::Int(i64::from(status)) };
+            let value = self.convert(given, sql_type)?;
+            self.frame_mut().set(&variable.value, value)?;
+        }
+        Ok(Outcome::KEPT)
+    }
+
+    /// Runs a text as a batch of its own; gives its status and its variables. A `USE` and `SET` inside it end with it.
+    pub(super) fn execute_text(&mut self, text: &str, frame: Frame) -> Result<(i32, Frame), Failure> {
+        let shared: Arc<str> = Arc::from(text);
+        self.in_scope(Arc::clone(&shared), frame, |this| this.batch(&shared))
+    }
+
+    /// Runs `body` over another text, in a frame of its own, and restores what belongs to the caller.
+    fn in_scope(
+        &mut self,
+        text: Arc<str>,
+        frame: Frame,
+        body: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
+    ) -> Result<(i32, Frame), Failure> {
+        let outer_text = std::mem::replace(&mut self.text, text);
+        let database = self.state.database.clone();
+        let options = self.state.options.clone();
+        let result = self.in_frame(frame, body);
+        self.text = outer_text;
+        self.state.database = database;
+        self.state.options = options;
+        let (exit, frame) = result.map_err(|mut failure| {
+            // For the caller an error of binding inside is an error of this one statement.
+            if failure.reach == Reach::Scope {
+                failure.reach = Reach::Statement;
+            }
+            failure
+        })?;
+        Ok(match exit {
+            Exit::Returned(status) => (status, frame),
+            Exit::Failed => (-6, frame),
+        })
+    }
+
+    fn call_procedure(&mut self, name: &ObjectName, call: &Execute, protected: bool) -> Result<i32, Failure> {
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for given in &call.arguments {
+            let value = match &given.value {
+                Expression::Default { .. } => None,
+                value => Some(self.evaluate(value)?),
+            };
+            arguments.push(Argument { given, value });
+        }
+        match name.name.value.to_lowercase().as_str() {
+            "sp_executesql" => return self.sp_executesql(&arguments, protected, call.span.position),
+            "sp_configure" => return self.sp_configure(&arguments, call.span.position),
+            "sp_autostats" | "sp_rename" | "sp_updatestats" | "sp_createstats" => {
+                return Err(SqlError::not_supported(&name.name.value).at(call.span.position).into());
+            }
+            _ => {}
+        }
+        let procedure = self.find_procedure(name, call.span.position)?;
+        let mut frame = Frame::new(Some(procedure.name.clone()), protected);
+        self.bind_parameters(&procedure.parameters, &procedure.name, &arguments, &mut frame, call.span.position)?;
+        let (status, frame) =
+            self.in_scope(Arc::clone(&procedure.text), frame, |this| this.statements(&procedure.statements))?;
+        self.return_outputs(&procedure.parameters, &arguments, &frame)?;
+        Ok(status)
+    }
+
+    fn find_procedure(&self, name: &ObjectName, position: Position) -> Result<Procedure, Failure> {
+        let unknown = || Failure::from(unknown_procedure(&written(name), position));
+        let place = self.place(name).map_err(|error| match error.number {
+            number::DATABASE_DOES_NOT_EXIST => unknown_procedure(&written(name), position),
+            _ => error,
+        })?;
+        let snapshot = place.database.snapshot();
+        let module = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.module(schema, &place.name));
+        let text = match module {
+            Some(module) if module.kind == ModuleKind::Procedure => module.definition.clone(),
+            Some(_) => {
+                let text = format!("The request for procedure '{}' failed because '{}' is no procedure object.", name.name.value, name.name.value);
+                return Err(SqlError::new(number::NOT_A_PROCEDURE, text).at(position).into());
+            }
+            None => procedures::definition(&place.name).ok_or_else(unknown)?.to_owned(),
+        };
+        let batch = hobt_tsql::parse_batch(&text)?;
+        match batch.statements.into_iter().next().map(|statement| statement.kind) {
+            Some(StatementKind::CreateProcedure(create)) => Ok(Procedure {
+                name: create.name.name.value,
+                parameters: create.parameters,
+                statements: create.statements,
+                text: Arc::from(text),
+            }),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Declares the parameters with the arguments' values or their defaults.
+    fn bind_parameters(
+        &mut self,
+        parameters: &[Parameter],
+        procedure: &str,
+        arguments: &[Argument<'_>],
+        frame: &mut Frame,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let places = places_of(parameters, procedure, arguments).map_err(|error| error.at(position))?;
+        for (index, parameter) in parameters.iter().enumerate() {
+            let sql_type = self.data_type(&parameter.data_type)?;
+            let given = places.iter().position(|place| *place == index).and_then(|given| arguments[given].value.clone());
+            let value = match (given, &parameter.default) {
+                (Some(given), _) => self.convert(given, sql_type)?,
+                (None, Some(default)) => self.evaluate_as(default, sql_type)?,
+                (None, None) => {
+                    let text = format!(
+                        "Procedure or function '{procedure}' expects parameter '{}', which was not supplied.",
+                        parameter.name.value
+                    );
+                    return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(position).into());
+                }
+            };
+            frame.declare(&parameter.name.value, TypedValue { sql_type, value });
+        }
+        Ok(())
+    }
+
+    /// Copies output parameters back into the caller's variables.
+    fn return_outputs(&mut self, parameters: &[Parameter], arguments: &[Argument<'_>], frame: &Frame) -> Result<(), Failure> {
+        let places = places_of(parameters, "", arguments)?;
+        for (argument, place) in arguments.iter().zip(places) {
+            let parameter = &parameters[place];
+            let (Some(variable), true) = (argument.output_variable(), parameter.output) else { continue };
+            let Some(value) = frame.get(&parameter.name.value).cloned() else { continue };
+            let sql_type = self.frame().type_of(variable, Position::default())?;
+            let value = self.convert(value, sql_type)?;
+            self.frame_mut().set(variable, value)?;
+        }
+        Ok(())
+    }
+
+    /// `sp_executesql @statement, @parameters, values…`.
+    fn sp_executesql(&mut self, arguments: &[Argument<'_>], protected: bool, position: Position) -> Result<i32, Failure> {
+        let text = |argument: Option<&Argument<'_>>| match argument.and_then(|argument| argument.value.as_ref()) {
+            Some(TypedValue { value: Value::Text(text), .. }) => Ok(text.clone()),
+            None | Some(TypedValue { value: Value::Null, .. }) => Ok(String::new()),
+            Some(_) => {
+                let text = "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.";
+                Err(SqlError::new(number::PARAMETER_TYPE, text).at(position))
+            }
+        };
+        let statement = text(arguments.first())?;
+        let declared = text(arguments.get(1))?;
+        let parameters = parse_parameters(&declared)?;
+        let values = arguments.get(2..).unwrap_or_default();
+        let mut frame = Frame::new(None, protected);
+        self.bind_parameters(&parameters, "sp_executesql", values, &mut frame, position)?;
+        let (status, frame) = self.execute_text(&statement, frame)?;
+        self.return_outputs(&parameters, values, &frame)?;
+        Ok(status)
+    }
+}
+
+/// Parameters declared in a text, as `sp_executesql` takes them.
+fn parse_parameters(text: &str) -> Result<Vec<Parameter>, SqlError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let batch = hobt_tsql::parse_batch(&format!("CREATE PROCEDURE p {text}\nAS RETURN"))?;
+    match batch.statements.into_iter().next().map(|statement| statement.kind) {
+        Some(StatementKind::CreateProcedure(create)) => Ok(create.parameters),
+        _ => Err(SqlError::new(number::SYNTAX, "The parameters of sp_executesql are a list of names with types.")),
+    }
+}
+
+/// For each argument the parameter that it gives.
+fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_>]) -> Result<Vec<usize>, SqlError> {
+    let mut places = Vec::with_capacity(arguments.len());
+    let mut named = false;
+    for (index, argument) in arguments.iter().enumerate() {
+        let place = match &argument.given.name {
+            Some(name) => {
+                named = true;
+                let found = parameters.iter().position(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
+                found.ok_or_else(|| {
+                    let text = format!("{} is not a parameter for procedure {procedure}.", name.value);
+                    SqlError::new(number::UNKNOWN_PARAMETER, text)
+                })?
+            }
+            None if named => {
+                let text = format!(
+                    "Must pass parameter number {} and subsequent parameters as '@name = value'. After the form '@name = \
+                     value' has been used, all subsequent parameters must be passed in the form '@name = value'.",
+                    index + 1
+                );
+                return Err(SqlError::new(number::PARAMETER_ORDER, text));
+            }
+            None if index < parameters.len() => index,
+            None => {
+                let text = format!("Procedure or function {procedure} has too many arguments specified.");
+                return Err(SqlError::new(number::TOO_MANY_ARGUMENTS, text));
+            }
+        };
+        if places.contains(&place) {
+            let text = format!("Parameter '{}' was supplied multiple times.", parameters[place].name.value);
+            return Err(SqlError::new(number::PARAMETER_TWICE, text));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+fn unknown_procedure(name: &str, position: Position) -> SqlError {
+    SqlError::new(number::UNKNOWN_PROCEDURE, format!("Could not find stored procedure '{name}'.")).at(position)
+}

@@ -1,0 +1,267 @@
+//! `DBCC`: trace flags, statistics, the cache, pages.
+
+mod page;
+
+use std::sync::Arc;
+
+use hobt_base::{EXTENT_PAGES, Position, SqlError, number};
+use hobt_engine::EngineError;
+use hobt_tsql::ast::{Dbcc, DbccArgument, OptionItem};
+use hobt_types::{MaxLength, SqlType, Value};
+
+use super::event::{DoneKind, Event, Message, ResultColumn};
+use super::failure::Failure;
+use super::run::{Interpreter, Outcome};
+use super::system_views::batch_of_values;
+
+const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(256));
+
+impl Interpreter<'_> {
+    pub(super) fn dbcc(&mut self, dbcc: &Dbcc, position: Position) -> Result<Outcome, Failure> {
+        let mut arguments = Vec::with_capacity(dbcc.arguments.len());
+        for argument in &dbcc.arguments {
+            arguments.push(match argument {
+                DbccArgument::Name(name) => Value::Text(super::names::written(name)),
+                DbccArgument::Value(value) => self.evaluate(value)?.value,
+            });
+        }
+        match dbcc.command.value.to_uppercase().as_str() {
+            "TRACEON" => self.trace_flags(&arguments, true)?,
+            "TRACEOFF" => self.trace_flags(&arguments, false)?,
+            "TRACESTATUS" => self.trace_status(&arguments)?,
+            "SQLPERF" => self.sqlperf(&arguments, position)?,
+            "DROPCLEANBUFFERS" => {
+                self.environment.instance.pool().drop_clean_buffers(None);
+            }
+            // Plans live for one execution; what can be emptied is empty.
+            "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
+            "PAGE" => self.dbcc_page(&arguments, position)?,
+            "SHOWFILESTATS" => self.show_file_stats()?,
+            "OPENTRAN" => self.send_message(Message::plain(position.line, "No active open transactions."))?,
+            "USEROPTIONS" => self.user_options()?,
+            other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
+        }
+        if OptionItem::find(&dbcc.options, "NO_INFOMSGS").is_none() {
+            let text = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
+            self.send_message(Message::numbered(2528, position.line, text))?;
+        }
+        Ok(Outcome::QUIET)
+    }
+
+    fn trace_flags(&mut self, arguments: &[Value], on: bool) -> Result<(), Failure> {
+        let (flags, global) = split_flags(arguments)?;
+        if global {
+            self.environment.instance.change_runtime(|runtime| {
+                flags.iter().for_each(|flag| runtime.set_trace_flag(*flag, on));
+            });
+            return Ok(());
+        }
+        for flag in flags {
+            if on {
+                self.state.trace_flags.insert(flag);
+            } else {
+                self.state.trace_flags.remove(&flag);
+            }
+        }
+        Ok(())
+    }
+
+    fn trace_status(&mut self, arguments: &[Value]) -> Result<(), Failure> {
+        let (asked, _) = split_flags(arguments)?;
+        let runtime = self.environment.instance.runtime();
+        let flags: Vec<i32> = match asked.is_empty() {
+            true => runtime.trace_flags.union(&self.state.trace_flags).copied().collect(),
+            false => asked,
+        };
+        let rows = flags.into_iter().map(|flag| {
+            let (global, session) = (runtime.trace_flags.contains(&flag), self.state.trace_flags.contains(&flag));
+            let bit = |value: bool| Value::Int(i64::from(value));
+            vec![Value::Int(i64::from(flag)), bit(global || session), bit(global), bit(session)]
+        });
+        let rows = rows.collect();
+        let columns = ["TraceFlag", "Status", "Global", "Session"].map(|name| (name, SqlType::SmallInt));
+        self.send_values(&columns, rows).map(|_| ())
+    }
+
+    /// Whether a trace flag is on, for this session or for all.
+    pub(super) fn trace_flag(&self, flag: i32) -> bool {
+        self.state.trace_flags.contains(&flag) || self.environment.instance.runtime().trace_flags.contains(&flag)
+    }
+
+    fn sqlperf(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
+        let text = |index: usize| match arguments.get(index) {
+            Some(Value::Text(text)) => text.to_lowercase(),
+            _ => String::new(),
+        };
+        let (what, action) = (text(0), text(1));
+        let what = what.strip_prefix("sys.").unwrap_or(&what).to_owned();
+        match (what.as_str(), action.as_str()) {
+            ("dm_os_wait_stats" | "waitstats", "clear") => hobt_sync::waits::clear(),
+            ("dm_os_latch_stats", "clear") => hobt_sync::latches::clear(),
+            ("dm_os_spinlock_stats" | "spinlockstats", "clear") => hobt_sync::spinlocks::clear(),
+            ("spinlockstats", "") => return self.spinlock_stats(),
+            ("logspace", "") => return self.log_space(),
+            _ => {
+                let text = format!("DBCC SQLPERF does not know '{what}'. Use a view's name with CLEAR, SPINLOCKSTATS or LOGSPACE.");
+                return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn spinlock_stats(&mut self) -> Result<(), Failure> {
+        let columns = [
+            ("Spinlock Name", NAME),
+            ("Collisions", SqlType::BigInt),
+            ("Spins", SqlType::BigInt),
+            ("Spins/Collision", SqlType::Real),
+            ("Sleep Time (ms)", SqlType::BigInt),
+            ("Backoffs", SqlType::Int),
+        ];
+        let big = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+        let rows = hobt_sync::spinlocks::snapshot().into_iter().map(|row| {
+            let ratio = if row.collisions == 0 { 0.0 } else { row.spins as f64 / row.collisions as f64 };
+            vec![
+                Value::Text(row.name.name().to_owned()),
+                big(row.collisions),
+                big(row.spins),
+                Value::Float(f64::from(ratio as f32)),
+                big(row.sleep_time_ns / 1_000_000),
+                Value::Int(i64::try_from(row.backoffs).unwrap_or(i64::MAX).min(i64::from(i32::MAX))),
+            ]
+        });
+        self.send_values(&columns, rows.collect()).map(|_| ())
+    }
+
+    fn log_space(&mut self) -> Result<(), Failure> {
+        let columns = [
+            ("Database Name", NAME),
+            ("Log Size (MB)", SqlType::Real),
+            ("Log Space Used (%)", SqlType::Real),
+            ("Status", SqlType::Int),
+        ];
+        let rows = self.environment.instance.databases().into_iter().map(|database| {
+            vec![Value::Text(database.name), Value::Float(0.0), Value::Float(0.0), Value::Int(0)]
+        });
+        let rows = rows.collect();
+        self.send_values(&columns, rows).map(|_| ())
+    }
+
+    fn show_file_stats(&mut self) -> Result<(), Failure> {
+        let columns = [
+            ("Fileid", SqlType::Int),
+            ("FileGroup", SqlType::Int),
+            ("TotalExtents", SqlType::BigInt),
+            ("UsedExtents", SqlType::BigInt),
+            ("Name", NAME),
+            ("FileName", NAME),
+        ];
+        let rows = self.state.database.storage().files().into_iter().map(|file| {
+            let total = i64::from(file.size_pages() / EXTENT_PAGES);
+            vec![
+                Value::Int(i64::from(file.id().0)),
+                Value::Int(i64::from(file.filegroup().0)),
+                Value::Int(total),
+                Value::Int(total - i64::from(file.free_extents())),
+                Value::Text(file.name().to_owned()),
+                Value::Text(file.path().display().to_string()),
+            ]
+        });
+        let rows = rows.collect();
+        self.send_values(&columns, rows).map(|_| ())
+    }
+
+    fn user_options(&mut self) -> Result<(), Failure> {
+        use hobt_tsql::ast::SwitchOption as S;
+        let options = &self.state.options;
+        let mut rows = vec![
+            ("textsize".to_owned(), options.text_size.to_string()),
+            ("language".to_owned(), options.language.clone()),
+            ("dateformat".to_owned(), options.date_format.clone()),
+            ("datefirst".to_owned(), options.date_first.to_string()),
+            (
+                "lock_timeout".to_owned(),
+                options.lock_timeout.map_or("-1".to_owned(), |timeout| timeout.as_millis().to_string()),
+            ),
+        ];
+        for (option, name) in [
+            (S::QuotedIdentifier, "quoted_identifier"),
+            (S::ArithAbort, "arithabort"),
+            (S::AnsiNullDefaultOn, "ansi_null_dflt_on"),
+            (S::AnsiWarnings, "ansi_warnings"),
+            (S::AnsiPadding, "ansi_padding"),
+            (S::AnsiNulls, "ansi_nulls"),
+            (S::ConcatNullYieldsNull, "concat_null_yields_null"),
+            (S::NoCount, "nocount"),
+            (S::XactAbort, "xact_abort"),
+        ] {
+            if options.switch(option) {
+                rows.push((name.to_owned(), "SET".to_owned()));
+            }
+        }
+        rows.push(("isolation level".to_owned(), isolation_name(options.isolation).to_owned()));
+        let rows = rows.into_iter().map(|(name, value)| vec![Value::Text(name), Value::Text(value)]).collect();
+        self.send_values(&[("Set Option", NAME), ("Value", NAME)], rows).map(|_| ())
+    }
+
+    /// Sends a result set of values; gives its rows.
+    pub(super) fn send_values(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Value>>) -> Result<u64, Failure> {
+        let result_columns: Vec<ResultColumn> = columns
+            .iter()
+            .map(|(name, sql_type)| ResultColumn { name: (*name).to_owned(), sql_type: *sql_type, nullable: true })
+            .collect();
+        let fields: Vec<_> = columns
+            .iter()
+            .map(|(name, sql_type)| arrow::datatypes::Field::new(*name, hobt_functions::carrier(*sql_type), true))
+            .collect();
+        let types: Vec<SqlType> = columns.iter().map(|(_, sql_type)| *sql_type).collect();
+        let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
+        let count = rows.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.add(&result_columns, batch);
+            return Ok(count);
+        }
+        self.send(Event::ResultSet(result_columns))?;
+        self.send(Event::Rows(batch))?;
+        self.send(Event::ResultSetDone { rows: count })?;
+        let shown = (!self.state.options.switch(hobt_tsql::ast::SwitchOption::NoCount)).then_some(count);
+        self.send(Event::Done { row_count: shown, kind: DoneKind::Select })?;
+        Ok(count)
+    }
+
+    pub(super) fn checkpoint(&mut self) -> Result<Outcome, Failure> {
+        self.state.database.checkpoint().map_err(|error: EngineError| error.to_sql_error())?;
+        Ok(Outcome::QUIET)
+    }
+}
+
+/// The level's name as `DBCC USEROPTIONS` prints it.
+fn isolation_name(level: hobt_tsql::ast::IsolationLevel) -> &'static str {
+    use hobt_tsql::ast::IsolationLevel as L;
+    match level {
+        L::ReadUncommitted => "read uncommitted",
+        L::ReadCommitted => "read committed",
+        L::RepeatableRead => "repeatable read",
+        L::Snapshot => "snapshot",
+        L::Serializable => "serializable",
+    }
+}
+
+/// Trace flags, and whether `-1` (for everybody) is among them.
+fn split_flags(arguments: &[Value]) -> Result<(Vec<i32>, bool), SqlError> {
+    let mut flags = Vec::new();
+    let mut global = false;
+    for argument in arguments {
+        match argument {
+            Value::Int(-1) => global = true,
+            Value::Int(flag) if (1..=i64::from(i16::MAX)).contains(flag) => {
+                flags.push(i32::try_from(*flag).unwrap_or(i32::MAX));
+            }
+            _ => {
+                let text = "A trace flag is a number from 1 to 32767, or -1 for all sessions.";
+                return Err(SqlError::new(number::DBCC_ARGUMENT, text));
+            }
+        }
+    }
+    Ok((flags, global))
+}

@@ -1,0 +1,187 @@
+//! System procedures that are written in T-SQL, and `sp_configure`.
+
+use hobt_base::{Position, SqlError, number};
+use hobt_types::{MaxLength, SqlType, Value};
+
+use super::call::Argument;
+use super::configuration::{self, ServerOption};
+use super::event::Message;
+use super::failure::Failure;
+use super::run::Interpreter;
+
+/// The text of a system procedure; `None` when there is none of the name.
+pub(super) fn definition(name: &str) -> Option<&'static str> {
+    PROCEDURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
+}
+
+static PROCEDURES: &[(&str, &str)] = &[
+    ("sp_help", SP_HELP),
+    ("sp_helpdb", SP_HELPDB),
+    ("sp_helpfile", SP_HELPFILE),
+    ("sp_helptext", SP_HELPTEXT),
+    ("sp_who", SP_WHO),
+    ("sp_spaceused", SP_SPACEUSED),
+    ("sp_databases", SP_DATABASES),
+    ("sp_tables", SP_TABLES),
+    ("sp_columns", SP_COLUMNS),
+];
+
+const SP_HELP: &str = "CREATE PROCEDURE sp_help @objname nvarchar(776) = NULL AS
+IF @objname IS NULL
+BEGIN
+    SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Object_type FROM sys.objects AS o ORDER BY o.type_desc, o.name
+    RETURN 0
+END
+DECLARE @id int
+SET @id = OBJECT_ID(@objname)
+IF @id IS NULL
+BEGIN
+    DECLARE @database nvarchar(128)
+    SET @database = DB_NAME()
+    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
+    RETURN 1
+END
+SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Type, o.create_date AS Created_datetime FROM sys.objects AS o WHERE o.object_id = @id
+SELECT c.name AS Column_name, t.name AS Type, CAST('no' AS varchar(3)) AS Computed, CAST(c.max_length AS int) AS Length,
+    CAST(c.precision AS int) AS Prec, CAST(c.scale AS int) AS Scale, CASE c.is_nullable WHEN 1 THEN 'yes' ELSE 'no' END AS Nullable,
+    c.collation_name AS Collation
+FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id WHERE c.object_id = @id ORDER BY c.column_id";
+
+const SP_HELPDB: &str = "CREATE PROCEDURE sp_helpdb @dbname nvarchar(128) = NULL AS
+SELECT d.name, CAST(CAST(SUM(CAST(f.size AS bigint)) / 128.0 AS decimal(15, 2)) AS nvarchar(20)) + N' MB' AS db_size, N'sa' AS owner,
+    d.database_id AS dbid, d.create_date AS created, d.state_desc AS status, d.compatibility_level
+FROM sys.databases AS d LEFT JOIN sys.master_files AS f ON f.database_id = d.database_id
+WHERE @dbname IS NULL OR d.name = @dbname
+GROUP BY d.name, d.database_id, d.create_date, d.state_desc, d.compatibility_level ORDER BY d.name";
+
+const SP_HELPFILE: &str = "CREATE PROCEDURE sp_helpfile AS
+SELECT f.name, f.file_id AS fileid, f.physical_name AS filename, g.name AS filegroup, CAST(CAST(f.size AS bigint) * 8 AS nvarchar(20)) + N' KB' AS size
+FROM sys.database_files AS f LEFT JOIN sys.filegroups AS g ON g.data_space_id = f.data_space_id ORDER BY f.file_id";
+
+const SP_HELPTEXT: &str = "CREATE PROCEDURE sp_helptext @objname nvarchar(776) AS
+DECLARE @text nvarchar(max)
+SET @text = OBJECT_DEFINITION(OBJECT_ID(@objname))
+IF @text IS NULL
+BEGIN
+    RAISERROR('There is no text for object ''%s''.', 16, 1, @objname)
+    RETURN 1
+END
+SELECT @text AS [Text]";
+
+const SP_WHO: &str = "CREATE PROCEDURE sp_who AS
+SELECT s.session_id AS spid, s.status, s.login_name AS loginame, s.host_name AS hostname, DB_NAME(s.database_id) AS dbname, r.command AS cmd
+FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id ORDER BY s.session_id";
+
+const SP_SPACEUSED: &str = "CREATE PROCEDURE sp_spaceused @objname nvarchar(776) = NULL AS
+IF @objname IS NULL
+BEGIN
+    SELECT DB_NAME() AS database_name, CAST(CAST(SUM(CAST(f.size AS bigint)) / 128.0 AS decimal(15, 2)) AS varchar(20)) + ' MB' AS database_size FROM sys.database_files AS f
+    RETURN 0
+END
+SELECT OBJECT_NAME(p.object_id) AS name, CAST(SUM(p.row_count) AS char(20)) AS rows,
+    CAST(SUM(p.reserved_page_count) * 8 AS varchar(18)) + ' KB' AS reserved,
+    CAST(SUM(p.in_row_data_page_count) * 8 AS varchar(18)) + ' KB' AS data,
+    CAST(SUM(p.used_page_count - p.in_row_data_page_count) * 8 AS varchar(18)) + ' KB' AS index_size,
+    CAST(SUM(p.reserved_page_count - p.used_page_count) * 8 AS varchar(18)) + ' KB' AS unused
+FROM sys.dm_db_partition_stats AS p WHERE p.object_id = OBJECT_ID(@objname) GROUP BY p.object_id";
+
+const SP_DATABASES: &str = "CREATE PROCEDURE sp_databases AS
+SELECT d.name AS DATABASE_NAME, CAST(SUM(CAST(f.size AS bigint)) * 8 AS int) AS DATABASE_SIZE, CAST(NULL AS varchar(254)) AS REMARKS
+FROM sys.databases AS d JOIN sys.master_files AS f ON f.database_id = d.database_id GROUP BY d.name ORDER BY d.name";
+
+const SP_TABLES: &str = "CREATE PROCEDURE sp_tables @table_name nvarchar(384) = NULL, @table_owner nvarchar(384) = NULL, @table_qualifier nvarchar(128) = NULL, @table_type varchar(100) = NULL AS
+SELECT t.TABLE_CATALOG AS TABLE_QUALIFIER, t.TABLE_SCHEMA AS TABLE_OWNER, t.TABLE_NAME, CASE t.TABLE_TYPE WHEN 'BASE TABLE' THEN 'TABLE' ELSE t.TABLE_TYPE END AS TABLE_TYPE, CAST(NULL AS varchar(254)) AS REMARKS
+FROM INFORMATION_SCHEMA.TABLES AS t
+WHERE (@table_name IS NULL OR t.TABLE_NAME LIKE @table_name) AND (@table_owner IS NULL OR t.TABLE_SCHEMA LIKE @table_owner)
+ORDER BY 4, 1, 2, 3";
+
+const SP_COLUMNS: &str = "CREATE PROCEDURE sp_columns @table_name nvarchar(384), @table_owner nvarchar(384) = NULL AS
+SELECT c.TABLE_CATALOG AS TABLE_QUALIFIER, c.TABLE_SCHEMA AS TABLE_OWNER, c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE AS TYPE_NAME,
+    c.NUMERIC_PRECISION AS PRECISION, c.CHARACTER_OCTET_LENGTH AS LENGTH, c.NUMERIC_SCALE AS SCALE, c.IS_NULLABLE, c.ORDINAL_POSITION
+FROM INFORMATION_SCHEMA.COLUMNS AS c
+WHERE c.TABLE_NAME LIKE @table_name AND (@table_owner IS NULL OR c.TABLE_SCHEMA LIKE @table_owner)
+ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION";
+
+impl Interpreter<'_> {
+    /// `sp_configure [name [, value]]`.
+    pub(super) fn sp_configure(&mut self, arguments: &[Argument<'_>], position: Position) -> Result<i32, Failure> {
+        let given = |index: usize| arguments.get(index).and_then(|argument| argument.value.clone());
+        let name = match given(0).map(|given| given.value) {
+            Some(Value::Text(name)) => Some(name),
+            _ => None,
+        };
+        let matching: Vec<&'static ServerOption> = match &name {
+            None => configuration::OPTIONS.iter().collect(),
+            Some(name) => configuration::find(name),
+        };
+        if matching.is_empty() {
+            let text = format!(
+                "The configuration option '{}' does not exist, or it may be an advanced option. See sys.configurations.",
+                name.unwrap_or_default()
+            );
+            return Err(SqlError::new(number::UNKNOWN_CONFIGURATION, text).at(position).into());
+        }
+        if let Some(value) = given(1) {
+            let [option] = matching.as_slice() else {
+                let text = "The configuration option is not unique. Give its whole name.";
+                return Err(SqlError::new(number::AMBIGUOUS_CONFIGURATION, text).at(position).into());
+            };
+            return self.configure(option, value, position).map(|()| 0);
+        }
+        let runtime = self.environment.instance.runtime();
+        let columns = [
+            ("name", SqlType::NVarChar(MaxLength::Limited(35))),
+            ("minimum", SqlType::Int),
+            ("maximum", SqlType::Int),
+            ("config_value", SqlType::Int),
+            ("run_value", SqlType::Int),
+        ];
+        let rows = matching.iter().map(|option| {
+            let value = (option.get)(&runtime);
+            [option.minimum, option.maximum, value, value].iter().fold(
+                vec![Value::Text(option.name.to_owned())],
+                |mut row, value| {
+                    row.push(Value::Int(*value));
+                    row
+                },
+            )
+        });
+        self.send_values(&columns, rows.collect())?;
+        Ok(0)
+    }
+
+    fn configure(&mut self, option: &'static ServerOption, value: hobt_types::TypedValue, position: Position) -> Result<(), Failure> {
+        let Value::Int(value) = self.convert(value, SqlType::Int)? else { return Ok(()) };
+        if !(option.minimum..=option.maximum).contains(&value) || !(option.accepts)(value) {
+            let text = format!(
+                "The value {value} is not valid for the configuration option '{}': use {} to {}.",
+                option.name, option.minimum, option.maximum
+            );
+            return Err(SqlError::new(number::INVALID_CONFIGURATION, text).at(position).into());
+        }
+        let mut old = 0;
+        self.environment.instance.change_runtime(|runtime| {
+            old = (option.get)(runtime);
+            (option.set)(runtime, value);
+        });
+        let text = format!(
+            "Configuration option '{}' changed from {old} to {value}. Run the RECONFIGURE statement to install.",
+            option.name
+        );
+        self.send_message(Message::numbered(15457, position.line, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_procedure_parses_as_one() {
+        for (name, text) in PROCEDURES {
+            let batch = hobt_tsql::parse_batch(text).unwrap_or_else(|error| panic!("{name}: {error} {:?}", error.position));
+            assert_eq!(batch.statements.len(), 1, "{name}");
+            assert!(matches!(batch.statements[0].kind, hobt_tsql::ast::StatementKind::CreateProcedure(_)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `KILL` and `ALTER SERVER CONFIGURATION`.
+
+use hobt_base::{Position, SessionId, SqlError, number};
+use hobt_tsql::ast::{Expression, ServerConfiguration};
+
+use super::failure::Failure;
+use super::run::{Interpreter, Outcome};
+
+impl Interpreter<'_> {
+    pub(super) fn kill(&mut self, session: &Expression, status_only: bool, position: Position) -> Result<Outcome, Failure> {
+        let id = self.integer(session)?;
+        let session = i32::try_from(id).map(SessionId).map_err(|_| no_such_session(id, position))?;
+        if session == self.state.id {
+            let text = "Cannot use KILL to kill your own process.";
+            return Err(SqlError::new(number::KILL_SELF, text).at(position).into());
+        }
+        if !status_only {
+            self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
+        }
+        Ok(Outcome::QUIET)
+    }
+
+    pub(super) fn alter_server(&mut self, configuration: &ServerConfiguration) -> Result<Outcome, Failure> {
+        let mask = match configuration {
+            ServerConfiguration::AffinityAuto => 0,
+            ServerConfiguration::AffinityCpu(ranges) => affinity_mask(ranges)?,
+            ServerConfiguration::AffinityNumaNode(_) => {
+                return Err(SqlError::not_supported("PROCESS AFFINITY NUMANODE").into());
+            }
+        };
+        self.environment.instance.change_runtime(|runtime| runtime.affinity_mask = mask);
+        Ok(Outcome::QUIET)
+    }
+}
+
+/// The processors of the ranges, a bit each.
+fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
+    let processors = i64::try_from(hobt_sync::processor::processor_count()).unwrap_or(64).min(64);
+    let mut mask = 0;
+    for &(first, last) in ranges {
+        if first < 0 || first > last || last >= processors {
+            let text = format!("This server has the processors 0 to {}; the range {first} to {last} names others.", processors - 1);
+            return Err(SqlError::new(number::INVALID_AFFINITY, text));
+        }
+        for processor in first..=last {
+            mask |= 1 << processor;
+        }
+    }
+    Ok(mask)
+}
+
+fn no_such_session(id: i64, position: Position) -> SqlError {
+    SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {id} is not an active process ID.")).at(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_become_bits_and_unknown_processors_are_refused() {
+        assert_eq!(affinity_mask(&[(0, 0)]).unwrap(), 1);
+        assert!(affinity_mask(&[(0, 1 << 40)]).is_err());
+        assert!(affinity_mask(&[(1, 0)]).is_err());
+    }
+}
