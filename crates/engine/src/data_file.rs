@@ -1,0 +1,234 @@
+//! Data files below the page level: their two header pages, their locks, the clean flag.
+//!
+//! The header stands in pages 0 and 1; every write goes to both. A copy that does not pass its checks is made again from
+//! the other when the database is next changed: a crash between the two writes, or a bad sector, costs nothing. What a
+//! crash cannot explain (another database's file, another version's, one cut short) is refused.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hobt_base::{FileId, FilegroupId, PAGE_SIZE, PageId};
+use hobt_catalog::{DatabaseFile, Growth};
+use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
+use hobt_page::{
+    BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage, crc32c, verify,
+};
+
+/// A file that is to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePlan {
+    pub(crate) file: FileId,
+    pub(crate) filegroup: FilegroupId,
+    pub(crate) name: String,
+    /// Absolute and allowed.
+    pub(crate) path: PathBuf,
+    pub(crate) size_pages: u32,
+    pub(crate) growth: Growth,
+    pub(crate) max_pages: Option<u32>,
+}
+
+/// A data file that is open and locked, with its header.
+pub(crate) struct DataFile {
+    pub(crate) path: PathBuf,
+    pub(crate) disk: Arc<dyn DiskFile>,
+    pub(crate) header: FileHeader,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug)]
+pub(crate) enum FileProblem {
+    /// It is not there, locked, or the device fails: it may be accessible later.
+    Inaccessible(DiskError),
+    /// Its content is not what the database needs.
+    Invalid(String),
+}
+
+impl std::fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FileProblem::Inaccessible(error) => error.fmt(f),
+            FileProblem::Invalid(text) => f.write_str(text),
+        }
+    }
+}
+
+fn growth_columns(growth: Growth) -> (u32, u32) {
+    match growth {
+        Growth::None => (0, 0),
+        Growth::Pages(pages) => (pages, 0),
+        Growth::Percent(percent) => (0, percent),
+    }
+}
+
+/// Reads page `number` without the pool.
+fn read_page(disk: &dyn DiskFile, number: u32) -> Result<Box<PageBytes>, DiskError> {
+    let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
+    disk.read_at(&mut buffer, PageId::new(FileId(0), number).byte_offset())?;
+    Ok(Box::new(buffer[..].try_into().expect("a page's bytes")))
+}
+
+fn write_page(disk: &dyn DiskFile, number: u32, page: &PageBytes) -> Result<(), DiskError> {
+    let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
+    buffer.copy_from_slice(page);
+    disk.write_at(&buffer, PageId::new(FileId(0), number).byte_offset())
+}
+
+/// Decodes one copy of the header.
+fn decode_header(page: &PageBytes, number: u32) -> Result<FileHeader, PageDamage> {
+    let expected = u32::from_le_bytes([page[0], page[1], page[2], page[3]]);
+    let actual = crc32c(&page[4..]);
+    if expected != actual {
+        return Err(PageDamage::Checksum { expected, actual });
+    }
+    let header = FileHeader::read(page)?;
+    verify(page, PageId::new(header.file, number), header.database_tag())?;
+    Ok(header)
+}
+
+/// Reads the header from the first copy that passes its checks.
+fn read_header(disk: &dyn DiskFile) -> Result<FileHeader, FileProblem> {
+    let mut problems = Vec::new();
+    for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
+        match read_page(disk, number).map(|page| decode_header(&page, number)) {
+            Ok(Ok(header)) => return Ok(header),
+            // Another version's file is whole: its other copy says the same.
+            Ok(Err(damage @ PageDamage::Format { .. })) => return Err(invalid(disk.path(), "version", damage)),
+            Ok(Err(damage)) => problems.push(damage.to_string()),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    Err(invalid(disk.path(), "checksum", problems.join("; of its copy: ")))
+}
+
+/// In the words of error 5172.
+fn invalid(path: &Path, property: &str, why: impl std::fmt::Display) -> FileProblem {
+    FileProblem::Invalid(format!(
+        "the header for file '{}' is not a valid database file header. The {property} property is incorrect: {why}",
+        path.display()
+    ))
+}
+
+impl DataFile {
+    /// Makes, locks and sizes a file, and writes its header, not clean. Removes it again when that fails.
+    pub(crate) fn create(disk: &dyn Disk, plan: &FilePlan, guid: [u8; 16]) -> Result<DataFile, DiskError> {
+        let options = OpenOptions { create_new: true, read_only: false, direct: true };
+        let file = disk.open(&plan.path, options)?;
+        let (growth_pages, growth_percent) = growth_columns(plan.growth);
+        let header = FileHeader {
+            database_guid: guid,
+            file: plan.file,
+            filegroup: plan.filegroup,
+            size_pages: plan.size_pages,
+            growth_pages,
+            growth_percent,
+            max_pages: plan.max_pages.unwrap_or(0),
+            clean: false,
+            name: plan.name.clone(),
+        };
+        let made = DataFile { path: plan.path.clone(), disk: file, header };
+        let ready = made
+            .disk
+            .try_lock_exclusive()
+            .and_then(|()| made.disk.set_size(u64::from(plan.size_pages) * PAGE_SIZE as u64))
+            .and_then(|()| made.write_header());
+        if let Err(error) = ready {
+            drop(made);
+            // The first error is the one to report; a file that stays behind is refused as existing later.
+            let _ = disk.remove(&plan.path);
+            return Err(error);
+        }
+        Ok(made)
+    }
+
+    /// Opens, locks and checks a file that the catalog lists as `file` of the database `guid`.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path, file: FileId, guid: [u8; 16]) -> Result<DataFile, FileProblem> {
+        let opened = DataFile::open_any(disk, path)?;
+        if opened.header.database_guid != guid {
+            return Err(invalid(path, "database guid", "the file belongs to another database"));
+        }
+        if opened.header.file != file {
+            let why = format!("the file is number {}, and number {file} is expected", opened.header.file);
+            return Err(invalid(path, "file id", why));
+        }
+        Ok(opened)
+    }
+
+    /// The same where nothing is known of the file.
+    pub(crate) fn open_any(disk: &dyn Disk, path: &Path) -> Result<DataFile, FileProblem> {
+        let options = OpenOptions { create_new: false, read_only: false, direct: true };
+        let file = disk.open(path, options).map_err(FileProblem::Inaccessible)?;
+        file.try_lock_exclusive().map_err(FileProblem::Inaccessible)?;
+        let size = file.size().map_err(FileProblem::Inaccessible)?;
+        let truncated = |header_pages: u32| {
+            FileProblem::Invalid(format!(
+                "file '{}' appears to have been truncated by the operating system. Expected size is {} KB but actual \
+                 size is {} KB",
+                path.display(),
+                u64::from(header_pages) * 8,
+                size / 1024
+            ))
+        };
+        if size < 2 * PAGE_SIZE as u64 {
+            return Err(truncated(2));
+        }
+        let header = read_header(&*file)?;
+        if size < u64::from(header.size_pages) * PAGE_SIZE as u64 {
+            return Err(truncated(header.size_pages));
+        }
+        Ok(DataFile { path: path.to_path_buf(), disk: file, header })
+    }
+
+    /// Writes both copies of the header and syncs the file. Each copy is durable before the other is touched.
+    pub(crate) fn write_header(&self) -> Result<(), DiskError> {
+        for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
+            write_page(&*self.disk, number, &self.header.to_page(number))?;
+            self.disk.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the boot page; the file is the database's first.
+    pub(crate) fn read_boot(&self) -> Result<Result<BootPage, PageDamage>, DiskError> {
+        let page = read_page(&*self.disk, BOOT_PAGE)?;
+        let checked = verify(&page, PageId::new(FileId(1), BOOT_PAGE), self.header.database_tag());
+        Ok(checked.and_then(|()| BootPage::read(&page)))
+    }
+
+    /// Writes the boot page, and leaves the sync to [`DataFile::write_header`].
+    pub(crate) fn write_boot(&self, boot: &BootPage) -> Result<(), DiskError> {
+        write_page(&*self.disk, BOOT_PAGE, &boot.to_page())
+    }
+
+    /// The file as the catalog's snapshot shows it.
+    pub(crate) fn database_file(&self) -> DatabaseFile {
+        let header = &self.header;
+        DatabaseFile {
+            id: header.file,
+            filegroup: header.filegroup,
+            name: header.name.clone(),
+            path: self.path.clone(),
+            growth: match (header.growth_pages, header.growth_percent) {
+                (0, 0) => Growth::None,
+                (0, percent) => Growth::Percent(percent),
+                (pages, _) => Growth::Pages(pages),
+            },
+            max_pages: (header.max_pages != 0).then_some(header.max_pages),
+        }
+    }
+
+    /// The file as the access methods take it in.
+    pub(crate) fn description(&self) -> hobt_access::DataFileDescription {
+        let header = &self.header;
+        hobt_access::DataFileDescription {
+            file: header.file,
+            filegroup: header.filegroup,
+            name: header.name.clone(),
+            path: self.path.clone(),
+            disk: Arc::clone(&self.disk),
+            size_pages: header.size_pages,
+            growth_pages: header.growth_pages,
+            growth_percent: header.growth_percent,
+            max_pages: header.max_pages,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! How a database comes to be, is opened and is closed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use hobt_access::{Storage, StorageSettings};
+use hobt_base::{DatabaseId, FilegroupId, SessionId};
+use hobt_buffer::BufferPool;
+use hobt_catalog::{DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
+use hobt_page::BootPage;
+use hobt_txn::{StatementContext, StatementContextSettings};
+use parking_lot::{Mutex, RwLock};
+
+use super::pending::PendingChanges;
+use super::{Database, DatabaseState, Files, NextIds, Shared};
+use crate::data_file::DataFile;
+use crate::error::{EngineError, Result, of_catalog};
+
+/// `master`, whose catalog lists the others.
+pub(crate) const MASTER: DatabaseId = DatabaseId(1);
+/// `tempdb`, made anew at each start.
+pub(crate) const TEMPDB: DatabaseId = DatabaseId(2);
+
+const FIRST_OBJECT_ID: i32 = 245_575_913;
+const OBJECT_ID_STEP: i64 = 16_000_057;
+const FIRST_HOBT_ID: u64 = 72_057_594_037_927_936 + (1 << 16);
+
+/// The object id after `id`: never one of the system's below 100.
+pub(super) fn following_object_id(id: i32) -> i32 {
+    let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
+    i32::try_from(next.max(1000)).expect("below the modulus")
+}
+
+/// A database that is to be made.
+pub(crate) struct NewDatabase {
+    pub(crate) id: DatabaseId,
+    pub(crate) name: String,
+    pub(crate) guid: [u8; 16],
+    pub(crate) created: i64,
+    /// PRIMARY first.
+    pub(crate) filegroups: Vec<Filegroup>,
+    /// With their headers written.
+    pub(crate) files: Vec<DataFile>,
+}
+
+/// What makes a database's storage.
+#[derive(Clone)]
+pub(crate) struct StorageParts {
+    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) settings: StorageSettings,
+    pub(crate) shared: Shared,
+}
+
+/// What a database is made of.
+struct Parts {
+    id: DatabaseId,
+    name: String,
+    guid: [u8; 16],
+    created: i64,
+    storage: Arc<Storage>,
+    heaps: SystemHeaps,
+    files: Files,
+    next_ids: NextIds,
+}
+
+impl Database {
+    /// Makes a database in files that have just been created, and saves it: clean, unless it is `tempdb`.
+    ///
+    /// # Errors
+    /// The disk is full or fails. The files are the caller's to remove.
+    pub(crate) fn create(parts: &StorageParts, new: NewDatabase) -> Result<Arc<Database>> {
+        let tag = new.files[0].header.database_tag();
+        let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings);
+        let made = Database::create_in(parts, new, &storage);
+        if made.is_err() {
+            // The first error is the one to report; the pool's pages of a file that is gone are never written.
+            let _ = storage.discard();
+        }
+        made
+    }
+
+    fn create_in(parts: &StorageParts, new: NewDatabase, storage: &Arc<Storage>) -> Result<Arc<Database>> {
+        let fail = |error| EngineError::Storage { database: new.name.clone(), filegroup: None, error };
+        for file in &new.files {
+            storage.create_file(file.description()).map_err(fail)?;
+        }
+        let settings = StatementContextSettings {
+            session: SessionId(0),
+            stamp: parts.shared.clock.next(),
+            degree_of_parallelism: 1,
+            memory: Arc::clone(&parts.shared.memory),
+        };
+        let ctx = StatementContext::new(&settings, Arc::default());
+        let heaps = SystemHeaps::create(storage, &ctx, new.id == MASTER)
+            .and_then(|heaps| write_first_rows(&heaps, &ctx, &new).map(|()| heaps))
+            .map_err(|error| of_catalog(&new.name, error))?;
+        ctx.commit().map_err(|error| EngineError::Unavailable {
+            database: new.name.clone(),
+            state: DatabaseState::Suspect,
+            reason: error.to_string(),
+        })?;
+        let database = Database::assemble(
+            parts,
+            Parts {
+                id: new.id,
+                name: new.name,
+                guid: new.guid,
+                created: new.created,
+                storage: Arc::clone(storage),
+                heaps,
+                files: Files { files: new.files, clean: false },
+                next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
+            },
+        )?;
+        database.save_clean()?;
+        Ok(database)
+    }
+
+    /// Opens a database whose files are whole and clean.
+    ///
+    /// # Errors
+    /// A page is damaged, or the catalog contradicts itself.
+    pub(crate) fn open(
+        parts: &StorageParts,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<DataFile>,
+    ) -> Result<Arc<Database>> {
+        let suspect = |reason: String| EngineError::Unavailable {
+            database: name.to_owned(),
+            state: DatabaseState::Suspect,
+            reason,
+        };
+        let first = files.first().ok_or_else(|| suspect("it has no files".to_owned()))?;
+        let boot = first.read_boot()?.map_err(|damage| {
+            let (path, page) = (first.path.display(), hobt_page::BOOT_PAGE);
+            suspect(format!("the boot page (1:{page}) of '{path}' is damaged: {damage}"))
+        })?;
+        if boot.database_guid != first.header.database_guid {
+            return Err(suspect("its boot page belongs to another database".to_owned()));
+        }
+        let tag = first.header.database_tag();
+        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings);
+        let opened = Database::open_in(parts, id, name, files, &boot, &storage);
+        if opened.is_err() {
+            let _ = storage.discard();
+        }
+        opened
+    }
+
+    fn open_in(
+        parts: &StorageParts,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<DataFile>,
+        boot: &BootPage,
+        storage: &Arc<Storage>,
+    ) -> Result<Arc<Database>> {
+        for file in &files {
+            storage.open_file(file.description()).map_err(|error| EngineError::Storage {
+                database: name.to_owned(),
+                filegroup: None,
+                error,
+            })?;
+        }
+        parts.shared.clock.raise_above(boot.max_stamp);
+        let heaps =
+            SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
+        Database::assemble(
+            parts,
+            Parts {
+                id,
+                name: name.to_owned(),
+                guid: boot.database_guid,
+                created: boot.created,
+                storage: Arc::clone(storage),
+                heaps,
+                files: Files { files, clean: true },
+                next_ids: NextIds {
+                    object: boot.next_object.0.max(1000),
+                    data_space: boot.next_data_space.max(FIRST_SCHEME_ID),
+                    hobt: boot.next_hobt.0.max(FIRST_HOBT_ID),
+                },
+            },
+        )
+    }
+
+    fn assemble(parts: &StorageParts, made: Parts) -> Result<Arc<Database>> {
+        let identity = DatabaseIdentity {
+            id: made.id,
+            name: made.name.clone(),
+            created: made.created,
+            files: made.files.files.iter().map(DataFile::database_file).collect(),
+        };
+        let snapshot = made.heaps.load(identity).map_err(|error| of_catalog(&made.name, error))?;
+        Ok(Arc::new(Database {
+            id: made.id,
+            name: made.name,
+            guid: made.guid,
+            created: made.created,
+            shared: parts.shared.clone(),
+            storage: made.storage,
+            heaps: made.heaps,
+            published: ArcSwap::from_pointee(snapshot),
+            pending: PendingChanges::default(),
+            catalog_writes: Mutex::new(()),
+            hobts: RwLock::new(HashMap::new()),
+            next_ids: Mutex::new(made.next_ids),
+            files: Mutex::new(made.files),
+            changed: AtomicBool::new(false),
+            suspect: Mutex::new(None),
+            unusable: AtomicBool::new(false),
+        }))
+    }
+
+    /// Saves what was changed, marks the files clean and lets go of them. The database cannot be used any more.
+    ///
+    /// # Errors
+    /// Pages could not be written: the files stay as they are, not clean.
+    pub(crate) fn close(&self) -> Result<()> {
+        let is_suspect = self.suspect.lock().is_some();
+        if self.unusable.swap(true, Ordering::AcqRel) && !is_suspect {
+            return Ok(());
+        }
+        let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
+        self.hobts.write().clear();
+        let released = if saved.is_ok() && !is_suspect && self.id != TEMPDB {
+            self.storage.close()
+        } else {
+            self.storage.discard()
+        };
+        self.files.lock().files.clear();
+        saved.and(released.map_err(|error| self.storage_error(error)))
+    }
+
+    /// Lets go of the files without saving: for a database that is dropped.
+    pub(crate) fn abandon(&self) -> Result<()> {
+        self.unusable.store(true, Ordering::Release);
+        self.hobts.write().clear();
+        let released = self.storage.discard();
+        self.files.lock().files.clear();
+        released.map_err(|error| self.storage_error(error))
+    }
+}
+
+/// The schemas, filegroups and files that a database starts with.
+fn write_first_rows(
+    heaps: &SystemHeaps,
+    ctx: &StatementContext,
+    new: &NewDatabase,
+) -> std::result::Result<(), hobt_catalog::CatalogError> {
+    for (id, name) in [(1, "dbo"), (2, "guest"), (3, "INFORMATION_SCHEMA"), (4, "sys")] {
+        heaps.insert_schema(ctx, &Schema { id, name: name.to_owned() })?;
+    }
+    for filegroup in &new.filegroups {
+        heaps.insert_filegroup(ctx, filegroup)?;
+    }
+    new.files.iter().try_for_each(|file| heaps.insert_file(ctx, &file.database_file()))
+}
+
+/// The filegroup that every database has.
+pub(crate) fn primary_filegroup(is_default: bool) -> Filegroup {
+    Filegroup { id: FilegroupId(1), name: "PRIMARY".to_owned(), is_default }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_ids_wander_over_positive_numbers_without_coming_back_soon() {
+        let mut seen = std::collections::HashSet::new();
+        let mut id = FIRST_OBJECT_ID;
+        for _ in 0..100_000 {
+            assert!(id >= 1000);
+            assert!(seen.insert(id), "id {id} comes twice");
+            id = following_object_id(id);
+        }
+    }
+}

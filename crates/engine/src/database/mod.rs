@@ -1,0 +1,339 @@
+//! A database: its files, its catalog snapshot, its heaps.
+//!
+//! How DDL works, each function alike:
+//!
+//! 1. claim the names ([`pending`]), so that nobody else can take or drop them before this statement ends;
+//! 2. check against the snapshot with the statement's own changes;
+//! 3. make or drop heaps through the statement's context, which undoes or finishes that;
+//! 4. write the catalog's rows. Rows of several running statements lie in one page, so each group of rows is a small
+//!    statement of its own, one at a time; what the user's statement registers is the opposite group;
+//! 5. note the [`SnapshotChange`]; the commit action publishes it and gives the names free.
+//!
+//! The clean flag: a database is open and clean until its first change ([`Database::prepare_to_change`]), which marks
+//! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
+
+mod life;
+mod module;
+mod partition;
+mod pending;
+mod place;
+mod save;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use hobt_access::{AccessError, Hobt, Storage};
+use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId};
+use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
+use hobt_page::SystemHobt;
+use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, UndoError};
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock::StampClock;
+use crate::data_file::DataFile;
+use crate::error::{EngineError, Result, as_undo_error, of_catalog};
+use pending::{Claim, PendingChanges};
+
+pub(crate) use life::NewDatabase;
+
+/// In which state a database is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DatabaseState {
+    /// It can be used.
+    Online,
+    /// Its files are not as a checkpoint left them, or contradict themselves: error 926.
+    Suspect,
+    /// A file is not there, or in use by somebody else: error 945.
+    RecoveryPending,
+}
+
+impl DatabaseState {
+    /// `state_desc` of `sys.databases`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DatabaseState::Online => "ONLINE",
+            DatabaseState::Suspect => "SUSPECT",
+            DatabaseState::RecoveryPending => "RECOVERY_PENDING",
+        }
+    }
+
+    /// `state` of `sys.databases`.
+    pub const fn number(self) -> u8 {
+        match self {
+            DatabaseState::Online => 0,
+            DatabaseState::RecoveryPending => 3,
+            DatabaseState::Suspect => 4,
+        }
+    }
+}
+
+/// The ids that the next objects get.
+#[derive(Clone, Copy, Debug)]
+struct NextIds {
+    object: i32,
+    data_space: u32,
+    hobt: u64,
+}
+
+/// The files below the pool, and whether their headers say that the database is clean.
+struct Files {
+    files: Vec<DataFile>,
+    clean: bool,
+}
+
+/// What a database takes from its instance.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) clock: Arc<StampClock>,
+    pub(crate) memory: Arc<MemoryBudget>,
+}
+
+/// A database that is open.
+pub struct Database {
+    id: DatabaseId,
+    name: String,
+    guid: [u8; 16],
+    created: i64,
+    shared: Shared,
+    storage: Arc<Storage>,
+    heaps: SystemHeaps,
+    published: ArcSwap<DatabaseSnapshot>,
+    pending: PendingChanges,
+    /// One group of catalog rows at a time.
+    catalog_writes: Mutex<()>,
+    hobts: RwLock<HashMap<HobtId, Arc<Hobt>>>,
+    next_ids: Mutex<NextIds>,
+    files: Mutex<Files>,
+    /// Something beside the engine's own saved changes was or is being written.
+    changed: AtomicBool,
+    /// Refused from now on; the reason why.
+    suspect: Mutex<Option<String>>,
+    unusable: AtomicBool,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Its id in the instance.
+    pub fn id(&self) -> DatabaseId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub fn created(&self) -> i64 {
+        self.created
+    }
+
+    /// In which state it is: `Suspect` after [`Database::mark_suspect`].
+    pub fn state(&self) -> DatabaseState {
+        if self.suspect.lock().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
+    }
+
+    /// Its data files: pages, extents, sizes.
+    pub fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// The objects that are committed. Cheap: a statement takes it once and keeps it.
+    pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
+        self.published.load_full()
+    }
+
+    /// The objects that `ctx` sees: the committed ones with its own changes.
+    pub fn snapshot_of(&self, ctx: &StatementContext) -> Arc<DatabaseSnapshot> {
+        self.pending.view(self.snapshot(), ctx.stamp())
+    }
+
+    /// Refuses the database from now on (926): a statement could not be undone, so its pages are not what they should
+    /// be. It stays so after a restart.
+    pub fn mark_suspect(&self, reason: &str) {
+        self.suspect.lock().get_or_insert_with(|| reason.to_owned());
+        self.unusable.store(true, Ordering::Release);
+    }
+
+    /// Whether the database can be used now.
+    ///
+    /// # Errors
+    /// It is suspect or closed.
+    pub fn check_usable(&self) -> Result<()> {
+        if !self.unusable.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let suspect = self.suspect.lock().clone();
+        let (state, reason) = match suspect {
+            Some(reason) => (DatabaseState::Suspect, reason),
+            None => (DatabaseState::RecoveryPending, "the instance was closed".to_owned()),
+        };
+        Err(EngineError::Unavailable { database: self.name.clone(), state, reason })
+    }
+
+    /// An error of the access methods with this database's names.
+    pub fn storage_error(&self, error: AccessError) -> EngineError {
+        let filegroup = match &error {
+            AccessError::FilegroupFull { filegroup, .. } => self.filegroup_name(*filegroup),
+            _ => None,
+        };
+        EngineError::Storage { database: self.name.clone(), filegroup, error }
+    }
+
+    fn filegroup_name(&self, id: FilegroupId) -> Option<String> {
+        self.snapshot().filegroup_by_id(id).map(|filegroup| filegroup.name.clone())
+    }
+
+    fn catalog_error(&self, error: CatalogError) -> EngineError {
+        match error {
+            CatalogError::Access(error) => self.storage_error(error),
+            other => of_catalog(&self.name, other),
+        }
+    }
+
+    /// A heap by its id, opened at first use; a table that the caller's statement has just made is found too. Blocks on
+    /// reading the run list, and, when it is the database's first, on marking the files.
+    ///
+    /// # Errors
+    /// There is no such heap any more (208), its run list is damaged, or the database is suspect or closed.
+    pub fn hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
+        self.check_usable()?;
+        if let Some(hobt) = self.hobts.read().get(&id) {
+            return Ok(Arc::clone(hobt));
+        }
+        if let Some((_, heap)) = self.heaps.tables().find(|(table, _)| table.hobt() == id) {
+            return Ok(Arc::clone(heap));
+        }
+        let snapshot = self.snapshot();
+        let Some((table, _, partition)) = snapshot.partition_of_hobt(id) else {
+            let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
+            return Err(EngineError::statement(hobt_base::number::INVALID_OBJECT, text));
+        };
+        self.prepare_to_change()?;
+        let rows = Arc::clone(&table.rows);
+        let opened =
+            Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list)
+                .map_err(|error| self.storage_error(error))?;
+        // Two may have opened it; both must use the one that is kept.
+        Ok(Arc::clone(self.hobts.write().entry(id).or_insert(opened)))
+    }
+
+    /// The system tables' heaps as the boot page lists them.
+    fn listed_heaps(&self) -> Vec<SystemHobt> {
+        self.heaps.listed()
+    }
+
+    /// Begins a change of objects for `ctx`: claims names until it ends.
+    fn begin(self: &Arc<Database>, ctx: &StatementContext, claims: Vec<Claim>) -> Result<Change> {
+        self.check_usable()?;
+        self.prepare_to_change()?;
+        let token = self.pending.claim(ctx, claims)?;
+        let database = Arc::clone(self);
+        ctx.on_undo(move || {
+            database.pending.release(token, |_| {});
+            Ok(())
+        });
+        let database = Arc::clone(self);
+        ctx.on_commit(move || {
+            database.pending.release(token, |changes| database.publish(&changes));
+            Ok(())
+        });
+        Ok(Change { database: Arc::clone(self), token })
+    }
+
+    /// Makes changes visible to everybody. Callers hold the lock of `pending`, so snapshots follow one another.
+    fn publish(&self, changes: &[SnapshotChange]) {
+        let mut snapshot = (*self.snapshot()).clone();
+        changes.iter().for_each(|change| snapshot.apply(change));
+        self.published.store(Arc::new(snapshot));
+    }
+
+    /// Runs a small statement on the system tables, alone, and undoes it whole if it fails.
+    fn write_rows(
+        &self,
+        write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
+    ) -> Result<()> {
+        let _alone = self.catalog_writes.lock();
+        let settings = StatementContextSettings {
+            session: SessionId(0),
+            stamp: self.shared.clock.next(),
+            degree_of_parallelism: 1,
+            memory: Arc::clone(&self.shared.memory),
+        };
+        let inner = StatementContext::new(&settings, Arc::default());
+        let written = write(&self.heaps, &inner).map_err(|error| self.catalog_error(error));
+        let ended = if written.is_ok() { inner.commit() } else { inner.roll_back() };
+        if let Err(error) = ended {
+            self.mark_suspect(&error.to_string());
+        }
+        written
+    }
+
+    /// Writes rows for a user's statement, whose roll-back then runs `opposite`.
+    fn write_undoable(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
+        opposite: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError> + Send + 'static,
+    ) -> Result<()> {
+        self.write_rows(write)?;
+        let database = Arc::clone(self);
+        ctx.on_undo(move || database.undo_rows(opposite));
+        Ok(())
+    }
+
+    fn undo_rows(
+        &self,
+        opposite: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
+    ) -> std::result::Result<(), UndoError> {
+        self.write_rows(opposite).map_err(|error| {
+            self.mark_suspect(&error.to_string());
+            as_undo_error(&error)
+        })
+    }
+
+    /// An object id that no object has: steps as SQL Server takes them, around positive numbers.
+    fn next_object_id(&self, snapshot: &DatabaseSnapshot) -> ObjectId {
+        let mut next = self.next_ids.lock();
+        loop {
+            let id = ObjectId(next.object);
+            next.object = life::following_object_id(next.object);
+            if !snapshot.tables.contains_key(&id) && !snapshot.modules.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn next_data_space_id(&self) -> u32 {
+        let mut next = self.next_ids.lock();
+        next.data_space += 1;
+        next.data_space - 1
+    }
+
+    fn next_hobt_id(&self) -> HobtId {
+        let mut next = self.next_ids.lock();
+        next.hobt += 1 << 16;
+        HobtId(next.hobt - (1 << 16))
+    }
+}
+
+/// A change of objects in progress: the names that a statement holds.
+struct Change {
+    database: Arc<Database>,
+    token: u64,
+}
+
+impl Change {
+    /// Notes what was changed, to be published at commit.
+    fn add(&self, change: SnapshotChange) {
+        self.database.pending.add(self.token, change);
+    }
+}

@@ -1,0 +1,177 @@
+//! Views, functions, procedures and schemas.
+
+use std::sync::Arc;
+
+use hobt_base::number;
+use hobt_catalog::{Module, ModuleKind, Schema, SnapshotChange};
+use hobt_txn::StatementContext;
+
+use super::Database;
+use super::pending::{Name, Sharing};
+use super::table::{cannot_drop, name_is_taken, schema_id};
+use crate::clock::time_of_day;
+use crate::definition::{ModuleDefinition, Replace, check_name};
+use crate::error::{EngineError, Result};
+
+/// What follows `DROP`, and what messages call it.
+fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {
+    match kind {
+        ModuleKind::View => ("VIEW", "view"),
+        ModuleKind::InlineFunction | ModuleKind::ScalarFunction | ModuleKind::TableFunction => ("FUNCTION", "function"),
+        ModuleKind::Procedure => ("PROCEDURE", "procedure"),
+    }
+}
+
+/// 3705.
+pub(super) fn wrong_kind(dropped_as: &str, module: &Module) -> EngineError {
+    let (statement, noun) = kind_words(module.kind);
+    let name = &module.name;
+    EngineError::statement(
+        number::WRONG_OBJECT_KIND,
+        format!("Cannot use DROP {dropped_as} with '{name}' because '{name}' is a {noun}. Use DROP {statement}."),
+    )
+}
+
+impl Database {
+    /// Makes a view, function or procedure, or gives it another text.
+    ///
+    /// # Errors
+    /// 2714 the name is taken (by another kind of object, where replacing is asked for), 208 nothing to alter, 2760,
+    /// 103; a device's error, after which the statement must be rolled back.
+    pub fn create_module(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        definition: &ModuleDefinition,
+    ) -> Result<Arc<Module>> {
+        check_name(&definition.name)?;
+        let schema = schema_id(&self.snapshot_of(ctx), &definition.schema)?;
+        let claims =
+            vec![(Name::object(schema, &definition.name), Sharing::Exclusive), (Name::Schema(schema), Sharing::Shared)];
+        let change = self.begin(ctx, claims)?;
+        let snapshot = self.snapshot_of(ctx);
+        schema_id(&snapshot, &definition.schema)?;
+        let old = snapshot.module(schema, &definition.name).cloned();
+        let same_kind = old.as_ref().is_some_and(|old| kind_words(old.kind) == kind_words(definition.kind));
+        if snapshot.has_object(schema, &definition.name) && (definition.replace == Replace::No || !same_kind) {
+            return Err(name_is_taken(&definition.name));
+        }
+        if old.is_none() && definition.replace == Replace::Must {
+            let text = format!("Invalid object name '{}'.", definition.name);
+            return Err(EngineError::statement(number::INVALID_OBJECT, text));
+        }
+        let module = Arc::new(Module {
+            id: old.as_ref().map_or_else(|| self.next_object_id(&snapshot), |old| old.id),
+            schema,
+            name: definition.name.clone(),
+            kind: definition.kind,
+            definition: definition.definition.clone(),
+            created: old.as_ref().map_or_else(time_of_day, |old| old.created),
+        });
+        let (written, id) = (Arc::clone(&module), module.id);
+        let replaces = old.is_some();
+        self.write_undoable(
+            ctx,
+            |heaps, rows| {
+                if replaces {
+                    heaps.delete_module(rows, id)?;
+                }
+                heaps.insert_module(rows, &written)
+            },
+            move |heaps, rows| {
+                heaps.delete_module(rows, id)?;
+                old.map_or(Ok(()), |old| heaps.insert_module(rows, &old))
+            },
+        )?;
+        change.add(SnapshotChange::AddModule(Arc::clone(&module)));
+        Ok(module)
+    }
+
+    /// Drops a view, function or procedure; all three kinds of functions are one to it.
+    ///
+    /// # Errors
+    /// 3701, 3705 if it is of another kind; a device's error, after which the statement must be rolled back.
+    pub fn drop_module(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        schema: &str,
+        name: &str,
+        kind: ModuleKind,
+    ) -> Result<()> {
+        let (statement, noun) = kind_words(kind);
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| cannot_drop(noun, name))?;
+        let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        if snapshot.table(schema, name).is_some() {
+            let text = format!("Cannot use DROP {statement} with '{name}' because '{name}' is a table. Use DROP TABLE.");
+            return Err(EngineError::statement(number::WRONG_OBJECT_KIND, text));
+        }
+        let module = Arc::clone(snapshot.module(schema, name).ok_or_else(|| cannot_drop(noun, name))?);
+        if kind_words(module.kind) != kind_words(kind) {
+            return Err(wrong_kind(statement, &module));
+        }
+        let id = module.id;
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.delete_module(rows, id),
+            move |heaps, rows| heaps.insert_module(rows, &module),
+        )?;
+        change.add(SnapshotChange::RemoveModule(id));
+        Ok(())
+    }
+
+    /// Makes a schema; gives its id.
+    ///
+    /// # Errors
+    /// 2714, 103; a device's error, after which the statement must be rolled back.
+    pub fn create_schema(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<i32> {
+        check_name(name)?;
+        let change = self.begin(ctx, vec![(Name::Schemas, Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        if snapshot.schema_id(name).is_some() {
+            return Err(name_is_taken(name));
+        }
+        // 1 to 4 are the system's.
+        let id = snapshot.schemas.iter().map(|schema| schema.id).max().unwrap_or(0).max(4) + 1;
+        let schema = Schema { id, name: name.to_owned() };
+        let written = schema.clone();
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_schema(rows, &written),
+            move |heaps, rows| heaps.delete_schema(rows, id),
+        )?;
+        change.add(SnapshotChange::AddSchema(schema));
+        Ok(id)
+    }
+
+    /// Drops an empty schema.
+    ///
+    /// # Errors
+    /// 15151-like 3701 there is none or it is the system's, 3729 it holds objects; a device's error, after which the
+    /// statement must be rolled back.
+    pub fn drop_schema(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        let find = || {
+            let snapshot = self.snapshot_of(ctx);
+            let found = snapshot.schema_id(name).filter(|id| *id > 4);
+            found.ok_or_else(|| cannot_drop("schema", name))
+        };
+        let id = find()?;
+        let claims = vec![(Name::Schemas, Sharing::Exclusive), (Name::Schema(id), Sharing::Exclusive)];
+        let change = self.begin(ctx, claims)?;
+        find()?;
+        let snapshot = self.snapshot_of(ctx);
+        let tables = snapshot.tables.values().filter(|table| table.schema == id).map(|table| table.name.as_str());
+        let modules = snapshot.modules.values().filter(|module| module.schema == id).map(|module| module.name.as_str());
+        if let Some(object) = tables.chain(modules).next() {
+            let text = format!("Cannot drop schema '{name}' because it is being referenced by object '{object}'.");
+            return Err(EngineError::statement(number::SCHEMA_IN_USE, text));
+        }
+        let schema = Schema { id, name: name.to_owned() };
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.delete_schema(rows, id),
+            move |heaps, rows| heaps.insert_schema(rows, &schema),
+        )?;
+        change.add(SnapshotChange::RemoveSchema(id));
+        Ok(())
+    }
+}

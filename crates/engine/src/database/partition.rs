@@ -1,0 +1,252 @@
+//! Partition functions and schemes.
+
+use std::sync::Arc;
+
+use hobt_base::{FilegroupId, SqlError, number};
+use hobt_catalog::{
+    DatabaseSnapshot, PartitionFunction, PartitionScheme, SnapshotChange, compare_values, value_to_bytes,
+};
+use hobt_txn::StatementContext;
+use hobt_types::{Collation, MaxLength, SqlType, Value};
+
+use super::Database;
+use super::pending::{Name, Sharing};
+use super::place::filegroup_named;
+use super::table::{cannot_drop, name_is_taken};
+use crate::definition::{PartitionFunctionDefinition, PartitionSchemeDefinition, check_name};
+use crate::error::{EngineError, Result};
+
+/// The most partitions of a table.
+const PARTITIONS_MAX: usize = 15_000;
+
+impl Database {
+    /// Makes a partition function. Unsorted boundaries are sorted, and a warning says so.
+    ///
+    /// # Errors
+    /// 2714, 103, 7704 a type without order or bounds, 7705 a value of another type, 7708 equal values, 7719 too many;
+    /// a device's error, after which the statement must be rolled back.
+    pub fn create_partition_function(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        definition: &PartitionFunctionDefinition,
+    ) -> Result<(Arc<PartitionFunction>, Vec<SqlError>)> {
+        check_name(&definition.name)?;
+        let claims = vec![(Name::partition_function(&definition.name), Sharing::Exclusive)];
+        let change = self.begin(ctx, claims)?;
+        let snapshot = self.snapshot_of(ctx);
+        if snapshot.partition_function(&definition.name).is_some() {
+            return Err(name_is_taken(&definition.name));
+        }
+        let collation =
+            definition.parameter.is_text().then(|| definition.collation.unwrap_or(snapshot.collation));
+        let (boundaries, warnings) = sorted_boundaries(definition, collation)?;
+        let function = Arc::new(PartitionFunction {
+            id: self.next_data_space_id(),
+            name: definition.name.clone(),
+            parameter: definition.parameter,
+            collation,
+            range_right: definition.range_right,
+            boundaries,
+        });
+        let (written, id) = (Arc::clone(&function), function.id);
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_partition_function(rows, &written),
+            move |heaps, rows| heaps.delete_partition_function(rows, id),
+        )?;
+        change.add(SnapshotChange::AddPartitionFunction(Arc::clone(&function)));
+        Ok((function, warnings))
+    }
+
+    /// Drops a partition function that no scheme uses.
+    ///
+    /// # Errors
+    /// 3701, 7706; a device's error, after which the statement must be rolled back.
+    pub fn drop_partition_function(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        let change = self.begin(ctx, vec![(Name::partition_function(name), Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        let function = snapshot.partition_function(name).ok_or_else(|| cannot_drop("partition function", name))?;
+        let function = Arc::clone(function);
+        if snapshot.partition_schemes.iter().any(|scheme| scheme.function == function.id) {
+            let text = format!("Partition function '{name}' is being used by one or more partition schemes.");
+            return Err(EngineError::statement(number::PARTITION_FUNCTION_IN_USE, text));
+        }
+        let id = function.id;
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.delete_partition_function(rows, id),
+            move |heaps, rows| heaps.insert_partition_function(rows, &function),
+        )?;
+        change.add(SnapshotChange::RemovePartitionFunction(id));
+        Ok(())
+    }
+
+    /// Makes a partition scheme. A filegroup beyond those needed is marked NEXT USED, and a message says so.
+    ///
+    /// # Errors
+    /// 2714, 103, 208 no such function or filegroup, 7707 too few filegroups; a device's error, after which the
+    /// statement must be rolled back.
+    pub fn create_partition_scheme(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        definition: &PartitionSchemeDefinition,
+    ) -> Result<(Arc<PartitionScheme>, Vec<SqlError>)> {
+        check_name(&definition.name)?;
+        let claims = vec![
+            (Name::partition_scheme(&definition.name), Sharing::Exclusive),
+            (Name::partition_function(&definition.function), Sharing::Shared),
+        ];
+        let change = self.begin(ctx, claims)?;
+        let snapshot = self.snapshot_of(ctx);
+        let name = &definition.name;
+        if snapshot.partition_scheme(name).is_some() || snapshot.filegroup(name).is_some() {
+            return Err(name_is_taken(name));
+        }
+        let function = snapshot.partition_function(&definition.function);
+        let function = function.ok_or_else(|| invalid_object(&definition.function))?;
+        let mut filegroups = scheme_filegroups(&snapshot, definition, function)?;
+        let next_used = filegroups.get(function.partition_count()).copied();
+        filegroups.truncate(function.partition_count());
+        let scheme = Arc::new(PartitionScheme {
+            id: self.next_data_space_id(),
+            name: name.clone(),
+            function: function.id,
+            filegroups,
+            next_used,
+        });
+        let (written, id) = (Arc::clone(&scheme), scheme.id);
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_partition_scheme(rows, &written),
+            move |heaps, rows| heaps.delete_partition_scheme(rows, id),
+        )?;
+        let warnings = next_used.map(|id| next_used_message(&snapshot, name, id)).into_iter().collect();
+        change.add(SnapshotChange::AddPartitionScheme(Arc::clone(&scheme)));
+        Ok((scheme, warnings))
+    }
+
+    /// Drops a partition scheme that no table uses.
+    ///
+    /// # Errors
+    /// 3701, 7717; a device's error, after which the statement must be rolled back.
+    pub fn drop_partition_scheme(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        let change = self.begin(ctx, vec![(Name::partition_scheme(name), Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        let scheme = snapshot.partition_scheme(name).ok_or_else(|| cannot_drop("partition scheme", name))?;
+        let scheme = Arc::clone(scheme);
+        let id = scheme.id;
+        let uses = |space: &hobt_catalog::DataSpace| {
+            matches!(space, hobt_catalog::DataSpace::Scheme { scheme, .. } if *scheme == id)
+        };
+        let mut indexes = snapshot.tables.values().flat_map(|table| &table.indexes);
+        if indexes.any(|index| uses(&index.data_space)) {
+            let text =
+                format!("The partition scheme \"{name}\" is currently being used to partition one or more tables.");
+            return Err(EngineError::statement(number::PARTITION_SCHEME_IN_USE, text));
+        }
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.delete_partition_scheme(rows, id),
+            move |heaps, rows| heaps.insert_partition_scheme(rows, &scheme),
+        )?;
+        change.add(SnapshotChange::RemovePartitionScheme(id));
+        Ok(())
+    }
+}
+
+fn invalid_object(name: &str) -> EngineError {
+    EngineError::statement(number::INVALID_OBJECT, format!("Invalid object name '{name}'."))
+}
+
+/// Checks and sorts boundary values; ordinals in messages count from 1, as written.
+fn sorted_boundaries(
+    definition: &PartitionFunctionDefinition,
+    collation: Option<Collation>,
+) -> Result<(Vec<Value>, Vec<SqlError>)> {
+    let (name, parameter) = (&definition.name, definition.parameter);
+    let unbounded = matches!(
+        parameter,
+        SqlType::VarChar(MaxLength::Max) | SqlType::NVarChar(MaxLength::Max) | SqlType::VarBinary(MaxLength::Max)
+    );
+    if unbounded {
+        let text = format!("The type '{parameter}' is not valid for this operation.");
+        return Err(EngineError::statement(number::PARTITION_TYPE, text));
+    }
+    if definition.boundaries.len() >= PARTITIONS_MAX {
+        let text = format!(
+            "CREATE/ALTER partition function failed as only a maximum of {PARTITIONS_MAX} partitions can be created."
+        );
+        return Err(EngineError::statement(number::TOO_MANY_PARTITIONS, text));
+    }
+    for (value, ordinal) in definition.boundaries.iter().zip(1..) {
+        if value_to_bytes(parameter, value).is_err() {
+            let text = format!(
+                "Could not implicitly convert range values type specified at ordinal {ordinal} to partition function \
+                 parameter type."
+            );
+            return Err(EngineError::statement(number::INVALID_PARTITION_FUNCTION, text));
+        }
+    }
+    let mut numbered: Vec<(&Value, usize)> = definition.boundaries.iter().zip(1..).collect();
+    numbered.sort_by(|left, right| compare_values(collation, left.0, right.0));
+    for pair in numbered.windows(2) {
+        if compare_values(collation, pair[0].0, pair[1].0).is_eq() {
+            let text = format!(
+                "Duplicate values are not allowed in partition function boundary values list. Partition boundary \
+                 values at ordinal {} and {} are equal.",
+                pair[0].1, pair[1].1
+            );
+            return Err(EngineError::statement(number::PARTITION_VALUES_DUPLICATE, text));
+        }
+    }
+    let mut warnings = Vec::new();
+    if !numbered.iter().map(|(_, ordinal)| *ordinal).is_sorted() {
+        let text = format!(
+            "Warning: Range value list for partition function '{name}' is not sorted by value. Mapping of partitions \
+             to filegroups during CREATE PARTITION SCHEME will use the sorted boundary values if the function \
+             '{name}' is referenced in CREATE PARTITION SCHEME."
+        );
+        warnings.push(SqlError { severity: 10, ..SqlError::new(number::PARTITION_VALUES_SORTED, text) });
+    }
+    Ok((numbered.into_iter().map(|(value, _)| value.clone()).collect(), warnings))
+}
+
+fn scheme_filegroups(
+    snapshot: &DatabaseSnapshot,
+    definition: &PartitionSchemeDefinition,
+    function: &PartitionFunction,
+) -> Result<Vec<FilegroupId>> {
+    let mut filegroups = Vec::with_capacity(definition.filegroups.len());
+    for name in &definition.filegroups {
+        filegroups.push(filegroup_named(snapshot, name).ok_or_else(|| invalid_object(name))?);
+    }
+    let needed = function.partition_count();
+    if definition.all
+        && let [only] = filegroups[..]
+    {
+        return Ok(vec![only; needed]);
+    }
+    if definition.all || filegroups.len() < needed {
+        let text = if definition.all {
+            format!("Partition scheme '{}' takes one filegroup behind ALL TO.", definition.name)
+        } else {
+            format!(
+                "The associated partition function '{}' generates more partitions than there are file groups \
+                 mentioned in the scheme '{}'.",
+                function.name, definition.name
+            )
+        };
+        return Err(EngineError::statement(number::PARTITION_SCHEME_FILEGROUPS, text));
+    }
+    Ok(filegroups)
+}
+
+/// A message of severity 0, without a number of its own.
+fn next_used_message(snapshot: &DatabaseSnapshot, scheme: &str, id: FilegroupId) -> SqlError {
+    let name = snapshot.filegroup_by_id(id).map_or("", |filegroup| filegroup.name.as_str());
+    let message = format!(
+        "Partition scheme '{scheme}' has been created successfully. '{name}' is marked as the next used filegroup in \
+         partition scheme '{scheme}'."
+    );
+    SqlError { severity: 0, ..SqlError::new(0, message) }
+}

@@ -1,0 +1,141 @@
+//! What statements that still run have changed of a database's objects, and the names that they hold.
+//!
+//! A statement claims a name before it looks whether the name is free, and keeps it until it ends. Another that wants it
+//! waits, so that it then sees what became of it. Claims of one statement never stand in its own way.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hobt_base::{Stamp, number};
+use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
+use hobt_txn::StatementContext;
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{EngineError, Result};
+
+/// What can be claimed. Names are folded to lower case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    /// A table, view, function or procedure of a schema.
+    Object(i32, String),
+    /// A schema, by its id: shared by all that make objects in it.
+    Schema(i32),
+    /// The list of schemas.
+    Schemas,
+    /// A partition function.
+    PartitionFunction(String),
+    /// A partition scheme.
+    PartitionScheme(String),
+}
+
+impl Name {
+    pub(crate) fn object(schema: i32, name: &str) -> Name {
+        Name::Object(schema, name.to_lowercase())
+    }
+
+    pub(crate) fn partition_function(name: &str) -> Name {
+        Name::PartitionFunction(name.to_lowercase())
+    }
+
+    pub(crate) fn partition_scheme(name: &str) -> Name {
+        Name::PartitionScheme(name.to_lowercase())
+    }
+}
+
+/// A name, and whether others may claim it at the same time.
+pub(crate) type Claim = (Name, Sharing);
+
+/// Whether a claim admits others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sharing {
+    /// The object is used: it must not go away.
+    Shared,
+    /// The object comes or goes.
+    Exclusive,
+}
+
+#[derive(Debug)]
+struct Entry {
+    token: u64,
+    owner: Stamp,
+    claims: Vec<Claim>,
+    changes: Vec<SnapshotChange>,
+}
+
+/// The running statements' claims and changes.
+#[derive(Debug, Default)]
+pub(crate) struct PendingChanges {
+    entries: Mutex<(u64, Vec<Entry>)>,
+    released: Condvar,
+}
+
+/// How often a waiting statement looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
+/// Two statements that wait for each other are told apart by this: the names are held for as long as a load runs, but
+/// a statement that holds one itself waits no longer.
+const DEADLOCK_AFTER: Duration = Duration::from_secs(10);
+
+fn conflict(left: &[Claim], right: &[Claim]) -> bool {
+    left.iter().any(|(name, sharing)| {
+        right.iter().any(|(other, shared)| {
+            name == other && (*sharing == Sharing::Exclusive || *shared == Sharing::Exclusive)
+        })
+    })
+}
+
+impl PendingChanges {
+    /// Claims names for `ctx`, waiting for the statements that hold them; gives the claim's token.
+    ///
+    /// # Errors
+    /// The statement was cancelled, or waits although it holds names itself (1222).
+    pub(crate) fn claim(&self, ctx: &StatementContext, claims: Vec<Claim>) -> Result<u64> {
+        let owner = ctx.stamp();
+        let since = Instant::now();
+        let mut state = self.entries.lock();
+        while state.1.iter().any(|entry| entry.owner != owner && conflict(&entry.claims, &claims)) {
+            if ctx.is_cancelled() {
+                return Err(EngineError::statement(number::CANCELED, "The query has been canceled by the user."));
+            }
+            let holds = state.1.iter().any(|entry| entry.owner == owner);
+            if holds && since.elapsed() >= DEADLOCK_AFTER {
+                let text = "Lock request time out period exceeded: another statement is changing the same object.";
+                return Err(EngineError::statement(number::LOCK_TIMEOUT, text));
+            }
+            self.released.wait_for(&mut state, CANCEL_CHECK);
+        }
+        state.0 += 1;
+        let token = state.0;
+        state.1.push(Entry { token, owner, claims, changes: Vec::new() });
+        Ok(token)
+    }
+
+    /// Notes a change under a claim.
+    pub(crate) fn add(&self, token: u64, change: SnapshotChange) {
+        let mut state = self.entries.lock();
+        let entry = state.1.iter_mut().find(|entry| entry.token == token);
+        entry.expect("a claim is held until its statement ends").changes.push(change);
+    }
+
+    /// Ends a claim; `publish` sees its changes before anybody else can claim the names.
+    pub(crate) fn release(&self, token: u64, publish: impl FnOnce(Vec<SnapshotChange>)) {
+        let mut state = self.entries.lock();
+        if let Some(index) = state.1.iter().position(|entry| entry.token == token) {
+            let entry = state.1.remove(index);
+            publish(entry.changes);
+        }
+        drop(state);
+        self.released.notify_all();
+    }
+
+    /// `published` with what `owner` has changed.
+    pub(crate) fn view(&self, published: Arc<DatabaseSnapshot>, owner: Stamp) -> Arc<DatabaseSnapshot> {
+        let state = self.entries.lock();
+        let mut own = state.1.iter().filter(|entry| entry.owner == owner).flat_map(|entry| &entry.changes).peekable();
+        if own.peek().is_none() {
+            return published;
+        }
+        let mut snapshot = (*published).clone();
+        own.for_each(|change| snapshot.apply(change));
+        Arc::new(snapshot)
+    }
+}

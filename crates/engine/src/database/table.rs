@@ -1,0 +1,322 @@
+//! CREATE, DROP and TRUNCATE TABLE.
+
+use std::sync::Arc;
+
+use hobt_access::Hobt;
+use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, number};
+use hobt_catalog::{
+    ColumnDefault, DatabaseSnapshot, Index, IndexKind, Partition, SYS_SCHEMA, SnapshotChange, Table, TableColumn,
+};
+use hobt_page::MAX_COLUMNS;
+use hobt_txn::{StatementContext, UndoError};
+use hobt_types::SqlType;
+
+use super::pending::{Claim, Name, Sharing};
+use super::{Database, place};
+use crate::clock::time_of_day;
+use crate::definition::{ColumnDefinition, TableDefinition, check_name};
+use crate::error::{EngineError, Result};
+
+/// The longest row as SQL Server counts it.
+const ROW_BYTES_MAX: usize = 8060;
+
+/// 2714.
+pub(super) fn name_is_taken(name: &str) -> EngineError {
+    EngineError::statement(
+        number::OBJECT_EXISTS,
+        format!("There is already an object named '{name}' in the database."),
+    )
+}
+
+/// 3701.
+pub(super) fn cannot_drop(kind: &str, name: &str) -> EngineError {
+    EngineError::statement(
+        number::DROP_DOES_NOT_EXIST,
+        format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."),
+    )
+}
+
+/// The id of a schema that objects can be made in.
+pub(super) fn schema_id(snapshot: &DatabaseSnapshot, name: &str) -> Result<i32> {
+    snapshot.schema_id(name).filter(|id| *id != SYS_SCHEMA).ok_or_else(|| {
+        EngineError::statement(
+            number::SCHEMA_DOES_NOT_EXIST,
+            format!(
+                "The specified schema name \"{name}\" either does not exist or you do not have permission to use it."
+            ),
+        )
+    })
+}
+
+impl Database {
+    /// Makes a table with an empty heap for each partition. Others see it when the statement commits; the statement
+    /// itself may use it at once.
+    ///
+    /// # Errors
+    /// 2714, 2705, 1702, 1701, 2760, 1921, 622, 1911, 7726, 103; 1105 or a device's error, after which the statement
+    /// must be rolled back.
+    pub fn create_table(self: &Arc<Database>, ctx: &StatementContext, definition: &TableDefinition) -> Result<Arc<Table>> {
+        check_name(&definition.name)?;
+        let schema = schema_id(&self.snapshot_of(ctx), &definition.schema)?;
+        let mut claims: Vec<Claim> = vec![
+            (Name::object(schema, &definition.name), Sharing::Exclusive),
+            (Name::Schema(schema), Sharing::Shared),
+        ];
+        if let crate::DataSpaceDefinition::Scheme { scheme, .. } = &definition.data_space {
+            claims.push((Name::partition_scheme(scheme), Sharing::Shared));
+        }
+        let change = self.begin(ctx, claims)?;
+        let snapshot = self.snapshot_of(ctx);
+        // The schema may have gone while the claim waited.
+        schema_id(&snapshot, &definition.schema)?;
+        if snapshot.has_object(schema, &definition.name) {
+            return Err(name_is_taken(&definition.name));
+        }
+        let id = self.next_object_id(&snapshot);
+        let columns = table_columns(&snapshot, id, definition)?;
+        let place = place::resolve(&snapshot, &definition.name, &columns, &definition.data_space)?;
+        let rows = Arc::new(Table::row_layout(&columns));
+        let mut partitions = Vec::with_capacity(place.filegroups.len());
+        for (filegroup, number) in place.filegroups.iter().zip(1..) {
+            let hobt = self.create_heap(ctx, *filegroup, &rows)?;
+            partitions.push(Partition {
+                number: PartitionNumber(number),
+                hobt: hobt.id(),
+                filegroup: *filegroup,
+                run_list: hobt.run_list(),
+            });
+        }
+        let table = Arc::new(Table {
+            id,
+            schema,
+            name: definition.name.clone(),
+            is_system: false,
+            created: time_of_day(),
+            columns,
+            layout_version: 1,
+            indexes: vec![Index {
+                id: IndexId(0),
+                name: None,
+                kind: IndexKind::Heap,
+                data_space: place.data_space,
+                partitions,
+            }],
+            lock_escalation: 0,
+            rows,
+        });
+        let written = Arc::clone(&table);
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_table(rows, &written),
+            move |heaps, rows| heaps.delete_table(rows, id),
+        )?;
+        change.add(SnapshotChange::AddTable(Arc::clone(&table)));
+        Ok(table)
+    }
+
+    /// Makes a heap that goes with the statement: what it has grown by then is freed too.
+    fn create_heap(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        filegroup: FilegroupId,
+        rows: &Arc<hobt_page::RowLayout>,
+    ) -> Result<Arc<Hobt>> {
+        let id = self.next_hobt_id();
+        let hobt = Hobt::create(&self.storage, id, filegroup, Arc::clone(rows), 1, ctx)
+            .map_err(|error| self.storage_error(error))?;
+        self.hobts.write().insert(id, Arc::clone(&hobt));
+        let (database, made) = (Arc::clone(self), Arc::clone(&hobt));
+        ctx.on_undo(move || database.undo_create_heap(&made));
+        Ok(hobt)
+    }
+
+    /// The first extent goes with the undo of [`Hobt::create`]; rows and loads have been undone before.
+    fn undo_create_heap(&self, hobt: &Hobt) -> std::result::Result<(), UndoError> {
+        self.hobts.write().remove(&hobt.id());
+        for run in hobt.runs().iter().skip(1) {
+            self.storage.free(run.first, run.page_count / EXTENT_PAGES).map_err(|error| {
+                self.mark_suspect(&error.to_string());
+                UndoError(error.to_string())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Drops a table; its extents are free when the statement has committed. The caller holds `Sch-M` on it.
+    ///
+    /// # Errors
+    /// 3701, 3705 if it is no table; a device's error, after which the statement must be rolled back.
+    pub fn drop_table(self: &Arc<Database>, ctx: &StatementContext, schema: &str, name: &str) -> Result<()> {
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| cannot_drop("table", name))?;
+        let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        if let Some(module) = snapshot.module(schema, name) {
+            return Err(super::module::wrong_kind("TABLE", module));
+        }
+        let table = snapshot.table(schema, name).filter(|table| !table.is_system);
+        let table = Arc::clone(table.ok_or_else(|| cannot_drop("table", name))?);
+        let heaps = self.heaps_of(&table)?;
+        let again = Arc::clone(&table);
+        let id = table.id;
+        self.write_undoable(
+            ctx,
+            |system, rows| system.delete_table(rows, id),
+            move |system, rows| system.insert_table(rows, &again),
+        )?;
+        for heap in &heaps {
+            heap.drop_storage(ctx);
+        }
+        let ids: Vec<HobtId> = heaps.iter().map(|heap| heap.id()).collect();
+        let database = Arc::clone(self);
+        ctx.on_commit(move || {
+            database.hobts.write().retain(|id, _| !ids.contains(id));
+            Ok(())
+        });
+        change.add(SnapshotChange::RemoveTable(id));
+        Ok(())
+    }
+
+    /// The heaps of all partitions of a table, opened.
+    fn heaps_of(&self, table: &Table) -> Result<Vec<Arc<Hobt>>> {
+        table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| self.hobt(partition.hobt)).collect()
+    }
+
+    /// Takes all rows of a table away; the extents are free when the statement has committed. The caller holds `Sch-M`
+    /// on it.
+    ///
+    /// # Errors
+    /// 4701; a device's error, after which the statement must be rolled back.
+    pub fn truncate_table(self: &Arc<Database>, ctx: &StatementContext, schema: &str, name: &str) -> Result<()> {
+        let snapshot = self.snapshot_of(ctx);
+        let found = snapshot.schema_id(schema).and_then(|schema| snapshot.table(schema, name));
+        let table = found.filter(|table| !table.is_system).ok_or_else(|| {
+            EngineError::statement(
+                number::CANNOT_TRUNCATE,
+                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions."),
+            )
+        })?;
+        // A drop of the same table must not run meanwhile.
+        let claims = vec![(Name::object(table.schema, name), Sharing::Exclusive)];
+        let _change = self.begin(ctx, claims)?;
+        for heap in self.heaps_of(table)? {
+            heap.truncate(ctx).map_err(|error| self.storage_error(error))?;
+        }
+        Ok(())
+    }
+}
+
+fn table_columns(
+    snapshot: &DatabaseSnapshot,
+    table: ObjectId,
+    definition: &TableDefinition,
+) -> Result<Vec<TableColumn>> {
+    let name = &definition.name;
+    let columns = &definition.columns;
+    if columns.is_empty() {
+        return Err(EngineError::statement(
+            number::SYNTAX,
+            format!("CREATE TABLE failed because table '{name}' has no columns."),
+        ));
+    }
+    if let Some(first_too_many) = columns.get(MAX_COLUMNS) {
+        let text = format!(
+            "CREATE TABLE failed because column '{}' in table '{name}' exceeds the maximum of {MAX_COLUMNS} columns.",
+            first_too_many.name
+        );
+        return Err(EngineError::statement(number::TOO_MANY_COLUMNS, text));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for column in columns {
+        check_name(&column.name)?;
+        if !seen.insert(column.name.to_lowercase()) {
+            let text = format!(
+                "Column names in each table must be unique. Column name '{}' in table '{name}' is specified more than \
+                 once.",
+                column.name
+            );
+            return Err(EngineError::statement(number::DUPLICATE_COLUMN, text));
+        }
+    }
+    check_row_size(definition)?;
+    columns.iter().zip(1..).map(|(column, id)| table_column(snapshot, table, definition, column, id)).collect()
+}
+
+fn table_column(
+    snapshot: &DatabaseSnapshot,
+    table: ObjectId,
+    definition: &TableDefinition,
+    column: &ColumnDefinition,
+    id: i32,
+) -> Result<TableColumn> {
+    if column.identity.is_some_and(|identity| identity.increment == 0) {
+        let text = format!("Identity column '{}' contains invalid INCREMENT.", column.name);
+        return Err(EngineError::statement(number::IDENTITY_INCREMENT, text));
+    }
+    let default = match &column.default {
+        None => None,
+        Some(default) => {
+            let name = match &default.name {
+                Some(name) => name.clone(),
+                None => made_up_name(&definition.name, &column.name, table, id),
+            };
+            check_name(&name)?;
+            Some(ColumnDefault { name, definition: default.definition.clone() })
+        }
+    };
+    Ok(TableColumn {
+        id,
+        name: column.name.clone(),
+        sql_type: column.sql_type,
+        nullable: column.nullable,
+        collation: column.sql_type.is_text().then(|| column.collation.unwrap_or(snapshot.collation)),
+        default,
+        identity: column.identity,
+        is_rowguid: column.is_rowguid,
+    })
+}
+
+/// `DF__table____colum__0E391C95`, as SQL Server makes names up.
+fn made_up_name(table: &str, column: &str, id: ObjectId, column_id: i32) -> String {
+    let start = |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
+    let hash = id.0.cast_unsigned().wrapping_add(column_id.cast_unsigned());
+    format!("DF__{}__{}__{hash:08X}", start(table, 9), start(column, 5))
+}
+
+/// The fixed-length part of a row must fit SQL Server's limit, and ours.
+fn check_row_size(definition: &TableDefinition) -> Result<()> {
+    let columns = &definition.columns;
+    let fixed = |sql_type: SqlType| match sql_type {
+        SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_) => 0,
+        _ => usize::from(sql_type.max_length_bytes().unsigned_abs()),
+    };
+    let overhead = 6 + columns.len().div_ceil(8);
+    let bytes = overhead + columns.iter().map(|column| fixed(column.sql_type)).sum::<usize>();
+    let layout = hobt_page::RowLayout::new(
+        columns
+            .iter()
+            .map(|column| hobt_page::ColumnLayout {
+                physical: column.sql_type.physical(),
+                nullable: column.nullable,
+            })
+            .collect(),
+    );
+    // Padded text is stored as UTF-8, a byte for each of its spaces.
+    let padding: usize = columns
+        .iter()
+        .map(|column| match column.sql_type {
+            SqlType::Char(length) | SqlType::NChar(length) | SqlType::Binary(length) => usize::from(length),
+            _ => 0,
+        })
+        .sum();
+    let in_page = layout.page_bytes_bound(1, padding);
+    if bytes <= ROW_BYTES_MAX && in_page <= PAGE_SIZE {
+        return Ok(());
+    }
+    let text = format!(
+        "Creating or altering table '{}' failed because the minimum row size would be {}, including {overhead} bytes \
+         of internal overhead. This exceeds the maximum allowable table row size of {ROW_BYTES_MAX} bytes.",
+        definition.name,
+        bytes.max(in_page)
+    );
+    Err(EngineError::statement(number::ROW_TOO_LARGE_DEFINITION, text))
+}

@@ -1,0 +1,196 @@
+//! What DDL asks for, as the interpreter hands it over: names as the user wrote them, types and values resolved.
+
+use std::path::PathBuf;
+
+use hobt_catalog::{Growth, IdentityColumn, ModuleKind, NAME_LENGTH_MAX};
+use hobt_base::number;
+use hobt_types::{Collation, SqlType, Value};
+
+use crate::error::{EngineError, Result};
+
+/// `CREATE TABLE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableDefinition {
+    /// The schema's name.
+    pub schema: String,
+    /// The table's name.
+    pub name: String,
+    /// Its columns, at least one.
+    pub columns: Vec<ColumnDefinition>,
+    /// Where its rows go.
+    pub data_space: DataSpaceDefinition,
+}
+
+/// A column of `CREATE TABLE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ColumnDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// The collation of a text column; the database's if absent.
+    pub collation: Option<Collation>,
+    /// The DEFAULT constraint.
+    pub default: Option<DefaultDefinition>,
+    /// `IDENTITY`.
+    pub identity: Option<IdentityColumn>,
+    /// `ROWGUIDCOL`.
+    pub is_rowguid: bool,
+}
+
+impl ColumnDefinition {
+    /// A column without constraints.
+    pub fn new(name: impl Into<String>, sql_type: SqlType, nullable: bool) -> ColumnDefinition {
+        ColumnDefinition {
+            name: name.into(),
+            sql_type,
+            nullable,
+            collation: None,
+            default: None,
+            identity: None,
+            is_rowguid: false,
+        }
+    }
+}
+
+/// A DEFAULT constraint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DefaultDefinition {
+    /// Its name; made up if absent.
+    pub name: Option<String>,
+    /// The expression's text.
+    pub definition: String,
+}
+
+/// `ON` of `CREATE TABLE`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum DataSpaceDefinition {
+    /// Nothing was said: the default filegroup.
+    #[default]
+    Default,
+    /// A filegroup by name; `default` is the default one.
+    Named(String),
+    /// A partition scheme and the column that it partitions by.
+    Scheme {
+        /// The scheme's name.
+        scheme: String,
+        /// The column's name.
+        column: String,
+    },
+}
+
+/// `CREATE VIEW`, `CREATE FUNCTION`, `CREATE PROCEDURE`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModuleDefinition {
+    /// The schema's name.
+    pub schema: String,
+    /// The module's name.
+    pub name: String,
+    /// What it is.
+    pub kind: ModuleKind,
+    /// The text of the statement.
+    pub definition: String,
+    /// What happens to one that is there already.
+    pub replace: Replace,
+}
+
+/// What happens to an object of the same name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replace {
+    /// `CREATE`: there must be none.
+    #[default]
+    No,
+    /// `CREATE OR ALTER`.
+    IfExists,
+    /// `ALTER`: there must be one.
+    Must,
+}
+
+/// `CREATE PARTITION FUNCTION`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartitionFunctionDefinition {
+    /// Its name.
+    pub name: String,
+    /// The parameter's type.
+    pub parameter: SqlType,
+    /// The parameter's collation; the database's if absent.
+    pub collation: Option<Collation>,
+    /// `RANGE RIGHT`.
+    pub range_right: bool,
+    /// The boundary values as written, each converted to the parameter's type.
+    pub boundaries: Vec<Value>,
+}
+
+/// `CREATE PARTITION SCHEME`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionSchemeDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its function's name.
+    pub function: String,
+    /// The filegroups as written.
+    pub filegroups: Vec<String>,
+    /// `ALL TO`: one filegroup for all partitions.
+    pub all: bool,
+}
+
+/// `CREATE DATABASE`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DatabaseDefinition {
+    /// Its name.
+    pub name: String,
+    /// The files of the primary filegroup; one by default.
+    pub primary: Vec<FileDefinition>,
+    /// Further filegroups.
+    pub filegroups: Vec<FilegroupDefinition>,
+    /// `LOG ON`: there is no log yet, a warning says so.
+    pub log: Vec<FileDefinition>,
+}
+
+/// A filegroup of `CREATE DATABASE`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FilegroupDefinition {
+    /// Its name.
+    pub name: String,
+    /// Whether new objects go there.
+    pub is_default: bool,
+    /// Its files.
+    pub files: Vec<FileDefinition>,
+}
+
+/// A data file. What is absent gets a default: a name from the database's, a path from the name, 8 MiB, growth by
+/// 64 MiB, no limit.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FileDefinition {
+    /// The logical name.
+    pub name: Option<String>,
+    /// The path; a relative one starts at the instance's folder.
+    pub path: Option<PathBuf>,
+    /// The size in pages.
+    pub size_pages: Option<u32>,
+    /// How it grows.
+    pub growth: Option<Growth>,
+    /// The largest size in pages.
+    pub max_pages: Option<u32>,
+}
+
+/// Checks the length of an identifier.
+///
+/// # Errors
+/// 1038 for an empty name, 103 for one of more than 128 characters.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(EngineError::statement(
+            number::EMPTY_NAME,
+            "An object or column name is missing or empty. Give it a name.",
+        ));
+    }
+    if name.encode_utf16().count() > NAME_LENGTH_MAX {
+        let start: String = name.chars().take(NAME_LENGTH_MAX).collect();
+        let text = format!("The identifier that starts with '{start}' is too long. Maximum length is 128.");
+        return Err(EngineError::statement(number::IDENTIFIER_TOO_LONG, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What can go wrong with an instance or a database, and the numbers that users know it by.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use hobt_access::AccessError;
+use hobt_base::{SqlError, number};
+use hobt_catalog::CatalogError;
+use hobt_disk::DiskError;
+use hobt_txn::UndoError;
+
+use crate::database::DatabaseState;
+
+/// An error of the engine, by what the caller does next.
+#[derive(Debug)]
+pub enum EngineError {
+    /// What was asked for cannot be done as it stands; nothing was changed. For the user to mend.
+    Statement(SqlError),
+    /// Pages or memory failed a statement: roll it back.
+    Storage {
+        /// The database's name; empty where it is not known.
+        database: String,
+        /// The name of the filegroup that is full, where that is the error.
+        filegroup: Option<String>,
+        /// What failed.
+        error: AccessError,
+    },
+    /// A database is there but cannot be used: use another, or mend its files while the instance is down.
+    Unavailable {
+        /// Its name.
+        database: String,
+        /// In which state it is.
+        state: DatabaseState,
+        /// Why.
+        reason: String,
+    },
+    /// The instance cannot be opened: nothing works until that is mended.
+    Instance {
+        /// The instance's folder, or the file that is in the way.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// The result of the engine's functions.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+impl EngineError {
+    /// A statement's error.
+    pub(crate) fn statement(number: i32, message: impl Into<String>) -> EngineError {
+        EngineError::Statement(SqlError::new(number, message))
+    }
+
+    /// The error as a client sees it.
+    pub fn to_sql_error(&self) -> SqlError {
+        match self {
+            EngineError::Statement(error) => error.clone(),
+            EngineError::Storage { database, filegroup, error } => {
+                storage_error(database, filegroup.as_deref(), error)
+            }
+            EngineError::Unavailable { database, state, reason } => match state {
+                DatabaseState::Suspect => SqlError::new(
+                    number::DATABASE_SUSPECT,
+                    format!(
+                        "Database '{database}' cannot be opened. It has been marked SUSPECT: {reason}. Drop it and \
+                         restore its files from a copy."
+                    ),
+                ),
+                _ => SqlError::new(
+                    number::DATABASE_INACCESSIBLE,
+                    format!(
+                        "Database '{database}' cannot be opened due to inaccessible files or insufficient memory or \
+                         disk space: {reason}. Make its files accessible and start the instance again."
+                    ),
+                ),
+            },
+            EngineError::Instance { path, reason } => SqlError::new(
+                number::DEVICE_ACTIVATION,
+                format!("The instance in \"{}\" cannot be opened: {reason}", path.display()),
+            ),
+        }
+    }
+}
+
+/// An error of the access methods as a client sees it: 824, 823, 1105, 701, 511 and others. `database` and `filegroup`
+/// are names; the filegroup's id stands in for an absent one.
+pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessError) -> SqlError {
+    match error {
+        AccessError::Damaged { file, page, damage } => SqlError::new(
+            number::PAGE_DAMAGED,
+            format!(
+                "A logical consistency-based I/O error was detected: {damage}. It occurred during a read of page \
+                 {page} in database '{database}' at offset {:#018x} in file '{file}'. This is a severe error \
+                 condition that threatens database integrity: restore the file from a copy, and look for the cause \
+                 in the storage below it.",
+                page.byte_offset()
+            ),
+        ),
+        AccessError::FilegroupFull { filegroup: id, reason } => {
+            let name = filegroup.map_or_else(|| format!("number {id}"), str::to_owned);
+            SqlError::new(
+                number::FILEGROUP_FULL,
+                format!(
+                    "Could not allocate space in database '{database}' because the '{name}' filegroup is full: \
+                     {reason}. Delete what is not needed, add files to the filegroup, or let its files grow."
+                ),
+            )
+        }
+        AccessError::Disk(error) => disk_error(error),
+        AccessError::OutOfFrames | AccessError::OutOfMemory(_) => SqlError::new(
+            number::OUT_OF_MEMORY,
+            format!("There is insufficient system memory to run this query: {error}. Raise the memory setting."),
+        ),
+        AccessError::RowTooLarge { bytes } => SqlError::new(
+            number::ROW_TOO_LARGE,
+            format!(
+                "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
+            ),
+        ),
+        AccessError::Cancelled => SqlError::new(number::CANCELED, "The query has been canceled by the user."),
+        AccessError::Closed(what) => SqlError::new(
+            number::DATABASE_INACCESSIBLE,
+            format!("Database '{database}' cannot be used: {what}."),
+        ),
+        AccessError::Visitor(error) => match error.downcast_ref::<SqlError>() {
+            Some(error) => error.clone(),
+            None => SqlError::internal(error.to_string()),
+        },
+    }
+}
+
+/// A device's error as a client sees it: 823, or 1105 where there is no room.
+pub(crate) fn disk_error(error: &DiskError) -> SqlError {
+    let text = format!("The operating system returned an error to a file operation: {error}.");
+    match error {
+        DiskError::NoSpace { .. } => SqlError::new(number::FILEGROUP_FULL, text),
+        DiskError::OutOfMemory { .. } => SqlError::new(number::OUT_OF_MEMORY, error.to_string()),
+        _ => SqlError::new(number::IO_ERROR, text),
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_sql_error().fmt(f)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<SqlError> for EngineError {
+    fn from(error: SqlError) -> EngineError {
+        EngineError::Statement(error)
+    }
+}
+
+/// For callers of the access methods that have no database at hand.
+impl From<AccessError> for EngineError {
+    fn from(error: AccessError) -> EngineError {
+        EngineError::Storage { database: String::new(), filegroup: None, error }
+    }
+}
+
+impl From<DiskError> for EngineError {
+    fn from(error: DiskError) -> EngineError {
+        EngineError::from(AccessError::Disk(error))
+    }
+}
+
+impl From<EngineError> for SqlError {
+    fn from(error: EngineError) -> SqlError {
+        error.to_sql_error()
+    }
+}
+
+/// A catalog's error as one of `database`: a row that cannot be makes the database SUSPECT.
+pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
+    match error {
+        CatalogError::Access(error) => {
+            EngineError::Storage { database: database.to_owned(), filegroup: None, error }
+        }
+        other => EngineError::Unavailable {
+            database: database.to_owned(),
+            state: DatabaseState::Suspect,
+            reason: other.to_string(),
+        },
+    }
+}
+
+/// As an undo action reports it.
+pub(crate) fn as_undo_error(error: &EngineError) -> UndoError {
+    UndoError(error.to_string())
+}

@@ -1,0 +1,176 @@
+//! Where database files may lie.
+//!
+//! A path is made absolute from the instance's folder and resolved component by component, symbolic links included,
+//! before it is compared with the allowed folders: `..` and links lead nowhere that the list does not name. Missing
+//! folders are made below the instance's own folder only.
+
+use std::path::{Component, Path, PathBuf};
+
+use hobt_base::number;
+use hobt_disk::Disk;
+
+use crate::error::{EngineError, Result, disk_error};
+
+/// The longest path in bytes, so that it fits a row of the catalog.
+const PATH_BYTES_MAX: usize = 4000;
+
+/// The folders that files may lie in.
+#[derive(Clone, Debug)]
+pub(crate) struct AllowedFolders {
+    /// The instance's own, resolved; the first.
+    own: PathBuf,
+    others: Vec<PathBuf>,
+}
+
+fn refuse(path: &Path, why: &str) -> EngineError {
+    EngineError::statement(
+        number::CANNOT_CREATE_FILE,
+        format!(
+            "CREATE FILE was refused for the physical file '{}': {why}. Use a path below the instance's folder, or add \
+             the folder to the allowed ones when the instance starts.",
+            path.display()
+        ),
+    )
+}
+
+/// Resolves an absolute path: `.` and `..` are followed, and so is every symbolic link that exists on the way.
+fn resolve(path: &Path) -> Option<PathBuf> {
+    let mut resolved = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            other => {
+                resolved.push(other);
+                let is_link = std::fs::symlink_metadata(&resolved).is_ok_and(|found| found.file_type().is_symlink());
+                if is_link {
+                    // A link to nowhere would be created through, wherever it points.
+                    resolved = std::fs::canonicalize(&resolved).ok()?;
+                }
+            }
+        }
+    }
+    Some(resolved)
+}
+
+/// The folder of an instance, absolute and resolved.
+///
+/// # Errors
+/// There is no current folder, or a link leads nowhere.
+pub(crate) fn resolve_folder(folder: &Path) -> Result<PathBuf> {
+    let absolute = std::path::absolute(folder)
+        .map_err(|error| EngineError::Instance { path: folder.to_path_buf(), reason: error.to_string() })?;
+    resolve(&absolute).ok_or_else(|| EngineError::Instance {
+        path: folder.to_path_buf(),
+        reason: "a symbolic link in its path leads nowhere".to_owned(),
+    })
+}
+
+impl AllowedFolders {
+    /// `own` is resolved already; folders of `others` that cannot be resolved allow nothing.
+    pub(crate) fn new(own: PathBuf, others: &[PathBuf]) -> AllowedFolders {
+        let others = others.iter().filter_map(|folder| resolve(&own.join(folder))).collect();
+        AllowedFolders { own, others }
+    }
+
+    /// Where a file that a user names will lie. Creates missing folders below the instance's own.
+    ///
+    /// # Errors
+    /// 5123: the path leaves the allowed folders, names no file, or is too long; its folder does not exist.
+    pub(crate) fn place(&self, disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+        let text = path.to_str().ok_or_else(|| refuse(path, "it is not Unicode text"))?;
+        if text.contains('\0') || path.file_name().is_none() || text.ends_with(['/', '\\']) {
+            return Err(refuse(path, "it names no file"));
+        }
+        let resolved = resolve(&self.own.join(path)).ok_or_else(|| refuse(path, "a symbolic link leads nowhere"))?;
+        let is_below = |folder: &PathBuf| resolved.starts_with(folder) && resolved != *folder;
+        if !is_below(&self.own) && !self.others.iter().any(is_below) {
+            return Err(refuse(path, "it lies outside the allowed folders"));
+        }
+        if resolved.as_os_str().len() > PATH_BYTES_MAX || resolved.to_str().is_none() {
+            return Err(refuse(path, "it is too long, or not Unicode text"));
+        }
+        let folder = resolved.parent().expect("a path below a folder has a parent");
+        if !disk.exists(folder) {
+            if !folder.starts_with(&self.own) {
+                return Err(refuse(path, "its folder does not exist"));
+            }
+            disk.create_directory(folder).map_err(|error| EngineError::Statement(disk_error(&error)))?;
+        }
+        Ok(resolved)
+    }
+
+    /// The form of a resolved path that the catalog keeps: relative to the instance's folder where it lies in there, so
+    /// that the folder can be moved.
+    pub(crate) fn stored(&self, resolved: &Path) -> String {
+        let stored = resolved.strip_prefix(&self.own).unwrap_or(resolved);
+        stored.to_str().expect("placed paths are Unicode text").to_owned()
+    }
+
+    /// Back from the catalog's form. Not checked against the list: the file was allowed when it was made.
+    pub(crate) fn from_stored(&self, stored: &str) -> PathBuf {
+        self.own.join(stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_disk::{DiskKind, open_disk};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hobt-path-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(folder.join("own")).expect("a temporary folder");
+        std::fs::create_dir_all(folder.join("other")).expect("a temporary folder");
+        resolve_folder(&folder).expect("resolved")
+    }
+
+    #[test]
+    fn no_path_leaves_the_allowed_folders() {
+        let base = folder("leave");
+        let disk = open_disk(DiskKind::Threads).expect("a disk");
+        let allowed = AllowedFolders::new(base.join("own"), &[]);
+        std::os::unix::fs::symlink(base.join("other"), base.join("own/link")).expect("a link");
+        std::os::unix::fs::symlink(base.join("nowhere"), base.join("own/dangling")).expect("a link");
+        for path in [
+            "../x.mdf",
+            "a/../../x.mdf",
+            "link/x.mdf",
+            "link/../x.mdf",
+            "dangling",
+            "dangling/x.mdf",
+            "/etc/x.mdf",
+            "../own2/x.mdf",
+            "..",
+            ".",
+            "",
+            "sub/",
+            "a\0b",
+        ] {
+            let placed = allowed.place(&*disk, Path::new(path));
+            let error = placed.expect_err(path).to_sql_error();
+            assert_eq!(error.number, number::CANNOT_CREATE_FILE, "{path}");
+        }
+        assert!(!base.join("x.mdf").exists());
+        std::fs::remove_dir_all(&base).expect("removed");
+    }
+
+    #[test]
+    fn folders_are_made_below_the_own_one_alone() {
+        let base = folder("make");
+        let disk = open_disk(DiskKind::Threads).expect("a disk");
+        let allowed = AllowedFolders::new(base.join("own"), &[base.join("other")]);
+        let placed = allowed.place(&*disk, Path::new("new/deep/../x.ndf")).expect("allowed");
+        assert_eq!(placed, base.join("own/new/x.ndf"));
+        assert!(base.join("own/new").is_dir());
+        assert_eq!(allowed.stored(&placed), "new/x.ndf");
+        assert_eq!(allowed.from_stored("new/x.ndf"), placed);
+        assert!(allowed.place(&*disk, &base.join("other/new/x.ndf")).is_err());
+        let elsewhere = allowed.place(&*disk, &base.join("other/x.ndf")).expect("an allowed folder");
+        assert_eq!(allowed.from_stored(&allowed.stored(&elsewhere)), elsewhere);
+        std::fs::remove_dir_all(&base).expect("removed");
+    }
+}

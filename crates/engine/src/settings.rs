@@ -1,0 +1,129 @@
+//! What an instance is started with, and what can be changed while it runs.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use hobt_access::StorageSettings;
+use hobt_access::scan::DealerKind;
+use hobt_disk::DiskKind;
+
+/// Trace flag 652: no read-ahead.
+pub const TRACE_NO_READ_AHEAD: i32 = 652;
+
+/// What an instance is started with. `Default` is what a user gets who says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceSettings {
+    /// The memory budget in bytes; half of the machine's (or the container's) memory if absent.
+    pub memory_bytes: Option<u64>,
+    /// The buffer pool's part of it in bytes; 60 % if absent.
+    pub pool_bytes: Option<u64>,
+    /// What is behind the files.
+    pub disk: DiskKind,
+    /// `-E`: allocation runs start at 4 MiB and reach 64.
+    pub long_runs: bool,
+    /// Folders that database files may lie in, beside the instance's own.
+    pub allowed_folders: Vec<PathBuf>,
+    /// Trace flags that are on from the start (`-T`).
+    pub trace_flags: Vec<i32>,
+}
+
+impl InstanceSettings {
+    /// How runs of pages grow.
+    pub fn storage(&self) -> StorageSettings {
+        if self.long_runs {
+            StorageSettings { run_extents_first: 64, run_extents_max: 1024 }
+        } else {
+            StorageSettings::default()
+        }
+    }
+}
+
+/// What can be changed while an instance runs. A statement reads it once, when it starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuntimeSettings {
+    /// Bytes of one read of a scan; a multiple of 8 KiB.
+    pub read_bytes: u32,
+    /// Reads that a worker keeps in flight.
+    pub queue_depth: u32,
+    /// Whether scans read ahead; off under trace flag 652.
+    pub read_ahead: bool,
+    /// Who deals page ranges to the workers of a scan.
+    pub dealer: DealerKind,
+    /// The most workers of a statement; 0 for as many as there are processors.
+    pub max_degree_of_parallelism: u32,
+    /// Processors that workers run on, a bit each; 0 for all.
+    pub affinity_mask: u64,
+    /// Trace flags that are on for everybody.
+    pub trace_flags: BTreeSet<i32>,
+}
+
+impl RuntimeSettings {
+    /// What is in force at the start.
+    pub(crate) fn at_start(settings: &InstanceSettings) -> RuntimeSettings {
+        let trace_flags: BTreeSet<i32> = settings.trace_flags.iter().copied().collect();
+        RuntimeSettings {
+            read_bytes: 512 << 10,
+            queue_depth: 8,
+            read_ahead: !trace_flags.contains(&TRACE_NO_READ_AHEAD),
+            dealer: DealerKind::Atomic,
+            max_degree_of_parallelism: 0,
+            affinity_mask: 0,
+            trace_flags,
+        }
+    }
+
+    /// Switches a global trace flag, with what hangs on it.
+    pub fn set_trace_flag(&mut self, flag: i32, on: bool) {
+        if on {
+            self.trace_flags.insert(flag);
+        } else {
+            self.trace_flags.remove(&flag);
+        }
+        if flag == TRACE_NO_READ_AHEAD {
+            self.read_ahead = !on;
+        }
+    }
+}
+
+/// Bytes of memory that this process may expect: the machine's or, where that is less, the container's. 4 GiB where
+/// the system does not say.
+pub(crate) fn machine_memory() -> u64 {
+    const UNKNOWN: u64 = 4 << 30;
+    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let container = container.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    linux_memory().or_else(sysctl_memory).unwrap_or(UNKNOWN).min(container)
+}
+
+/// Linux tells in a file.
+fn linux_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// macOS tells through a program.
+fn sysctl_memory() -> Option<u64> {
+    let output = std::process::Command::new("/usr/sbin/sysctl").args(["-n", "hw.memsize"]).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_flag_652_switches_read_ahead_at_start_and_later() {
+        let settings = InstanceSettings { trace_flags: vec![652, 1117], ..InstanceSettings::default() };
+        let mut runtime = RuntimeSettings::at_start(&settings);
+        assert!(!runtime.read_ahead);
+        runtime.set_trace_flag(652, false);
+        assert!(runtime.read_ahead);
+        assert_eq!(runtime.trace_flags, BTreeSet::from([1117]));
+    }
+
+    #[test]
+    fn a_machine_has_memory() {
+        assert!(machine_memory() > 64 << 20);
+    }
+}
