@@ -1,7 +1,7 @@
 //! Threads against each other, with far fewer frames than pages, so that every page is evicted and read again all the
 //! time.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use hobt_base::SplitMix64;
 use hobt_buffer::{Optimistic, PAGE_WORDS, PoolFile, ReadOptions, TryRead};
@@ -116,4 +116,33 @@ fn as_many_threads_as_frames_all_get_on() {
     world.pool.flush_all().expect("a working disk");
     let sum: u64 = (0..64).map(|number| on_disk(&world.file, number)).sum();
     assert_eq!(sum, 16 * 300);
+}
+
+#[test]
+fn a_copy_of_a_page_that_changes_all_the_time_is_whole_or_refused() {
+    let world = world(16, 64);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for change in 1..=2000 {
+                fill(&mut world.pages.write(0).expect("a page"), change);
+                if change % 100 == 0 {
+                    // Into another frame, with other pages in the one that the reader may be looking at.
+                    (1..40).for_each(|number| fill(&mut world.pages.write(number).expect("a page"), u64::MAX - change));
+                }
+            }
+            done.store(true, Relaxed);
+        });
+        let run = world.pages.page_run(0, 1);
+        let mut words = [0; PAGE_WORDS - BODY];
+        let mut last = 0;
+        while !done.load(Relaxed) {
+            if run.optimistic_words(0, BODY, &mut words) == Optimistic::Ok {
+                assert!(words.iter().all(|&word| word == words[0]), "a copy of two versions");
+                assert!((last..=2000).contains(&words[0]), "a copy of another page, or of an older version");
+                last = words[0];
+            }
+        }
+    });
+    assert_eq!(counter(&world.pages.read(0).expect("a page")), 2000);
 }
