@@ -324,3 +324,7 @@ pub const KILL_SELF: i32 = 6104;
 pub const NO_SUCH_SESSION: i32 = 6106;
 /// An affinity names processors that are not there.
 pub const INVALID_AFFINITY: i32 = 5834;
+/// Scale argument is not valid.
+pub const SCALE_NOT_VALID: i32 = 10760;
+/// The definition of an object changed since the statement was compiled.
+pub const DEFINITION_CHANGED: i32 = 2801;

@@ -1,8 +1,20 @@
-//! T-SQL lexer, parser, syntax tree and printer.
+//! T-SQL as data: a lexer, a recursive-descent parser, a typed syntax tree and a printer.
+//!
+//! ```text
+//!   script ── split_batches ──▶ batch ── parse_batch ──▶ ast::Batch ── Display ──▶ text that parses to an equal tree
+//! ```
+//!
+//! The crate knows T-SQL's grammar and SQL Server's errors for what breaks it, and nothing else: it looks up no name,
+//! checks no type and runs nothing. It stands on `hobt-base` alone. Its promises: no input panics or overflows the
+//! stack (nesting is limited to [`DEPTH_MAX`] levels, repetition is not limited and never recurses), every error has
+//! its place, and what is printed parses to an equal tree.
 
 pub mod ast;
+mod batches;
 mod keyword;
 mod lexer;
 mod parser;
+mod printer;
 
+pub use batches::{BatchText, split_batches};
 pub use parser::{DEPTH_MAX, ParseOptions, parse_batch, parse_batch_with, parse_expression};

@@ -24,14 +24,17 @@ mod source;
 mod statement;
 mod table;
 
+pub(crate) use hint::TABLE_HINTS;
+pub(crate) use set::{STATISTICS, SWITCHES, VALUES};
+
 use hobt_base::{Position, SqlError, number};
 
 use crate::ast::{Batch, Expression, Identifier, ObjectName, Span, VariableName};
 use crate::keyword::Keyword;
 use crate::lexer::{self, Lexer, Mark, Token, TokenKind};
 
-/// How many levels may nest. Parsing one level in a build without optimisation takes about 10 KiB of stack at most,
-/// so that a thread with the usual 2 MiB suffices.
+/// How many levels may nest. A build without optimisation parses, prints and drops this many levels of any kind within the
+/// usual 2 MiB of a thread's stack; a test holds it to that.
 pub const DEPTH_MAX: usize = 100;
 
 /// What parsing returns.

@@ -21,7 +21,10 @@ impl Parser<'_> {
         self.expect(Keyword::TO)?;
         let filegroups = self.parenthesized_list(|p| {
             // `PRIMARY` is reserved, and yet many a script leaves out its brackets.
-            if p.at(Keyword::PRIMARY) { Ok(p.take_identifier()) } else { p.identifier_or_string() }
+            let bare_primary = p.at(Keyword::PRIMARY);
+            let mut name = if bare_primary { p.take_identifier() } else { p.identifier_or_string()? };
+            name.quoted |= bare_primary;
+            Ok(name)
         })?;
         let scheme = CreatePartitionScheme { name, function, all, filegroups };
         Ok(StatementKind::CreatePartitionScheme(Box::new(scheme)))
