@@ -8,11 +8,14 @@
 //! comparison once text has gone through [`sort_keys`]), and everything that names a query engine.
 
 pub mod aggregate;
+mod arguments;
 pub mod arithmetic;
 pub mod carrier;
 pub mod cast;
 mod column;
+mod conditional;
 pub mod date;
+mod decimal;
 mod error;
 pub mod format;
 pub mod function;
@@ -32,4 +35,5 @@ pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volati
 pub use type_rules::{BinaryOperator, common_type};
 
 /// The functions, by subject.
-static TABLES: [&[FunctionDef]; 4] = [text::FUNCTIONS, math::FUNCTIONS, hash::FUNCTIONS, date::FUNCTIONS];
+static TABLES: [&[FunctionDef]; 5] =
+    [text::FUNCTIONS, conditional::FUNCTIONS, math::FUNCTIONS, hash::FUNCTIONS, date::FUNCTIONS];

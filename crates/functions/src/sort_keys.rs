@@ -1,8 +1,91 @@
-//! Sort keys of a text column.
-use arrow::array::{BinaryViewArray, StringViewArray};
+//! Sort keys of a text column: what joins, groups, sorts and comparisons use in the place of the text.
+//!
+//! Most keys of short strings fit a view of their own: then nothing is allocated for a value and the array has no
+//! buffer at all.
+
+use arrow::array::make_view;
+use arrow::array::{Array, BinaryViewArray, StringViewArray};
+use arrow::buffer::{Buffer, ScalarBuffer};
+use hobt_base::SqlError;
 use hobt_types::Collation;
 
+/// Bytes that a view holds itself.
+const INLINE: usize = 12;
+/// A buffer of keys is closed when it is longer: offsets in a view have 32 bits.
+const BUFFER_BYTES: usize = 1 << 30;
+
 /// The key of every string under `collation`; NULL for NULL. Keys compare as bytes.
-pub fn sort_keys(texts: &StringViewArray, _collation: Collation) -> BinaryViewArray {
-    texts.clone().to_binary_view()
+///
+/// # Errors
+/// An internal error when a single key is longer than a view can say.
+pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<BinaryViewArray, SqlError> {
+    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut long: Vec<u8> = Vec::new();
+    let mut views: Vec<u128> = Vec::with_capacity(texts.len());
+    for (row, view) in texts.views().iter().enumerate() {
+        let length = *view as u32 as usize;
+        if length <= INLINE {
+            let bytes = view.to_le_bytes();
+            let mut key = [0u8; 16];
+            if let Some(written) = collation.sort_key_ascii(&bytes[4..4 + length], &mut key[4..]) {
+                // At most 12, so the cast keeps it.
+                key[..4].copy_from_slice(&(written as u32).to_le_bytes());
+                views.push(u128::from_le_bytes(key));
+                continue;
+            }
+        }
+        if texts.is_null(row) {
+            views.push(0);
+            continue;
+        }
+        if long.len() > BUFFER_BYTES {
+            buffers.push(Buffer::from_vec(std::mem::take(&mut long)));
+        }
+        let start = long.len();
+        collation.sort_key(texts.value(row), &mut long);
+        let block = u32::try_from(buffers.len()).map_err(|_| too_long())?;
+        if i32::try_from(long.len()).is_err() {
+            return Err(too_long());
+        }
+        let offset = u32::try_from(start).map_err(|_| too_long())?;
+        views.push(make_view(&long[start..], block, offset));
+        if long.len() - start <= INLINE {
+            long.truncate(start);
+        }
+    }
+    buffers.push(Buffer::from_vec(long));
+    BinaryViewArray::try_new(ScalarBuffer::from(views), buffers, texts.nulls().cloned())
+        .map_err(crate::error::from_arrow)
+}
+
+fn too_long() -> SqlError {
+    SqlError::internal("a text is too long for a sort key; compare a shorter part of it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_collation() {
+        let texts = StringViewArray::from(vec![
+            Some("Short"),
+            None,
+            Some("a string longer than twelve bytes   "),
+            Some("é"),
+            Some("x   "),
+            Some("ünïcödé beyond the inline length"),
+        ]);
+        for collation in [Collation::Latin1GeneralCiAs, Collation::Latin1GeneralCsAs, Collation::Latin1GeneralBin2] {
+            let keys = sort_keys(&texts, collation).unwrap();
+            for row in 0..texts.len() {
+                assert_eq!(keys.is_null(row), texts.is_null(row));
+                if texts.is_valid(row) {
+                    let mut key = Vec::new();
+                    collation.sort_key(texts.value(row), &mut key);
+                    assert_eq!(keys.value(row), key);
+                }
+            }
+        }
+    }
 }

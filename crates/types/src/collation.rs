@@ -225,6 +225,23 @@ impl Collation {
         }
     }
 
+    /// A number for the first four bytes of a string (zeros where it is shorter): if one string's number is below
+    /// another's, so is its key. Equal numbers say nothing. `None` where a byte is not ASCII.
+    ///
+    /// Spaces, NULs and what is missing count the same, because trailing spaces do not count.
+    #[inline]
+    pub fn prefix_weight(self, prefix: [u8; 4]) -> Option<u32> {
+        if u32::from_be_bytes(prefix) & 0x8080_8080 != 0 {
+            return None;
+        }
+        let weight = |byte: u8| match byte {
+            0 | b' ' => 0,
+            byte if self == Collation::Latin1GeneralBin2 => byte,
+            byte => ASCII_PRIMARY[usize::from(byte)],
+        };
+        Some(u32::from_be_bytes(prefix.map(weight)))
+    }
+
     /// The order of two strings.
     pub fn compare(self, left: &str, right: &str) -> Ordering {
         let (left, right) = (trim(left), trim(right));
@@ -357,6 +374,26 @@ mod tests {
         }
         assert_eq!(CI.sort_key_ascii("é".as_bytes(), &mut [0; 12]), None);
         assert_eq!(CI.sort_key_ascii(b"longer than twelve", &mut [0; 12]), None);
+    }
+
+    #[test]
+    fn prefixes_never_contradict_keys() {
+        let texts = ["", "a", "A b", "ab", "a\0", "abcd", "abce", "B", "1", " x", "a\t"];
+        for collation in [CI, CS, BIN] {
+            for left in texts {
+                for right in texts {
+                    let weight = |text: &str| {
+                        let mut prefix = [0; 4];
+                        prefix[..text.len()].copy_from_slice(text.as_bytes());
+                        collation.prefix_weight(prefix)
+                    };
+                    if weight(left) < weight(right) && collation != BIN {
+                        assert_eq!(collation.compare(left, right), Ordering::Less, "{left:?} {right:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(CI.prefix_weight([b'a', 0xC3, 0xA9, 0]), None);
     }
 
     #[test]

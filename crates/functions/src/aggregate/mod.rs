@@ -4,10 +4,22 @@
 //! [`GroupsAccumulator::update_all`], which reads whole arrays at a time. States travel between workers as arrays of
 //! [`Aggregate::state_types`].
 
-use arrow::array::{ArrayRef, BooleanArray};
+mod count;
+mod extreme;
+mod string_agg;
+mod sum;
+#[cfg(test)]
+mod tests;
+mod variance;
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use hobt_base::SqlError;
-use hobt_types::{Collation, SqlType};
+use hobt_base::{SqlError, number};
+use hobt_types::{Collation, MaxLength, SqlType};
+
+use crate::carrier::carrier;
+use crate::type_rules::declared_length;
 
 /// An aggregate function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -115,12 +127,25 @@ impl Aggregate {
     /// # Errors
     /// 8117 when the argument's type is not one that the function takes.
     pub fn new(kind: AggregateKind, input: SqlType, collation: Collation) -> Result<Aggregate, SqlError> {
-        Ok(Aggregate { kind, input, result: input, collation })
+        let result = result_type(kind, input)?;
+        Ok(Aggregate { kind, input, result, collation })
     }
 
     /// The Arrow types of a state.
     pub fn state_types(&self) -> Vec<DataType> {
-        vec![]
+        match self.kind {
+            AggregateKind::Count | AggregateKind::CountBig => vec![DataType::Int64],
+            AggregateKind::Sum | AggregateKind::Avg => {
+                let sum = if is_floating(self.input) { DataType::Float64 } else { DataType::Decimal128(38, 0) };
+                vec![sum, DataType::Int64]
+            }
+            AggregateKind::Min | AggregateKind::Max => vec![carrier(self.input)],
+            AggregateKind::Stdev | AggregateKind::StdevP | AggregateKind::Var | AggregateKind::VarP => {
+                vec![DataType::Int64, DataType::Float64, DataType::Float64]
+            }
+            AggregateKind::ChecksumAgg => vec![DataType::Int32],
+            AggregateKind::StringAgg => vec![DataType::Utf8View, DataType::Utf8View],
+        }
     }
 
     /// A new accumulator without groups.
@@ -128,6 +153,97 @@ impl Aggregate {
     /// # Errors
     /// An internal error for a pair that [`Aggregate::new`] refuses.
     pub fn accumulator(&self) -> Result<Box<dyn GroupsAccumulator>, SqlError> {
-        Err(SqlError::not_supported("aggregates"))
+        Ok(match self.kind {
+            AggregateKind::Count | AggregateKind::CountBig => Box::new(count::Count::new(self.result)),
+            AggregateKind::Sum | AggregateKind::Avg if is_floating(self.input) => Box::new(sum::FloatSum::new(*self)),
+            AggregateKind::Sum | AggregateKind::Avg => Box::new(sum::ExactSum::new(*self)),
+            AggregateKind::Min | AggregateKind::Max => extreme::accumulator(self)?,
+            AggregateKind::Stdev | AggregateKind::StdevP | AggregateKind::Var | AggregateKind::VarP => {
+                Box::new(variance::Variance::new(*self))
+            }
+            AggregateKind::ChecksumAgg => Box::new(count::ChecksumAgg::default()),
+            AggregateKind::StringAgg => Box::new(string_agg::StringAgg::new(*self)),
+        })
     }
+}
+
+const fn is_floating(sql_type: SqlType) -> bool {
+    matches!(sql_type, SqlType::Real | SqlType::Float)
+}
+
+/// The result types of Microsoft's pages on the aggregates.
+fn result_type(kind: AggregateKind, input: SqlType) -> Result<SqlType, SqlError> {
+    use AggregateKind as A;
+    let (name, valid) = match kind {
+        A::Count => return Ok(SqlType::Int),
+        A::CountBig => return Ok(SqlType::BigInt),
+        A::Sum => ("sum", input.is_numeric() && input != SqlType::Bit),
+        A::Avg => ("avg", input.is_numeric() && input != SqlType::Bit),
+        A::Min => ("min", input != SqlType::Bit),
+        A::Max => ("max", input != SqlType::Bit),
+        A::Stdev => ("stdev", input.is_numeric() && input != SqlType::Bit),
+        A::StdevP => ("stdevp", input.is_numeric() && input != SqlType::Bit),
+        A::Var => ("var", input.is_numeric() && input != SqlType::Bit),
+        A::VarP => ("varp", input.is_numeric() && input != SqlType::Bit),
+        A::ChecksumAgg => ("checksum_agg", input.is_integer()),
+        A::StringAgg => ("string_agg", !input.is_binary()),
+    };
+    if !valid {
+        return Err(SqlError::new(
+            number::INVALID_OPERAND_TYPE,
+            format!("Operand data type {} is invalid for {name} operator.", input.name()),
+        ));
+    }
+    Ok(match (kind, input) {
+        (A::Min | A::Max, _) => input,
+        (A::Sum | A::Avg, SqlType::TinyInt | SqlType::SmallInt | SqlType::Int) => SqlType::Int,
+        (A::Sum | A::Avg, SqlType::SmallMoney | SqlType::Money) => SqlType::Money,
+        (A::Sum | A::Avg, SqlType::Real | SqlType::Float) => SqlType::Float,
+        (A::Sum, SqlType::Decimal { scale, .. }) => SqlType::Decimal { precision: 38, scale },
+        (A::Avg, SqlType::Decimal { scale, .. }) => SqlType::Decimal { precision: 38, scale: scale.max(6) },
+        (A::Sum | A::Avg, _) => SqlType::BigInt,
+        (A::ChecksumAgg, _) => SqlType::Int,
+        (A::StringAgg, _) => match declared_length(input) {
+            Some(MaxLength::Max) if input.is_national() => SqlType::NVarChar(MaxLength::Max),
+            Some(MaxLength::Max) => SqlType::VarChar(MaxLength::Max),
+            Some(_) if !input.is_national() => SqlType::VarChar(MaxLength::Limited(8000)),
+            _ => SqlType::NVarChar(MaxLength::Limited(4000)),
+        },
+        _ => SqlType::Float,
+    })
+}
+
+/// Calls `each` with every row that counts and its group.
+fn each_row(
+    groups: &[usize],
+    filter: Option<&BooleanArray>,
+    nulls: Option<&NullBuffer>,
+    mut each: impl FnMut(usize, usize),
+) {
+    match (filter, nulls) {
+        (None, None) => groups.iter().enumerate().for_each(|(row, group)| each(row, *group)),
+        _ => {
+            let counts = |row: usize| {
+                filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+                    && nulls.is_none_or(|nulls| nulls.is_valid(row))
+            };
+            groups.iter().enumerate().filter(|(row, _)| counts(*row)).for_each(|(row, group)| each(row, *group));
+        }
+    }
+}
+
+/// Takes the emitted groups off the front of a state vector.
+fn take<S>(states: &mut Vec<S>, emit: Emit) -> Vec<S> {
+    match emit {
+        Emit::All => std::mem::take(states),
+        Emit::First(count) => {
+            let rest = states.split_off(count.min(states.len()));
+            std::mem::replace(states, rest)
+        }
+    }
+}
+
+/// The argument column.
+fn argument(values: &[ArrayRef]) -> Result<&ArrayRef, SqlError> {
+    values.first().ok_or_else(|| SqlError::internal("an aggregate without an argument"))
 }

@@ -1,4 +1,21 @@
-//! Date functions.
+//! Dates and times: the calendar, text forms and the functions over them.
+//!
+//! Leaves conversion between types to [`crate::cast`].
+
+mod add;
+mod calendar;
+mod construct;
+mod difference;
+mod extract;
+mod functions;
+mod parse;
 mod part;
+mod style;
+
+pub(crate) use calendar::{
+    BASE_DAY, BASE_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, round_to_datetime, split,
+};
+pub(crate) use functions::FUNCTIONS;
+pub(crate) use parse::{DateError, parse};
 pub use part::DatePart;
-pub(crate) static FUNCTIONS: &[crate::FunctionDef] = &[];
+pub(crate) use style::to_text;

@@ -8,6 +8,7 @@ mod conversion;
 mod operator;
 
 pub use conversion::{check_explicit, check_implicit};
+pub(crate) use operator::invalid_operand;
 pub use operator::{BinaryOperator, binary_result, bit_not_result, unary_minus_result};
 
 use hobt_base::{SqlError, number};
@@ -177,3 +178,6 @@ pub const fn text_width(sql_type: SqlType) -> u16 {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

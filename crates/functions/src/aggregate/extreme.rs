@@ -1,0 +1,303 @@
+//! `MIN` and `MAX`: by value for numbers and times, by collation for text, by bytes for binary and guids.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowNumericType, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray,
+    StringViewArray,
+};
+use arrow::datatypes::{
+    ArrowNativeTypeOp, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type,
+};
+use hobt_base::SqlError;
+use hobt_types::{Collation, SqlType};
+
+use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row, take};
+use crate::carrier::{carrier, not_the_carrier};
+use crate::error::from_arrow;
+
+pub(super) fn accumulator(aggregate: &Aggregate) -> Result<Box<dyn GroupsAccumulator>, SqlError> {
+    Ok(match carrier(aggregate.input) {
+        DataType::UInt8 => Box::new(Primitive::<UInt8Type>::new(aggregate)),
+        DataType::Int16 => Box::new(Primitive::<Int16Type>::new(aggregate)),
+        DataType::Int32 => Box::new(Primitive::<Int32Type>::new(aggregate)),
+        DataType::Int64 => Box::new(Primitive::<Int64Type>::new(aggregate)),
+        DataType::Date32 => Box::new(Primitive::<Date32Type>::new(aggregate)),
+        DataType::Float32 => Box::new(Primitive::<Float32Type>::new(aggregate)),
+        DataType::Float64 => Box::new(Primitive::<Float64Type>::new(aggregate)),
+        DataType::Decimal128(..) => Box::new(Primitive::<Decimal128Type>::new(aggregate)),
+        DataType::Utf8View => Box::new(Text::new(aggregate)),
+        _ => Box::new(Bytes::new(aggregate)),
+    })
+}
+
+/// The order of a value that replaces the one held.
+const fn wanted(kind: AggregateKind) -> Ordering {
+    match kind {
+        AggregateKind::Max => Ordering::Greater,
+        _ => Ordering::Less,
+    }
+}
+
+struct Primitive<T: ArrowNumericType> {
+    best: Vec<Option<T::Native>>,
+    wanted: Ordering,
+    input: SqlType,
+}
+
+impl<T: ArrowNumericType> Primitive<T> {
+    fn new(aggregate: &Aggregate) -> Primitive<T> {
+        Primitive { best: Vec::new(), wanted: wanted(aggregate.kind), input: aggregate.input }
+    }
+
+    fn offer(&mut self, group: usize, value: T::Native) {
+        let wanted = self.wanted;
+        let best = &mut self.best[group];
+        if best.is_none_or(|held| value.compare(held) == wanted) {
+            *best = Some(value);
+        }
+    }
+}
+
+impl<T: ArrowNumericType> GroupsAccumulator for Primitive<T>
+where
+    T::Native: ArrowNativeTypeOp,
+{
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.best.resize(total_groups, None);
+        let array = argument(values)?;
+        let typed = array.as_primitive_opt::<T>().ok_or_else(|| not_the_carrier(array, self.input))?;
+        each_row(groups, filter, array.nulls(), |row, group| self.offer(group, typed.value(row)));
+        Ok(())
+    }
+
+    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
+        self.best.resize(1, None);
+        let array = argument(values)?;
+        let typed = array.as_primitive_opt::<T>().ok_or_else(|| not_the_carrier(array, self.input))?;
+        let extreme = match self.wanted {
+            Ordering::Greater => arrow::compute::max(typed),
+            _ => arrow::compute::min(typed),
+        };
+        if let Some(value) = extreme {
+            self.offer(0, value);
+        }
+        Ok(())
+    }
+
+    fn merge_batch(
+        &mut self,
+        states: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.update_batch(states, groups, filter, total_groups)
+    }
+
+    fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
+        let array: PrimitiveArray<T> = take(&mut self.best, emit).into_iter().collect();
+        Ok(Arc::new(array.with_data_type(carrier(self.input))))
+    }
+
+    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
+        Ok(vec![self.evaluate(emit)?])
+    }
+
+    fn size(&self) -> usize {
+        self.best.capacity() * size_of::<Option<T::Native>>()
+    }
+}
+
+struct Text {
+    best: Vec<Option<String>>,
+    wanted: Ordering,
+    collation: Collation,
+    heap_bytes: usize,
+}
+
+impl Text {
+    fn new(aggregate: &Aggregate) -> Text {
+        Text { best: Vec::new(), wanted: wanted(aggregate.kind), collation: aggregate.collation, heap_bytes: 0 }
+    }
+
+    fn offer(&mut self, group: usize, text: &str) {
+        let best = &mut self.best[group];
+        match best {
+            Some(held) if self.collation.compare(text, held) != self.wanted => {}
+            Some(held) => {
+                self.heap_bytes = (self.heap_bytes + text.len()).saturating_sub(held.len());
+                held.clear();
+                held.push_str(text);
+            }
+            None => {
+                self.heap_bytes += text.len();
+                *best = Some(text.to_string());
+            }
+        }
+    }
+
+    /// The number of the held text's first bytes, see [`Collation::prefix_weight`].
+    fn held_prefix(&self) -> Option<u32> {
+        let held = self.best[0].as_ref()?.as_bytes();
+        let mut prefix = [0; 4];
+        let length = held.len().min(4);
+        prefix[..length].copy_from_slice(&held[..length]);
+        self.collation.prefix_weight(prefix)
+    }
+}
+
+fn texts(array: &ArrayRef) -> Result<&StringViewArray, SqlError> {
+    array.as_string_view_opt().ok_or_else(|| SqlError::internal("MIN or MAX of text over another carrier"))
+}
+
+impl GroupsAccumulator for Text {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.best.resize(total_groups, None);
+        let array = argument(values)?;
+        let typed = texts(array)?;
+        each_row(groups, filter, array.nulls(), |row, group| self.offer(group, typed.value(row)));
+        Ok(())
+    }
+
+    /// Nearly every value loses by its first four bytes, which lie in the view: only the others are compared.
+    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
+        self.best.resize(1, None);
+        let array = argument(values)?;
+        let typed = texts(array)?;
+        let mut held = self.held_prefix();
+        let mut last_view = None;
+        for (row, view) in typed.views().iter().enumerate() {
+            if last_view == Some(*view) {
+                continue;
+            }
+            let [.., a, b, c, d] = (*view as u64).to_le_bytes();
+            if let (Some(held), Some(own)) = (held, self.collation.prefix_weight([a, b, c, d]))
+                && own != held
+                && own.cmp(&held) != self.wanted
+            {
+                continue;
+            }
+            if typed.is_null(row) {
+                continue;
+            }
+            // Equal views of one array are equal texts.
+            last_view = Some(*view);
+            self.offer(0, typed.value(row));
+            held = self.held_prefix();
+        }
+        Ok(())
+    }
+
+    fn merge_batch(
+        &mut self,
+        states: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.update_batch(states, groups, filter, total_groups)
+    }
+
+    fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
+        let best = take(&mut self.best, emit);
+        let emitted: usize = best.iter().flatten().map(String::len).sum();
+        self.heap_bytes = self.heap_bytes.saturating_sub(emitted);
+        Ok(Arc::new(best.into_iter().collect::<StringViewArray>()))
+    }
+
+    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
+        Ok(vec![self.evaluate(emit)?])
+    }
+
+    fn size(&self) -> usize {
+        self.best.capacity() * size_of::<Option<String>>() + self.heap_bytes
+    }
+}
+
+struct Bytes {
+    best: Vec<Option<Vec<u8>>>,
+    wanted: Ordering,
+    input: SqlType,
+    heap_bytes: usize,
+}
+
+impl Bytes {
+    fn new(aggregate: &Aggregate) -> Bytes {
+        Bytes { best: Vec::new(), wanted: wanted(aggregate.kind), input: aggregate.input, heap_bytes: 0 }
+    }
+
+    fn offer(&mut self, group: usize, value: &[u8]) {
+        let best = &mut self.best[group];
+        if best.as_ref().is_none_or(|held| value.cmp(held.as_slice()) == self.wanted) {
+            self.heap_bytes += value.len();
+            *best = Some(value.to_vec());
+        }
+    }
+}
+
+impl GroupsAccumulator for Bytes {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.best.resize(total_groups, None);
+        let array = argument(values)?;
+        if let Some(guids) = array.as_fixed_size_binary_opt() {
+            each_row(groups, filter, array.nulls(), |row, group| self.offer(group, guids.value(row)));
+        } else {
+            let binary = array.as_binary_view_opt().ok_or_else(|| not_the_carrier(array, self.input))?;
+            each_row(groups, filter, array.nulls(), |row, group| self.offer(group, binary.value(row)));
+        }
+        Ok(())
+    }
+
+    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
+        let groups = vec![0; argument(values)?.len()];
+        self.update_batch(values, &groups, None, 1)
+    }
+
+    fn merge_batch(
+        &mut self,
+        states: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<(), SqlError> {
+        self.update_batch(states, groups, filter, total_groups)
+    }
+
+    fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
+        let best = take(&mut self.best, emit);
+        if self.input == SqlType::UniqueIdentifier {
+            let guids = FixedSizeBinaryArray::try_from_sparse_iter_with_size(best.into_iter(), 16);
+            return Ok(Arc::new(guids.map_err(from_arrow)?));
+        }
+        Ok(Arc::new(best.into_iter().collect::<BinaryViewArray>()))
+    }
+
+    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
+        Ok(vec![self.evaluate(emit)?])
+    }
+
+    fn size(&self) -> usize {
+        self.best.capacity() * size_of::<Option<Vec<u8>>>() + self.heap_bytes
+    }
+}

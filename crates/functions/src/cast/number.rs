@@ -1,0 +1,225 @@
+//! Between numbers: widening is free, narrowing is checked without a branch for a value, fractions are cut off on the
+//! way to integers and rounded on the way to decimals and money.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ArrowPrimitiveType, Decimal128Array, PrimitiveArray};
+use arrow::datatypes::{Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type};
+use hobt_base::SqlError;
+use hobt_types::SqlType;
+
+use super::{Mode, convert};
+use crate::arithmetic::money_limit;
+use crate::decimal::{divide_round, power};
+use crate::error::{from_arrow, message_name, overflow, overflow_from, overflow_small};
+use crate::type_rules::as_decimal;
+
+/// A decimal or money target: its shape and the largest magnitude.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) shape: (u8, u8),
+    pub(super) limit: i128,
+}
+
+pub(super) fn decimal_target(to: SqlType) -> Option<Target> {
+    match to {
+        SqlType::Decimal { precision, scale } => {
+            Some(Target { shape: (precision, scale), limit: power(precision.min(38)) - 1 })
+        }
+        SqlType::Money | SqlType::SmallMoney => {
+            let (limit, shape) = money_limit(to);
+            Some(Target { shape, limit })
+        }
+        _ => None,
+    }
+}
+
+/// Gives a raw array the shape of its decimal carrier.
+pub(super) fn shaped(array: Decimal128Array, target: Target) -> Result<ArrayRef, SqlError> {
+    let (precision, scale) = target.shape;
+    Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8).map_err(from_arrow)?))
+}
+
+pub(super) fn cast(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
+    match from {
+        SqlType::Bit | SqlType::TinyInt => from_integer::<UInt8Type>(array, from, to, mode),
+        SqlType::SmallInt => from_integer::<Int16Type>(array, from, to, mode),
+        SqlType::Int => from_integer::<Int32Type>(array, from, to, mode),
+        SqlType::BigInt => from_integer::<Int64Type>(array, from, to, mode),
+        SqlType::Real => from_float::<Float32Type>(array, from, to, mode),
+        SqlType::Float => from_float::<Float64Type>(array, from, to, mode),
+        _ => from_decimal(array, from, to, mode),
+    }
+}
+
+fn boxed<T: ArrowPrimitiveType>(array: Result<PrimitiveArray<T>, SqlError>) -> Result<ArrayRef, SqlError> {
+    array.map(|array| Arc::new(array) as ArrayRef)
+}
+
+/// The error of a number that an integer type cannot hold: 220 for the small types, else 8115.
+pub(super) fn too_large(to: SqlType, value: impl std::fmt::Display) -> SqlError {
+    match to {
+        SqlType::TinyInt | SqlType::SmallInt => overflow_small(to, value),
+        _ => overflow(to),
+    }
+}
+
+fn from_integer<I: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    from: SqlType,
+    to: SqlType,
+    mode: Mode,
+) -> Result<ArrayRef, SqlError>
+where
+    i64: From<I::Native>,
+{
+    let wide = i64::from;
+    let error = |value: I::Native| too_large(to, wide(value));
+    if let Some(target) = decimal_target(to) {
+        let factor = power(target.shape.1);
+        let scaled = |value: I::Native| {
+            // 2^63 × 10^38 does not fit 128 bits: what is checked is the value before scaling.
+            let value = i128::from(wide(value));
+            let good = value.abs() <= target.limit / factor;
+            (value.wrapping_mul(factor), good)
+        };
+        let error = |_| overflow_from(from.name(), to);
+        return shaped(convert::<I, Decimal128Type>(array, mode, scaled, error)?, target);
+    }
+    match to {
+        SqlType::Bit => boxed(convert::<I, UInt8Type>(array, mode, |v| (u8::from(wide(v) != 0), true), error)),
+        SqlType::TinyInt => {
+            boxed(convert::<I, UInt8Type>(array, mode, |v| narrow(wide(v), wide(v) as u8, |n| n as i64), error))
+        }
+        SqlType::SmallInt => {
+            boxed(convert::<I, Int16Type>(array, mode, |v| narrow(wide(v), wide(v) as i16, |n| n as i64), error))
+        }
+        SqlType::Int => {
+            boxed(convert::<I, Int32Type>(array, mode, |v| narrow(wide(v), wide(v) as i32, |n| n as i64), error))
+        }
+        SqlType::BigInt => boxed(convert::<I, Int64Type>(array, mode, |v| (wide(v), true), error)),
+        SqlType::Real => boxed(convert::<I, Float32Type>(array, mode, |v| (wide(v) as f32, true), error)),
+        _ => boxed(convert::<I, Float64Type>(array, mode, |v| (wide(v) as f64, true), error)),
+    }
+}
+
+/// A narrowed value is good when widening it gives the value back.
+fn narrow<N: Copy>(wide: i64, narrow: N, widen: impl Fn(N) -> i64) -> (N, bool) {
+    (narrow, widen(narrow) == wide)
+}
+
+fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
+    let (precision, scale) = as_decimal(from).ok_or_else(|| SqlError::internal(format!("{from} is not a decimal")))?;
+    let error = |_| overflow_from(message_name(from), to);
+    if let Some(target) = decimal_target(to) {
+        let (digits, to_scale) = target.shape;
+        let limit = target.limit;
+        let is_money = !matches!(to, SqlType::Decimal { .. });
+        let result = if to_scale >= scale {
+            let factor = power(to_scale - scale);
+            if precision - scale <= digits - to_scale && !is_money {
+                convert::<Decimal128Type, Decimal128Type>(array, mode, |v| (v.wrapping_mul(factor), true), error)
+            } else {
+                let bound = limit / factor;
+                let up = |v: i128| (v.wrapping_mul(factor), v <= bound && v >= -bound);
+                convert::<Decimal128Type, Decimal128Type>(array, mode, up, error)
+            }
+        } else {
+            let divisor = power(scale - to_scale);
+            let down = |v: i128| {
+                let rounded = divide_round(v, divisor);
+                (rounded, rounded <= limit && rounded >= -limit)
+            };
+            convert::<Decimal128Type, Decimal128Type>(array, mode, down, error)
+        };
+        return shaped(result?, target);
+    }
+    let divisor = power(scale);
+    // Money rounds on its way to an integer, a decimal is cut off ("CAST and CONVERT", truncating and rounding).
+    let is_money = matches!(from, SqlType::Money | SqlType::SmallMoney);
+    let whole = move |v: i128| if is_money { divide_round(v, divisor) } else { v / divisor };
+    let float = move |v: i128| v as f64 / divisor as f64;
+    match to {
+        SqlType::Bit => boxed(convert::<Decimal128Type, UInt8Type>(array, mode, |v| (u8::from(v != 0), true), error)),
+        SqlType::TinyInt => boxed(convert::<Decimal128Type, UInt8Type>(
+            array,
+            mode,
+            |v| (whole(v) as u8, i128::from(whole(v) as u8) == whole(v)),
+            error,
+        )),
+        SqlType::SmallInt => boxed(convert::<Decimal128Type, Int16Type>(
+            array,
+            mode,
+            |v| (whole(v) as i16, i128::from(whole(v) as i16) == whole(v)),
+            error,
+        )),
+        SqlType::Int => boxed(convert::<Decimal128Type, Int32Type>(
+            array,
+            mode,
+            |v| (whole(v) as i32, i128::from(whole(v) as i32) == whole(v)),
+            error,
+        )),
+        SqlType::BigInt => boxed(convert::<Decimal128Type, Int64Type>(
+            array,
+            mode,
+            |v| (whole(v) as i64, i128::from(whole(v) as i64) == whole(v)),
+            error,
+        )),
+        SqlType::Real => boxed(convert::<Decimal128Type, Float32Type>(array, mode, |v| (float(v) as f32, true), error)),
+        _ => boxed(convert::<Decimal128Type, Float64Type>(array, mode, |v| (float(v), true), error)),
+    }
+}
+
+/// A float as an unscaled decimal, rounded; `None` where it is beyond `limit`.
+pub(super) fn scale_float(value: f64, scale: u8, limit: i128) -> Option<i128> {
+    let scaled = (value * power(scale) as f64).round();
+    // The cast saturates; anything that large is over every limit.
+    let unscaled = scaled as i128;
+    (scaled.is_finite() && unscaled <= limit && unscaled >= -limit).then_some(unscaled)
+}
+
+fn from_float<I: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    from: SqlType,
+    to: SqlType,
+    mode: Mode,
+) -> Result<ArrayRef, SqlError>
+where
+    f64: From<I::Native>,
+{
+    let wide = f64::from;
+    let error = |value: I::Native| too_large(to, format!("{:.6}", wide(value)));
+    if let Some(target) = decimal_target(to) {
+        let scaled = |value| match scale_float(wide(value), target.shape.1, target.limit) {
+            Some(unscaled) => (unscaled, true),
+            None => (0, false),
+        };
+        let error = |_| overflow_from(from.name(), to);
+        return shaped(convert::<I, Decimal128Type>(array, mode, scaled, error)?, target);
+    }
+    // A float-to-integer cast cuts the fraction off and saturates, so a value out of range differs from it.
+    let within = |value: f64, low: f64, high: f64| value.trunc() >= low && value.trunc() < high;
+    match to {
+        SqlType::Bit => boxed(convert::<I, UInt8Type>(array, mode, |v| (u8::from(wide(v) != 0.0), true), error)),
+        SqlType::TinyInt => {
+            boxed(convert::<I, UInt8Type>(array, mode, |v| (wide(v) as u8, within(wide(v), 0.0, 256.0)), error))
+        }
+        SqlType::SmallInt => {
+            let limit = 32_768.0;
+            boxed(convert::<I, Int16Type>(array, mode, |v| (wide(v) as i16, within(wide(v), -limit, limit)), error))
+        }
+        SqlType::Int => {
+            let limit = 2_147_483_648.0;
+            boxed(convert::<I, Int32Type>(array, mode, |v| (wide(v) as i32, within(wide(v), -limit, limit)), error))
+        }
+        SqlType::BigInt => {
+            let limit = 9_223_372_036_854_775_808.0;
+            boxed(convert::<I, Int64Type>(array, mode, |v| (wide(v) as i64, within(wide(v), -limit, limit)), error))
+        }
+        SqlType::Real => {
+            let narrow = |v| (wide(v) as f32, (wide(v) as f32).is_finite());
+            boxed(convert::<I, Float32Type>(array, mode, narrow, error))
+        }
+        _ => boxed(convert::<I, Float64Type>(array, mode, |v| (wide(v), true), error)),
+    }
+}

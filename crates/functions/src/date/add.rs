@@ -1,0 +1,116 @@
+//! `DATEADD` and `DATETRUNC`.
+
+use arrow::array::ArrayRef;
+use hobt_base::{SqlError, number};
+use hobt_types::SqlType;
+
+use super::calendar::{
+    Civil, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, days_in_month, round_to_datetime, split, weekday,
+};
+use super::functions::{Moments, moments_result};
+use super::part::DatePart;
+use crate::error::date_add_overflow;
+use crate::function::Call;
+
+/// 9810: a part that the type has not.
+pub(super) fn unsupported(part: DatePart, function: &str, sql_type: SqlType) -> SqlError {
+    SqlError::new(
+        number::INVALID_DATE_PART,
+        format!(
+            "The datepart {} is not supported by date function {function} for data type {}.",
+            part.name(),
+            sql_type.name()
+        ),
+    )
+}
+
+/// The part that the call was given.
+pub(super) fn part_of(call: &Call<'_>) -> Result<DatePart, SqlError> {
+    call.date_part.ok_or_else(|| SqlError::internal("a date function without its date part"))
+}
+
+/// Refuses the parts of a day for `date` and of a date for `time`.
+pub(super) fn check_part(part: DatePart, function: &str, sql_type: SqlType) -> Result<(), SqlError> {
+    match sql_type {
+        SqlType::Date if part.is_of_time() => Err(unsupported(part, function, sql_type)),
+        SqlType::Time { .. } if !part.is_of_time() => Err(unsupported(part, function, sql_type)),
+        _ => Ok(()),
+    }
+}
+
+/// `count` months after a day; the last day of a shorter month where the day does not exist.
+fn add_months(ticks: i64, count: i64) -> Option<i64> {
+    let (day, time) = split(ticks);
+    let date = Civil::from_days(day);
+    let month = (date.year * 12 + date.month - 1).checked_add(count)?;
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+    let date = Civil::checked(year, month, date.day.min(days_in_month(year, month)))?;
+    Some(date.to_days() * TICKS_PER_DAY + time)
+}
+
+/// 100 ns of a part of fixed length; 0 for months and longer, and for nanoseconds.
+const fn part_ticks(part: DatePart) -> i64 {
+    match part {
+        DatePart::Day | DatePart::DayOfYear | DatePart::Weekday => TICKS_PER_DAY,
+        DatePart::Week | DatePart::IsoWeek => 7 * TICKS_PER_DAY,
+        DatePart::Hour => 3600 * TICKS_PER_SECOND,
+        DatePart::Minute => 60 * TICKS_PER_SECOND,
+        DatePart::Second => TICKS_PER_SECOND,
+        DatePart::Millisecond => 10_000,
+        DatePart::Microsecond => 10,
+        DatePart::Year | DatePart::Quarter | DatePart::Month | DatePart::Nanosecond => 0,
+    }
+}
+
+fn add(part: DatePart, count: i64, ticks: i64) -> Option<i64> {
+    match part {
+        DatePart::Year => add_months(ticks, count.checked_mul(12)?),
+        DatePart::Quarter => add_months(ticks, count.checked_mul(3)?),
+        DatePart::Month => add_months(ticks, count),
+        // Rounded to 100 ns, the unit of time.
+        DatePart::Nanosecond => ticks.checked_add((count.checked_add(50)?).div_euclid(100)),
+        _ => ticks.checked_add(count.checked_mul(part_ticks(part))?),
+    }
+}
+
+pub(super) fn dateadd(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let part = part_of(call)?;
+    let (counts, moments) = (call.integers(0)?, Moments::new(call, 1)?);
+    let sql_type = call.result_type;
+    check_part(part, "dateadd", sql_type)?;
+    moments_result(call, |row| {
+        let Some((count, ticks)) = counts.get(row).zip(moments.get(row)) else { return Ok(None) };
+        let sum = add(part, count, ticks).map(|ticks| round_to_datetime(ticks, sql_type));
+        let is_time = matches!(sql_type, SqlType::Time { .. });
+        match sum.filter(|ticks| is_time || datetime_in_range(*ticks, sql_type)) {
+            Some(ticks) => Ok(Some(ticks)),
+            None => Err(date_add_overflow(sql_type)),
+        }
+    })
+}
+
+/// Cuts off everything below the part.
+fn truncate(part: DatePart, ticks: i64) -> i64 {
+    let (day, _) = split(ticks);
+    let date = Civil::from_days(day);
+    let first = |month| Civil { year: date.year, month, day: 1 }.to_days() * TICKS_PER_DAY;
+    match part {
+        DatePart::Year => first(1),
+        DatePart::Quarter => first((date.month - 1) / 3 * 3 + 1),
+        DatePart::Month => first(date.month),
+        DatePart::Week => (day - weekday(day)) * TICKS_PER_DAY,
+        DatePart::IsoWeek => (day - (weekday(day) + 6) % 7) * TICKS_PER_DAY,
+        DatePart::Nanosecond => ticks,
+        _ => ticks.div_euclid(part_ticks(part)) * part_ticks(part),
+    }
+}
+
+pub(super) fn datetrunc(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let part = part_of(call)?;
+    let moments = Moments::new(call, 0)?;
+    check_part(part, "datetrunc", moments.sql_type())?;
+    if matches!(part, DatePart::Weekday | DatePart::Nanosecond) {
+        return Err(unsupported(part, "datetrunc", moments.sql_type()));
+    }
+    moments_result(call, |row| Ok(moments.get(row).map(|ticks| truncate(part, ticks))))
+}

@@ -1,0 +1,127 @@
+//! The table of date functions, their result types, and those that only give the time.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Int64Type;
+use hobt_base::SqlError;
+use hobt_types::{MaxLength, SqlType};
+
+use super::calendar::{BASE_TICKS, TICKS_PER_DAY, round_to_datetime};
+use super::{add, construct, difference, extract};
+use crate::cast::cast_array;
+use crate::column::Column;
+use crate::error::{date_conversion, invalid_argument};
+use crate::function::{ArgType, Call, FunctionDef, Volatility};
+
+pub(crate) static FUNCTIONS: &[FunctionDef] = &[
+    now("GETDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local)),
+    now("CURRENT_TIMESTAMP", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local)),
+    now("GETUTCDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_utc)),
+    now("SYSDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_local)),
+    now("SYSUTCDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_utc)),
+    FunctionDef::new("DATEADD", (2, 2), |args| temporal_type(args, 1, "dateadd"), add::dateadd).with_date_part(),
+    FunctionDef::new("DATETRUNC", (1, 1), |args| temporal_type(args, 0, "datetrunc"), add::datetrunc).with_date_part(),
+    FunctionDef::new("DATEDIFF", (2, 2), int, difference::datediff).with_date_part(),
+    FunctionDef::new("DATEDIFF_BIG", (2, 2), |_| Ok(SqlType::BigInt), difference::datediff).with_date_part(),
+    FunctionDef::new("DATEPART", (1, 1), int, extract::datepart).with_date_part(),
+    FunctionDef::new("DATENAME", (1, 1), name_type, extract::datename).with_date_part(),
+    FunctionDef::new("YEAR", (1, 1), int, |call| extract::fixed(call, super::DatePart::Year)),
+    FunctionDef::new("MONTH", (1, 1), int, |call| extract::fixed(call, super::DatePart::Month)),
+    FunctionDef::new("DAY", (1, 1), int, |call| extract::fixed(call, super::DatePart::Day)),
+    FunctionDef::new("DATEFROMPARTS", (3, 3), |_| Ok(SqlType::Date), construct::datefromparts),
+    FunctionDef::new("DATETIMEFROMPARTS", (7, 7), |_| Ok(SqlType::DateTime), construct::datetimefromparts),
+    FunctionDef::new("DATETIME2FROMPARTS", (8, 8), construct::datetime2_type, construct::datetime2fromparts),
+    FunctionDef::new("EOMONTH", (1, 2), |_| Ok(SqlType::Date), construct::eomonth),
+    FunctionDef::new("ISDATE", (1, 1), int, construct::isdate),
+];
+
+const DATETIME2: SqlType = SqlType::DateTime2 { scale: 7 };
+
+const fn now(
+    name: &'static str,
+    result_type: crate::function::ResultType,
+    evaluate: crate::function::Evaluate,
+) -> FunctionDef {
+    FunctionDef::new(name, (0, 0), result_type, evaluate).with_volatility(Volatility::Statement)
+}
+
+fn int(_: &[ArgType]) -> Result<SqlType, SqlError> {
+    Ok(SqlType::Int)
+}
+
+fn name_type(_: &[ArgType]) -> Result<SqlType, SqlError> {
+    Ok(SqlType::NVarChar(MaxLength::Limited(30)))
+}
+
+/// The type of the date argument at `index`; text and numbers are `datetime`, as for `DATEADD`.
+fn temporal_type(args: &[ArgType], index: usize, function: &str) -> Result<SqlType, SqlError> {
+    match args.get(index).map(|arg| arg.sql_type) {
+        Some(sql_type) if sql_type.is_temporal() => Ok(sql_type),
+        Some(sql_type) if sql_type.is_text() && function == "datetrunc" => Ok(DATETIME2),
+        Some(sql_type) if sql_type.is_text() || sql_type.is_numeric() => Ok(SqlType::DateTime),
+        Some(sql_type) => Err(invalid_argument(sql_type, index + 2, function)),
+        None => Err(date_conversion()),
+    }
+}
+
+fn clock(call: &Call<'_>, ticks: i64) -> Result<ArrayRef, SqlError> {
+    let ticks = round_to_datetime(ticks, call.result_type);
+    call.primitive_result::<Int64Type>(|_| Ok(Some(ticks)))
+}
+
+/// A date argument as 100 ns since 1970-01-01, with the type that it has.
+pub(super) struct Moments {
+    column: Column,
+    sql_type: SqlType,
+}
+
+impl Moments {
+    /// The argument at `index`; text is read as `datetime2`, numbers as `datetime`.
+    pub(super) fn new(call: &Call<'_>, index: usize) -> Result<Moments, SqlError> {
+        let arg = call.arg(index)?;
+        let sql_type = match arg.sql_type {
+            sql_type if sql_type.is_temporal() => sql_type,
+            sql_type if sql_type.is_text() => DATETIME2,
+            _ => SqlType::DateTime,
+        };
+        let array = cast_array(arg.column.array(), arg.sql_type, sql_type, None, false)?;
+        Ok(Moments { column: arg.column.with_array(array), sql_type })
+    }
+
+    /// The type that the values have.
+    pub(super) fn sql_type(&self) -> SqlType {
+        self.sql_type
+    }
+
+    /// The moment of `row`; a `time` is on 1900-01-01.
+    pub(super) fn get(&self, row: usize) -> Option<i64> {
+        use arrow::array::{Array, AsArray};
+        use arrow::datatypes::Date32Type;
+        let array = self.column.array();
+        let row = self.column.row(row);
+        if array.is_null(row) {
+            return None;
+        }
+        Some(match self.sql_type {
+            SqlType::Date => i64::from(array.as_primitive::<Date32Type>().value(row)) * TICKS_PER_DAY,
+            SqlType::Time { .. } => array.as_primitive::<Int64Type>().value(row) + BASE_TICKS,
+            _ => array.as_primitive::<Int64Type>().value(row),
+        })
+    }
+}
+
+/// Moments, row by row, as an array of the call's result type.
+pub(super) fn moments_result(
+    call: &Call<'_>,
+    mut value: impl FnMut(usize) -> Result<Option<i64>, SqlError>,
+) -> Result<ArrayRef, SqlError> {
+    match call.result_type {
+        SqlType::Date => call.primitive_result::<arrow::datatypes::Date32Type>(|row| {
+            let day = value(row)?.map(|ticks| i32::try_from(ticks.div_euclid(TICKS_PER_DAY)));
+            day.transpose().map_err(|_| crate::error::date_add_overflow(SqlType::Date))
+        }),
+        SqlType::Time { .. } => {
+            call.primitive_result::<Int64Type>(|row| Ok(value(row)?.map(|ticks| ticks.rem_euclid(TICKS_PER_DAY))))
+        }
+        _ => call.primitive_result::<Int64Type>(value),
+    }
+}

@@ -1,0 +1,237 @@
+//! Text made of other text: concatenation, replacement, repetition, quoting.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
+use hobt_base::SqlError;
+use hobt_types::{MaxLength, SqlType};
+
+use super::code_page::{byte_of_unit, decode_byte, units};
+use super::search::find;
+use crate::cast::{cast_array, fit};
+use crate::column::Column;
+use crate::function::Call;
+use crate::type_rules::declared_length;
+
+/// The longest text that a function builds of a type that is not `max`, in bytes; `max` ends at 2³¹ − 1.
+fn limit(sql_type: SqlType) -> usize {
+    match declared_length(sql_type) {
+        Some(MaxLength::Limited(limit)) => usize::from(limit),
+        _ => 0x7FFF_FFFF,
+    }
+}
+
+/// `left + right` of two texts or two binaries.
+pub(crate) fn concatenate(
+    left: (&Column, SqlType),
+    right: (&Column, SqlType),
+    result: SqlType,
+    rows: usize,
+) -> Result<ArrayRef, SqlError> {
+    if result.is_binary() {
+        let bytes = |column: &Column| {
+            column.array().as_binary_view_opt().cloned().ok_or_else(|| SqlError::internal("binary in another carrier"))
+        };
+        let (a, b) = (bytes(left.0)?, bytes(right.0)?);
+        let mut builder = BinaryViewBuilder::with_capacity(rows);
+        for row in 0..rows {
+            if left.0.is_null(row) || right.0.is_null(row) {
+                builder.append_null();
+                continue;
+            }
+            let mut value = [a.value(left.0.row(row)), b.value(right.0.row(row))].concat();
+            value.truncate(limit(result));
+            builder.append_value(value);
+        }
+        return Ok(Arc::new(builder.finish()));
+    }
+    let varying =
+        if result.is_national() { SqlType::NVarChar(MaxLength::Max) } else { SqlType::VarChar(MaxLength::Max) };
+    let as_text = |(column, from): (&Column, SqlType)| {
+        if from.is_text() {
+            Ok(Arc::clone(column.array()))
+        } else {
+            cast_array(column.array(), from, varying, None, false)
+        }
+    };
+    let (a, b) = (as_text(left)?, as_text(right)?);
+    let (a, b) = (a.as_string_view(), b.as_string_view());
+    let mut builder = StringViewBuilder::with_capacity(rows);
+    let mut text = String::new();
+    for row in 0..rows {
+        if left.0.is_null(row) || right.0.is_null(row) {
+            builder.append_null();
+            continue;
+        }
+        text.clear();
+        text.push_str(a.value(left.0.row(row)));
+        text.push_str(b.value(right.0.row(row)));
+        builder.append_value(fit(&text, result));
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// NULL counts as empty text.
+pub(super) fn concat(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
+    call.text_result(|row| Ok(Some(Cow::Owned(texts.iter().filter_map(|texts| texts.get(row)).collect()))))
+}
+
+/// NULLs are left out, with their separator.
+pub(super) fn concat_ws(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
+    call.text_result(|row| {
+        let separator = texts[0].get(row).unwrap_or("");
+        let parts: Vec<&str> = texts[1..].iter().filter_map(|texts| texts.get(row)).collect();
+        Ok(Some(Cow::Owned(parts.join(separator))))
+    })
+}
+
+pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let (texts, patterns, replacements) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
+    let limit = limit(call.result_type);
+    call.text_result(|row| {
+        let all = texts.get(row).zip(patterns.get(row)).zip(replacements.get(row));
+        let Some(((mut rest, pattern), replacement)) = all else { return Ok(None) };
+        let mut out = String::new();
+        while let Some((at, length)) = find(rest, pattern, call.collation) {
+            out.push_str(&rest[..at]);
+            out.push_str(replacement);
+            rest = &rest[at + length..];
+            // Every replacement takes at least a byte of the text, but a long one must not fill the memory.
+            if out.len() > limit.saturating_mul(4) {
+                break;
+            }
+        }
+        out.push_str(rest);
+        Ok(Some(Cow::Owned(out)))
+    })
+}
+
+/// NULL for a negative count; the result is cut to 8,000 bytes unless the text is of a `max` type.
+pub(super) fn replicate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let (texts, counts) = (call.texts(0)?, call.integers(1)?);
+    let limit = limit(call.result_type);
+    call.text_result(|row| {
+        let Some((text, count)) = texts.get(row).zip(counts.get(row)) else { return Ok(None) };
+        let Ok(count) = usize::try_from(count) else { return Ok(None) };
+        // One repetition more than fits is enough: the rest is cut off anyway.
+        let count = count.min(limit / units(text).max(1) + 1);
+        if text.len().saturating_mul(count) > 0x7FFF_FFFF {
+            return Err(SqlError::new(
+                hobt_base::number::OUT_OF_MEMORY,
+                "REPLICATE would build a text beyond 2 GB; ask for fewer repetitions.",
+            ));
+        }
+        Ok(Some(Cow::Owned(text.repeat(count))))
+    })
+}
+
+pub(super) fn space(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let counts = call.integers(0)?;
+    call.text_result(|row| {
+        let count = counts.get(row).and_then(|count| usize::try_from(count).ok());
+        Ok(count.map(|count| Cow::Owned(" ".repeat(count.min(8000)))))
+    })
+}
+
+/// `STUFF(text, start, length, replacement)`: NULL where start is not in the text or length is negative.
+pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let (texts, starts, lengths, replacements) = (call.texts(0)?, call.integers(1)?, call.integers(2)?, call.texts(3)?);
+    call.text_result(|row| {
+        let all = texts.get(row).zip(starts.get(row)).zip(lengths.get(row));
+        let Some(((text, start), length)) = all else { return Ok(None) };
+        let (Ok(start), Ok(length)) = (usize::try_from(start), usize::try_from(length)) else { return Ok(None) };
+        if start == 0 || start > units(text) {
+            return Ok(None);
+        }
+        let from = byte_of_unit(text, start - 1);
+        let to = byte_of_unit(text, (start - 1).saturating_add(length)).max(from);
+        Ok(Some(Cow::Owned([&text[..from], replacements.get(row).unwrap_or(""), &text[to..]].concat())))
+    })
+}
+
+/// Each character of the second argument becomes the one at its place in the third.
+pub(super) fn translate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let (texts, from, to) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
+    call.text_result(|row| {
+        let Some(((text, from), to)) = texts.get(row).zip(from.get(row)).zip(to.get(row)) else { return Ok(None) };
+        let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+        if from.len() != to.len() {
+            return Err(SqlError::new(
+                hobt_base::number::TRANSLATE_LENGTHS,
+                "The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.",
+            ));
+        }
+        let same = |a: char, b: char| a == b || call.collation.ignores_case() && a.to_lowercase().eq(b.to_lowercase());
+        let map = |character: char| from.iter().position(|f| same(*f, character)).map_or(character, |at| to[at]);
+        Ok(Some(Cow::Owned(text.chars().map(map).collect())))
+    })
+}
+
+/// A float as text of a width (10) with decimals (0), right-aligned; stars when the whole part does not fit.
+pub(super) fn str_of_float(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let values = call.floats(0)?;
+    let number = |index: usize| if call.args.len() > index { call.integers(index).map(Some) } else { Ok(None) };
+    let (widths, decimals) = (number(1)?, number(2)?);
+    call.text_result(|row| {
+        let width = widths.as_ref().map_or(Some(10), |widths| widths.get(row));
+        let decimals = decimals.as_ref().map_or(Some(0), |decimals| decimals.get(row));
+        let Some(((value, width), decimals)) = values.get(row).zip(width).zip(decimals) else { return Ok(None) };
+        let (Ok(width @ 1..=8000), Ok(decimals)) = (usize::try_from(width), usize::try_from(decimals)) else {
+            return Ok(None);
+        };
+        let whole = format!("{:.0}", value.trunc()).len();
+        if whole > width {
+            return Ok(Some(Cow::Owned("*".repeat(width))));
+        }
+        // Decimals give way to the width, with the point.
+        let decimals = decimals.min(16).min(width.saturating_sub(whole + 1));
+        let scale = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
+        let rounded = (value * scale).round() / scale;
+        let rounded = if rounded.is_finite() { rounded } else { value };
+        Ok(Some(Cow::Owned(format!("{rounded:>width$.decimals$}"))))
+    })
+}
+
+pub(super) fn char_of_code(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let codes = call.integers(0)?;
+    call.text_result(|row| {
+        let byte = codes.get(row).and_then(|code| u8::try_from(code).ok());
+        Ok(byte.map(|byte| Cow::Owned(decode_byte(byte).to_string())))
+    })
+}
+
+pub(super) fn nchar_of_code(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let codes = call.integers(0)?;
+    call.text_result(|row| {
+        let code = codes.get(row).and_then(|code| u16::try_from(code).ok());
+        // A lone surrogate is U+FFFD, as everywhere in hobt's UTF-8.
+        let character = |code: u16| char::from_u32(u32::from(code)).unwrap_or(char::REPLACEMENT_CHARACTER);
+        Ok(code.map(|code| Cow::Owned(character(code).to_string())))
+    })
+}
+
+/// `[name]` with `]` doubled, or another pair of quotes; NULL for a name over 128 characters or an unknown quote.
+pub(super) fn quotename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let names = call.texts(0)?;
+    let quotes = if call.args.len() > 1 { Some(call.texts(1)?) } else { None };
+    call.text_result(|row| {
+        let quote = quotes.as_ref().map_or(Some("["), |quotes| quotes.get(row));
+        let Some((name, quote)) = names.get(row).zip(quote) else { return Ok(None) };
+        let (open, close) = match quote.chars().next() {
+            Some('[' | ']') => ('[', ']'),
+            Some('(' | ')') => ('(', ')'),
+            Some('<' | '>') => ('<', '>'),
+            Some('{' | '}') => ('{', '}'),
+            Some(same @ ('\'' | '"' | '`')) => (same, same),
+            _ => return Ok(None),
+        };
+        if units(name) > 128 {
+            return Ok(None);
+        }
+        let doubled = name.replace(close, &format!("{close}{close}"));
+        Ok(Some(Cow::Owned(format!("{open}{doubled}{close}"))))
+    })
+}
