@@ -30,10 +30,10 @@ impl Parser<'_> {
         })
     }
 
-    /// `(query)`.
+    /// `(query)`. It counts as a level of its own beside that of what it stands in, for it takes twice the stack.
     pub(super) fn parenthesized_query(&mut self) -> Result<Box<Query>> {
         self.expect_mark(Mark::Open)?;
-        let query = self.query()?;
+        let query = self.nested(Parser::query)?;
         self.expect_mark(Mark::Close)?;
         Ok(Box::new(query))
     }
