@@ -150,7 +150,7 @@ impl Parser<'_> {
         self.skip_semicolons();
         while statements.is_empty() || self.current.kind != TokenKind::End {
             statements.push(self.statement()?);
-            self.skip_semicolons();
+            self.end_statement()?;
         }
         Ok(StatementKind::CreateProcedure(Box::new(CreateProcedure { mode, name, parameters, options, statements })))
     }

@@ -1,6 +1,8 @@
 //! Which statement it is, and lists of statements.
 
-use super::{Parser, Result};
+use hobt_base::number;
+
+use super::{Parser, Result, syntax_error};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
@@ -16,11 +18,11 @@ impl Parser<'_> {
             let call = self.procedure_call(mark, None)?;
             let kind = StatementKind::Execute(Box::new(call));
             statements.push(Statement { kind, span: self.span(mark) });
-            self.skip_semicolons();
+            self.end_statement()?;
         }
         while self.current.kind != TokenKind::End {
             statements.push(self.statement()?);
-            self.skip_semicolons();
+            self.end_statement()?;
         }
         self.expect_end()?;
         Ok(statements)
@@ -28,6 +30,21 @@ impl Parser<'_> {
 
     pub(super) fn skip_semicolons(&mut self) {
         while self.eat_mark(Mark::Semicolon) {}
+    }
+
+    /// The semicolons behind a statement. Before `WITH` one is demanded, as it might belong to the statement.
+    pub(super) fn end_statement(&mut self) -> Result<()> {
+        if self.at(Keyword::WITH) {
+            let message = format!(
+                "Incorrect syntax near the keyword '{}'. If this statement is a common table expression, an \
+                 xmlnamespaces clause or a change tracking context clause, the previous statement must be terminated \
+                 with a semicolon.",
+                self.current_text()
+            );
+            return Err(syntax_error(number::SEMICOLON_BEFORE_WITH, &message, self.current.position));
+        }
+        self.skip_semicolons();
+        Ok(())
     }
 
     fn at_contextual_statement(&self) -> bool {
@@ -40,7 +57,7 @@ impl Parser<'_> {
         self.skip_semicolons();
         while statements.is_empty() || !self.at(Keyword::END) {
             statements.push(self.statement()?);
-            self.skip_semicolons();
+            self.end_statement()?;
         }
         Ok(statements)
     }

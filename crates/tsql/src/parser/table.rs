@@ -51,7 +51,6 @@ impl Parser<'_> {
                 definition.constraints.push(constraint);
             } else {
                 definition.columns.push(self.column_definition()?);
-                // A constraint on the table may follow a column without a comma.
             }
             // A comma may stand before the closing parenthesis.
             if !self.eat_mark(Mark::Comma) || self.at_mark(Mark::Close) {

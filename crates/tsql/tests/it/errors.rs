@@ -46,6 +46,13 @@ fn what_is_left_open_is_reported_where_it_opens() {
 }
 
 #[test]
+fn a_common_table_expression_needs_a_semicolon_before_it() {
+    let found = error("SELECT 1\nWITH a AS (SELECT 1 AS x) SELECT x FROM a");
+    assert_eq!((found.number, found.position), (319, Some(Position { line: 2, column: 1 })));
+    assert!(parse_batch("SELECT 1;\nWITH a AS (SELECT 1 AS x) SELECT x FROM a").is_ok());
+}
+
+#[test]
 fn names_hints_and_options_are_checked() {
     let long = "a".repeat(129);
     assert_eq!(error(&format!("SELECT {long}")).number, 103);
