@@ -156,9 +156,7 @@ impl DatabaseSnapshot {
 }
 
 fn check_function(function: &PartitionFunction) -> Result<(), BrokenRule> {
-    let sorted = function
-        .boundaries
-        .windows(2)
-        .all(|pair| compare_values(function.collation, &pair[0], &pair[1]).is_lt());
+    let sorted =
+        function.boundaries.windows(2).all(|pair| compare_values(function.collation, &pair[0], &pair[1]).is_lt());
     require(sorted, &function.name, "boundaries are sorted and distinct")
 }

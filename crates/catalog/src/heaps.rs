@@ -32,7 +32,11 @@ impl SystemHeaps {
     ///
     /// # Errors
     /// As of creating any heap; the statement's roll-back undoes what was made.
-    pub fn create(storage: &Arc<Storage>, ctx: &StatementContext, is_master: bool) -> Result<SystemHeaps, CatalogError> {
+    pub fn create(
+        storage: &Arc<Storage>,
+        ctx: &StatementContext,
+        is_master: bool,
+    ) -> Result<SystemHeaps, CatalogError> {
         let mut heaps = Vec::new();
         for table in SystemTable::of_database(is_master) {
             let rows = Arc::new(Table::row_layout(&table.columns()));
@@ -46,11 +50,7 @@ impl SystemHeaps {
     ///
     /// # Errors
     /// The list is not this version's, or a heap cannot be read.
-    pub fn open(
-        storage: &Arc<Storage>,
-        listed: &[SystemHobt],
-        is_master: bool,
-    ) -> Result<SystemHeaps, CatalogError> {
+    pub fn open(storage: &Arc<Storage>, listed: &[SystemHobt], is_master: bool) -> Result<SystemHeaps, CatalogError> {
         let tables = SystemTable::of_database(is_master);
         let mut heaps = Vec::new();
         for (index, table) in tables.iter().enumerate() {

@@ -40,5 +40,5 @@ pub use system::{
     FunctionRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SystemRow, SystemTable, Text,
     Timestamp, ValueRow,
 };
-pub use write::FIRST_SCHEME_ID;
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
+pub use write::FIRST_SCHEME_ID;

@@ -120,17 +120,14 @@ impl SystemHeaps {
         let table = SystemTable::Functions;
         let mut functions = Vec::new();
         for row in self.rows::<FunctionRow>()? {
-            let columns = TypeColumns {
-                type_id: row.type_id,
-                length: row.length,
-                precision: row.precision,
-                scale: row.scale,
-            };
+            let columns =
+                TypeColumns { type_id: row.type_id, length: row.length, precision: row.precision, scale: row.scale };
             let parameter = sql_type(columns, table)?;
             let mut boundaries = Vec::new();
             for index in 0..row.boundaries {
                 let bytes = long.take(ValueClass::Boundary, row.id, index);
-                let bytes = bytes.ok_or_else(|| damaged(table, format!("boundary {index} of '{}' is missing", row.name)))?;
+                let bytes =
+                    bytes.ok_or_else(|| damaged(table, format!("boundary {index} of '{}' is missing", row.name)))?;
                 let value = value_from_bytes(parameter, bytes.as_deref())
                     .map_err(|error| damaged(table, format!("boundary {index} of '{}': {error}", row.name)))?;
                 boundaries.push(value);
@@ -157,8 +154,10 @@ impl SystemHeaps {
             if !rows.iter().map(|row| row.number).eq(1..=i32::try_from(rows.len()).unwrap_or(i32::MAX)) {
                 return Err(damaged(SystemTable::Destinations, format!("partitions of '{}' are missing", row.name)));
             }
-            let filegroups =
-                rows.iter().map(|row| filegroup_id(row.filegroup, SystemTable::Destinations)).collect::<Result<_, _>>()?;
+            let filegroups = rows
+                .iter()
+                .map(|row| filegroup_id(row.filegroup, SystemTable::Destinations))
+                .collect::<Result<_, _>>()?;
             let next_used = row.next_used.map(|id| filegroup_id(id, SystemTable::Schemes)).transpose()?;
             schemes.push(Arc::new(PartitionScheme {
                 id: row.id.cast_unsigned(),

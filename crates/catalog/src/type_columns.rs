@@ -35,8 +35,7 @@ impl TypeColumns {
     /// The type; `None` if there is none of these properties.
     pub(crate) fn sql_type(self) -> Option<SqlType> {
         let length = || u16::try_from(self.length).ok().filter(|length| (1..=MAX_BYTES_IN_ROW).contains(length));
-        let max_length =
-            || if self.length == MAX { Some(MaxLength::Max) } else { length().map(MaxLength::Limited) };
+        let max_length = || if self.length == MAX { Some(MaxLength::Max) } else { length().map(MaxLength::Limited) };
         let scale = (self.scale <= 7).then_some(self.scale);
         let sql_type = match self.type_id {
             36 => SqlType::UniqueIdentifier,

@@ -240,7 +240,11 @@ impl SystemHeaps {
     ///
     /// # Errors
     /// As of any insert.
-    pub fn insert_partition_scheme(&self, ctx: &StatementContext, scheme: &PartitionScheme) -> Result<(), CatalogError> {
+    pub fn insert_partition_scheme(
+        &self,
+        ctx: &StatementContext,
+        scheme: &PartitionScheme,
+    ) -> Result<(), CatalogError> {
         let id = scheme.id.cast_signed();
         self.insert(
             ctx,
@@ -293,11 +297,8 @@ impl SystemHeaps {
     /// # Errors
     /// As of any insert.
     pub fn insert_file(&self, ctx: &StatementContext, file: &DatabaseFile) -> Result<(), CatalogError> {
-        let row = FileRow {
-            id: file.id.0.cast_signed(),
-            filegroup: file.filegroup.0.cast_signed(),
-            name: file.name.clone(),
-        };
+        let row =
+            FileRow { id: file.id.0.cast_signed(), filegroup: file.filegroup.0.cast_signed(), name: file.name.clone() };
         self.insert(ctx, &row)
     }
 

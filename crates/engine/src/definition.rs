@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use hobt_catalog::{Growth, IdentityColumn, ModuleKind, NAME_LENGTH_MAX};
 use hobt_base::number;
+use hobt_catalog::{Growth, IdentityColumn, ModuleKind, NAME_LENGTH_MAX};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::error::{EngineError, Result};

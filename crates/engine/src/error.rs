@@ -44,7 +44,7 @@ pub enum EngineError {
 }
 
 /// The result of the engine's functions.
-pub type Result<T> = std::result::Result<T, EngineError>;
+pub(crate) type Result<T> = std::result::Result<T, EngineError>;
 
 impl EngineError {
     /// A statement's error.
@@ -56,9 +56,7 @@ impl EngineError {
     pub fn to_sql_error(&self) -> SqlError {
         match self {
             EngineError::Statement(error) => error.clone(),
-            EngineError::Storage { database, filegroup, error } => {
-                storage_error(database, filegroup.as_deref(), error)
-            }
+            EngineError::Storage { database, filegroup, error } => storage_error(database, filegroup.as_deref(), error),
             EngineError::Unavailable { database, state, reason } => match state {
                 DatabaseState::Suspect => SqlError::new(
                     number::DATABASE_SUSPECT,
@@ -119,10 +117,9 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
             ),
         ),
         AccessError::Cancelled => SqlError::new(number::CANCELED, "The query has been canceled by the user."),
-        AccessError::Closed(what) => SqlError::new(
-            number::DATABASE_INACCESSIBLE,
-            format!("Database '{database}' cannot be used: {what}."),
-        ),
+        AccessError::Closed(what) => {
+            SqlError::new(number::DATABASE_INACCESSIBLE, format!("Database '{database}' cannot be used: {what}."))
+        }
         AccessError::Visitor(error) => match error.downcast_ref::<SqlError>() {
             Some(error) => error.clone(),
             None => SqlError::internal(error.to_string()),
@@ -176,9 +173,7 @@ impl From<EngineError> for SqlError {
 /// A catalog's error as one of `database`: a row that cannot be makes the database SUSPECT.
 pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
     match error {
-        CatalogError::Access(error) => {
-            EngineError::Storage { database: database.to_owned(), filegroup: None, error }
-        }
+        CatalogError::Access(error) => EngineError::Storage { database: database.to_owned(), filegroup: None, error },
         other => EngineError::Unavailable {
             database: database.to_owned(),
             state: DatabaseState::Suspect,

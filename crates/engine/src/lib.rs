@@ -81,3 +81,21 @@
 //!                    max_degree_of_parallelism: u32 (0: all), affinity_mask: u64 (0: all), trace_flags: BTreeSet<i32> }
 //! EngineError::…  .to_sql_error() -> SqlError                From<AccessError>, From<EngineError> for SqlError
 //! ```
+
+mod clock;
+mod data_file;
+mod database;
+mod definition;
+mod error;
+mod instance;
+mod path;
+mod settings;
+
+pub use database::{Database, DatabaseState};
+pub use definition::{
+    ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition, FilegroupDefinition,
+    ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace, TableDefinition,
+};
+pub use error::{EngineError, storage_error};
+pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
+pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

@@ -135,12 +135,8 @@ impl SystemTable {
     /// The table as a snapshot shows it, its heap's run list starting at `run_list`.
     pub fn table(self, run_list: PageId, created: i64) -> Arc<Table> {
         let columns = self.columns();
-        let partition = Partition {
-            number: PartitionNumber(1),
-            hobt: self.hobt(),
-            filegroup: FilegroupId(1),
-            run_list,
-        };
+        let partition =
+            Partition { number: PartitionNumber(1), hobt: self.hobt(), filegroup: FilegroupId(1), run_list };
         Arc::new(Table {
             id: self.id(),
             schema: SYS_SCHEMA,

@@ -166,8 +166,7 @@ impl Database {
             })?;
         }
         parts.shared.clock.raise_above(boot.max_stamp);
-        let heaps =
-            SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
+        let heaps = SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
         Database::assemble(
             parts,
             Parts {

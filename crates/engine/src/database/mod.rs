@@ -12,6 +12,7 @@
 //! The clean flag: a database is open and clean until its first change ([`Database::prepare_to_change`]), which marks
 //! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
 
+mod files;
 mod life;
 mod module;
 mod partition;
@@ -28,7 +29,6 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
-use hobt_page::SystemHobt;
 use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, UndoError};
 use parking_lot::{Mutex, RwLock};
 
@@ -37,7 +37,7 @@ use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, as_undo_error, of_catalog};
 use pending::{Claim, PendingChanges};
 
-pub(crate) use life::NewDatabase;
+pub(crate) use life::{MASTER, NewDatabase, StorageParts, TEMPDB, primary_filegroup};
 
 /// In which state a database is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -219,16 +219,15 @@ impl Database {
         };
         self.prepare_to_change()?;
         let rows = Arc::clone(&table.rows);
-        let opened =
-            Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list)
-                .map_err(|error| self.storage_error(error))?;
+        let opened = Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list)
+            .map_err(|error| self.storage_error(error))?;
         // Two may have opened it; both must use the one that is kept.
         Ok(Arc::clone(self.hobts.write().entry(id).or_insert(opened)))
     }
 
-    /// The system tables' heaps as the boot page lists them.
-    fn listed_heaps(&self) -> Vec<SystemHobt> {
-        self.heaps.listed()
+    /// The system tables.
+    pub(crate) fn heaps(&self) -> &SystemHeaps {
+        &self.heaps
     }
 
     /// Begins a change of objects for `ctx`: claims names until it ends.

@@ -102,7 +102,8 @@ impl Database {
         let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
         let snapshot = self.snapshot_of(ctx);
         if snapshot.table(schema, name).is_some() {
-            let text = format!("Cannot use DROP {statement} with '{name}' because '{name}' is a table. Use DROP TABLE.");
+            let text =
+                format!("Cannot use DROP {statement} with '{name}' because '{name}' is a table. Use DROP TABLE.");
             return Err(EngineError::statement(number::WRONG_OBJECT_KIND, text));
         }
         let module = Arc::clone(snapshot.module(schema, name).ok_or_else(|| cannot_drop(noun, name))?);

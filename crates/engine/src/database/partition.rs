@@ -37,8 +37,7 @@ impl Database {
         if snapshot.partition_function(&definition.name).is_some() {
             return Err(name_is_taken(&definition.name));
         }
-        let collation =
-            definition.parameter.is_text().then(|| definition.collation.unwrap_or(snapshot.collation));
+        let collation = definition.parameter.is_text().then(|| definition.collation.unwrap_or(snapshot.collation));
         let (boundaries, warnings) = sorted_boundaries(definition, collation)?;
         let function = Arc::new(PartitionFunction {
             id: self.next_data_space_id(),
@@ -135,9 +134,7 @@ impl Database {
         let scheme = snapshot.partition_scheme(name).ok_or_else(|| cannot_drop("partition scheme", name))?;
         let scheme = Arc::clone(scheme);
         let id = scheme.id;
-        let uses = |space: &hobt_catalog::DataSpace| {
-            matches!(space, hobt_catalog::DataSpace::Scheme { scheme, .. } if *scheme == id)
-        };
+        let uses = |space: &hobt_catalog::DataSpace| matches!(space, hobt_catalog::DataSpace::Scheme { scheme, .. } if *scheme == id);
         let mut indexes = snapshot.tables.values().flat_map(|table| &table.indexes);
         if indexes.any(|index| uses(&index.data_space)) {
             let text =

@@ -20,6 +20,8 @@ pub(crate) enum Name {
     Object(i32, String),
     /// A schema, by its id: shared by all that make objects in it.
     Schema(i32),
+    /// The lists of filegroups and files.
+    Filegroups,
     /// The list of schemas.
     Schemas,
     /// A partition function.
@@ -77,9 +79,9 @@ const DEADLOCK_AFTER: Duration = Duration::from_secs(10);
 
 fn conflict(left: &[Claim], right: &[Claim]) -> bool {
     left.iter().any(|(name, sharing)| {
-        right.iter().any(|(other, shared)| {
-            name == other && (*sharing == Sharing::Exclusive || *shared == Sharing::Exclusive)
-        })
+        right
+            .iter()
+            .any(|(other, shared)| name == other && (*sharing == Sharing::Exclusive || *shared == Sharing::Exclusive))
     })
 }
 

@@ -11,8 +11,6 @@ use crate::error::{EngineError, Result};
 pub(super) struct Place {
     pub(super) data_space: DataSpace,
     pub(super) filegroups: Vec<FilegroupId>,
-    /// The scheme's name, which the statement must hold on to.
-    pub(super) scheme: Option<String>,
 }
 
 /// A filegroup by its name; `default` is the default one unless a filegroup has that name.
@@ -63,7 +61,7 @@ pub(super) fn resolve(
 }
 
 fn in_filegroup(id: FilegroupId) -> Place {
-    Place { data_space: DataSpace::Filegroup(id), filegroups: vec![id], scheme: None }
+    Place { data_space: DataSpace::Filegroup(id), filegroups: vec![id] }
 }
 
 fn on_scheme(
@@ -97,6 +95,5 @@ fn on_scheme(
     Ok(Place {
         data_space: DataSpace::Scheme { scheme: found.id, column: place },
         filegroups: found.filegroups.clone(),
-        scheme: Some(found.name.clone()),
     })
 }

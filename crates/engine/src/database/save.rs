@@ -82,7 +82,7 @@ impl Database {
             max_stamp: self.shared.clock.latest(),
             created: self.created,
             name: self.name.clone(),
-            hobts: self.listed_heaps(),
+            hobts: self.heaps.listed(),
         };
         files.files[0].write_boot(&boot)?;
         for file in &mut files.files {

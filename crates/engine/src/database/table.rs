@@ -22,10 +22,7 @@ const ROW_BYTES_MAX: usize = 8060;
 
 /// 2714.
 pub(super) fn name_is_taken(name: &str) -> EngineError {
-    EngineError::statement(
-        number::OBJECT_EXISTS,
-        format!("There is already an object named '{name}' in the database."),
-    )
+    EngineError::statement(number::OBJECT_EXISTS, format!("There is already an object named '{name}' in the database."))
 }
 
 /// 3701.
@@ -55,13 +52,15 @@ impl Database {
     /// # Errors
     /// 2714, 2705, 1702, 1701, 2760, 1921, 622, 1911, 7726, 103; 1105 or a device's error, after which the statement
     /// must be rolled back.
-    pub fn create_table(self: &Arc<Database>, ctx: &StatementContext, definition: &TableDefinition) -> Result<Arc<Table>> {
+    pub fn create_table(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        definition: &TableDefinition,
+    ) -> Result<Arc<Table>> {
         check_name(&definition.name)?;
         let schema = schema_id(&self.snapshot_of(ctx), &definition.schema)?;
-        let mut claims: Vec<Claim> = vec![
-            (Name::object(schema, &definition.name), Sharing::Exclusive),
-            (Name::Schema(schema), Sharing::Shared),
-        ];
+        let mut claims: Vec<Claim> =
+            vec![(Name::object(schema, &definition.name), Sharing::Exclusive), (Name::Schema(schema), Sharing::Shared)];
         if let crate::DataSpaceDefinition::Scheme { scheme, .. } = &definition.data_space {
             claims.push((Name::partition_scheme(scheme), Sharing::Shared));
         }
@@ -277,7 +276,8 @@ fn table_column(
 
 /// `DF__table____colum__0E391C95`, as SQL Server makes names up.
 fn made_up_name(table: &str, column: &str, id: ObjectId, column_id: i32) -> String {
-    let start = |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
+    let start =
+        |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
     let hash = id.0.cast_unsigned().wrapping_add(column_id.cast_unsigned());
     format!("DF__{}__{}__{hash:08X}", start(table, 9), start(column, 5))
 }
@@ -294,10 +294,7 @@ fn check_row_size(definition: &TableDefinition) -> Result<()> {
     let layout = hobt_page::RowLayout::new(
         columns
             .iter()
-            .map(|column| hobt_page::ColumnLayout {
-                physical: column.sql_type.physical(),
-                nullable: column.nullable,
-            })
+            .map(|column| hobt_page::ColumnLayout { physical: column.sql_type.physical(), nullable: column.nullable })
             .collect(),
     );
     // Padded text is stored as UTF-8, a byte for each of its spaces.

@@ -1,0 +1,111 @@
+//! Filegroups and files that are added to a database.
+
+use std::sync::Arc;
+
+use hobt_base::{FileId, FilegroupId, number};
+use hobt_catalog::{Filegroup, SnapshotChange, name_equals};
+use hobt_txn::StatementContext;
+
+use super::Database;
+use super::pending::{Name, Sharing};
+use super::place::filegroup_named;
+use crate::data_file::DataFile;
+use crate::definition::check_name;
+use crate::error::{EngineError, Result};
+
+impl Database {
+    /// The guid of its files.
+    pub(crate) fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
+    /// Adds an empty filegroup.
+    pub(crate) fn add_filegroup(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        check_name(name)?;
+        let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        if snapshot.filegroup(name).is_some() || snapshot.partition_scheme(name).is_some() {
+            let text = format!("The filegroup name \"{name}\" is already in use. Choose a different name.");
+            return Err(EngineError::statement(number::FILE_NAME_IN_USE, text));
+        }
+        let last = snapshot.filegroups.iter().map(|filegroup| filegroup.id.0).max().unwrap_or(1);
+        let id = last
+            .checked_add(1)
+            .filter(|id| *id <= i16::MAX.cast_unsigned())
+            .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 filegroups."))?;
+        let filegroup = Filegroup { id: FilegroupId(id), name: name.to_owned(), is_default: false };
+        let written = filegroup.clone();
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_filegroup(rows, &written),
+            move |heaps, rows| heaps.delete_filegroup(rows, FilegroupId(id)),
+        )?;
+        change.add(SnapshotChange::AddFilegroup(filegroup));
+        Ok(())
+    }
+
+    /// Makes a filegroup with files the default one.
+    pub(crate) fn set_default_filegroup(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        let id = self.filegroup_id(ctx, name)?;
+        if !snapshot.files.iter().any(|file| file.filegroup == id) {
+            let text = format!("The filegroup \"{name}\" has no files assigned to it. Add a file to it first.");
+            return Err(EngineError::statement(number::FILEGROUP_WITHOUT_FILES, text));
+        }
+        let old = snapshot.filegroups.clone();
+        let mut new = old.clone();
+        for filegroup in &mut new {
+            filegroup.is_default = filegroup.id == id;
+        }
+        let replace = |filegroups: Vec<Filegroup>| {
+            move |heaps: &hobt_catalog::SystemHeaps, rows: &StatementContext| {
+                filegroups.iter().try_for_each(|filegroup| {
+                    heaps.delete_filegroup(rows, filegroup.id)?;
+                    heaps.insert_filegroup(rows, filegroup)
+                })
+            }
+        };
+        self.write_undoable(ctx, replace(new), replace(old))?;
+        change.add(SnapshotChange::SetDefaultFilegroup(id));
+        Ok(())
+    }
+
+    /// A filegroup's id by its name.
+    pub(crate) fn filegroup_id(&self, ctx: &StatementContext, name: &str) -> Result<FilegroupId> {
+        filegroup_named(&self.snapshot_of(ctx), name).ok_or_else(|| {
+            let text = format!("Invalid filegroup '{name}' specified.");
+            EngineError::statement(number::INVALID_DATA_SPACE, text)
+        })
+    }
+
+    /// The id that the next file gets.
+    pub(crate) fn next_file_id(&self) -> Result<FileId> {
+        let last = self.snapshot().files.iter().map(|file| file.id.0).max().unwrap_or(0);
+        let next = last.checked_add(1).filter(|id| *id <= i16::MAX.cast_unsigned());
+        next.map(FileId)
+            .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))
+    }
+
+    /// Whether a file has this logical name.
+    pub(crate) fn has_file_named(&self, name: &str) -> bool {
+        self.snapshot().files.iter().any(|file| name_equals(&file.name, name))
+    }
+
+    /// Takes a file in that was made for this database. Its pages are used from now on, so this is the last step of its
+    /// statement, and the only one that can fail is the first.
+    pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, file: DataFile) -> Result<()> {
+        let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
+        let added = file.database_file();
+        let id = added.id;
+        self.write_undoable(
+            ctx,
+            |heaps, rows| heaps.insert_file(rows, &added),
+            move |heaps, rows| heaps.delete_file(rows, id),
+        )?;
+        self.storage.create_file(file.description()).map_err(|error| self.storage_error(error))?;
+        change.add(SnapshotChange::AddFile(added));
+        self.files.lock().files.push(file);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! ALTER DATABASE: filegroups and files.
+
+use std::sync::Arc;
+
+use hobt_base::{FileId, SessionId, number};
+use hobt_catalog::DatabaseFileRow;
+use hobt_catalog::Text;
+use hobt_txn::StatementContext;
+
+use super::create::is_system;
+use super::plan::{cannot_create, logical_name_in_use};
+use super::{DatabaseUse, Instance};
+use crate::data_file::{DataFile, FilePlan};
+use crate::database::Database;
+use crate::definition::FileDefinition;
+use crate::error::{EngineError, Result};
+
+impl Instance {
+    /// Adds an empty filegroup.
+    ///
+    /// # Errors
+    /// 1828 the name is taken, 103; a device's error.
+    pub fn add_filegroup(&self, database: &DatabaseUse, name: &str) -> Result<()> {
+        self.alter(database, |ctx| database.add_filegroup(ctx, name))
+    }
+
+    /// Makes a filegroup the one of objects that name none.
+    ///
+    /// # Errors
+    /// 1921 there is none of this name, 622 it has no files; a device's error.
+    pub fn set_default_filegroup(&self, database: &DatabaseUse, name: &str) -> Result<()> {
+        self.alter(database, |ctx| database.set_default_filegroup(ctx, name))
+    }
+
+    /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if
+    /// making one fails, those before it stay.
+    ///
+    /// # Errors
+    /// 1921, 1828, 1834, 5170, 5123, 5169, as in [`Instance::create_database`]; a device's error.
+    pub fn add_files(&self, database: &DatabaseUse, filegroup: Option<&str>, files: &[FileDefinition]) -> Result<()> {
+        let _alone = self.definitions.lock();
+        if is_system(database.id()) {
+            let text = format!("Database '{}' is the instance's own: its files are fixed.", database.name());
+            return Err(EngineError::statement(number::NOT_SUPPORTED, text));
+        }
+        let plans = self.plan_files(database, filegroup, files)?;
+        let master = self.master()?;
+        for plan in &plans {
+            self.add_file(&master, database, plan)?;
+        }
+        Ok(())
+    }
+
+    fn plan_files(
+        &self,
+        database: &DatabaseUse,
+        filegroup: Option<&str>,
+        files: &[FileDefinition],
+    ) -> Result<Vec<FilePlan>> {
+        let filegroup = match filegroup {
+            Some(name) => database.filegroup_id(&self.own_context(), name)?,
+            None => database.snapshot().default_filegroup(),
+        };
+        let first = database.next_file_id()?;
+        let mut plans: Vec<FilePlan> = Vec::with_capacity(files.len());
+        for (file, offset) in files.iter().zip(0..) {
+            let id = first.0.checked_add(offset).filter(|id| *id <= i16::MAX.cast_unsigned());
+            let id =
+                id.ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))?;
+            let plan = self.plan_file(database.name(), FileId(id), filegroup, file)?;
+            let is_twice =
+                plans.iter().any(|other| hobt_catalog::name_equals(&other.name, &plan.name) || other.path == plan.path);
+            if is_twice || database.has_file_named(&plan.name) {
+                return Err(logical_name_in_use(&plan.name));
+            }
+            plans.push(plan);
+        }
+        Ok(plans)
+    }
+
+    /// File, folder, row in `master`, and last the database itself, which uses the file from then on.
+    fn add_file(&self, master: &DatabaseUse, database: &Arc<Database>, plan: &FilePlan) -> Result<()> {
+        let entry = self.entry_of(database)?;
+        // The header of a new file says "not clean", and so must the others before it is listed.
+        database.check_usable()?;
+        database.prepare_to_change()?;
+        let file =
+            DataFile::create(&*self.disk, plan, database.guid()).map_err(|error| cannot_create(&plan.path, &error))?;
+        let row = DatabaseFileRow {
+            database: database.id().0.cast_signed(),
+            file: plan.file.0.cast_signed(),
+            path: Text(self.allowed.stored(&plan.path)),
+        };
+        let added = self
+            .sync_folders(&[&plan.path])
+            .and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, &row)))
+            .and_then(|()| {
+                self.run(database, |ctx| database.add_file(ctx, file)).inspect_err(|_| {
+                    // The first error is the one to report; if this fails too, the next start does.
+                    let _ = master.change_and_save(|heaps, ctx| {
+                        let matches = |each: &DatabaseFileRow| each.database == row.database && each.file == row.file;
+                        heaps.delete(ctx, matches).map(|_| ())
+                    });
+                })
+            });
+        match added {
+            Ok(()) => {
+                entry.files.lock().push((plan.file, plan.path.clone()));
+                Ok(())
+            }
+            Err(error) => {
+                self.remove_files([plan.path.as_path()].into_iter());
+                Err(error)
+            }
+        }
+    }
+
+    fn alter(&self, database: &DatabaseUse, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
+        let _alone = self.definitions.lock();
+        self.run(database, change)
+    }
+
+    fn own_context(&self) -> Arc<StatementContext> {
+        self.statement_context(SessionId(0), 1, Arc::default())
+    }
+
+    /// Runs a statement of the engine's own, and ends it.
+    fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
+        let ctx = self.own_context();
+        let done = change(&ctx);
+        let ended = if done.is_ok() { ctx.commit() } else { ctx.roll_back() };
+        if let Err(error) = ended {
+            database.mark_suspect(&error.to_string());
+        }
+        done
+    }
+}

@@ -1,0 +1,232 @@
+//! CREATE DATABASE and DROP DATABASE.
+//!
+//! Creation: files, folder synced, row in `master`. Dropping is the other way round. A crash in between leaves at worst
+//! files that no database lists, never a database without its files.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hobt_base::{DatabaseId, SqlError, number};
+use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
+use hobt_disk::DiskError;
+use parking_lot::Mutex;
+
+use super::plan::{DatabasePlan, cannot_create};
+use super::registry::{Entry, EntryState};
+use super::{DatabaseUse, Instance, does_not_exist};
+use crate::clock::time_of_day;
+use crate::data_file::DataFile;
+use crate::database::{Database, MASTER, NewDatabase};
+use crate::definition::{DatabaseDefinition, check_name};
+use crate::error::{EngineError, Result};
+
+/// A database that was made.
+#[derive(Debug)]
+pub struct Created {
+    /// The database, in use.
+    pub database: DatabaseUse,
+    /// What the user should know, none of it an error.
+    pub warnings: Vec<SqlError>,
+}
+
+/// Sixteen bytes that no other database has: from the system's random source, through two keyed hashes.
+pub(super) fn new_guid() -> [u8; 16] {
+    let (first, second) = (RandomState::new(), RandomState::new());
+    let seed = (time_of_day(), std::process::id());
+    let mut guid = [0; 16];
+    guid[..8].copy_from_slice(&first.hash_one(seed).to_le_bytes());
+    guid[8..].copy_from_slice(&second.hash_one(seed).to_le_bytes());
+    guid
+}
+
+impl Database {
+    /// The databases that `master` lists, and their files.
+    pub(crate) fn listed_databases(
+        &self,
+    ) -> std::result::Result<(Vec<DatabaseRow>, Vec<DatabaseFileRow>), CatalogError> {
+        let heaps = self.heaps();
+        Ok((heaps.rows()?, heaps.rows()?))
+    }
+}
+
+impl Instance {
+    /// Makes a database, and holds it. Blocks on making its files.
+    ///
+    /// # Errors
+    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists,
+    /// 5123 a path is not allowed or the system refuses it (a full disk too), 5169 a size above its maximum. Nothing is
+    /// left then.
+    pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
+        let _alone = self.definitions.lock();
+        let name = &definition.name;
+        check_name(name)?;
+        let master = self.master()?;
+        if self.registry.named(name).is_some() {
+            let text = format!("Database '{name}' already exists. Choose a different database name.");
+            return Err(EngineError::statement(number::DATABASE_EXISTS, text));
+        }
+        let plan = self.plan_database(definition)?;
+        let id = self.next_database.fetch_add(1, Ordering::Relaxed);
+        if id > i16::MAX.cast_unsigned() {
+            return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
+        }
+        let paths: Vec<_> = plan.files.iter().map(|file| (file.file, file.path.clone())).collect();
+        let database = self.make_database(DatabaseId(id), name, plan)?;
+        let listed = self.list_database(&master, &database, &paths);
+        if let Err(error) = listed {
+            // The first error is the one to report.
+            let _ = database.abandon();
+            self.remove_files(paths.iter().map(|(_, path)| path.as_path()));
+            return Err(error);
+        }
+        self.registry.insert(Entry {
+            id: database.id(),
+            name: name.clone(),
+            created: database.created(),
+            files: Mutex::new(paths),
+            state: Mutex::new(EntryState::Open(database)),
+        });
+        let mut warnings = Vec::new();
+        if !definition.log.is_empty() {
+            let text = "LOG ON is ignored: this version keeps no transaction log, and no log file was made.";
+            warnings.push(SqlError { severity: 10, ..SqlError::new(number::NOT_SUPPORTED, text) });
+        }
+        Ok(Created { database: self.database_by_id(DatabaseId(id))?, warnings })
+    }
+
+    /// Makes the files and the catalog in them; what was made is removed when a step fails.
+    fn make_database(&self, id: DatabaseId, name: &str, plan: DatabasePlan) -> Result<Arc<Database>> {
+        let guid = new_guid();
+        let mut files = Vec::with_capacity(plan.files.len());
+        for file in &plan.files {
+            match DataFile::create(&*self.disk, file, guid) {
+                Ok(made) => files.push(made),
+                Err(error) => {
+                    let made: Vec<PathBuf> = files.drain(..).map(|made: DataFile| made.path).collect();
+                    self.remove_files(made.iter().map(PathBuf::as_path));
+                    return Err(cannot_create(&file.path, &error));
+                }
+            }
+        }
+        let new =
+            NewDatabase { id, name: name.to_owned(), guid, created: time_of_day(), filegroups: plan.filegroups, files };
+        let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
+        let made = Database::create(&self.parts, new).and_then(|database| {
+            self.sync_folders(&paths).map(|()| Arc::clone(&database)).inspect_err(|_| {
+                // The files go; that the pool had them is of no interest any more.
+                let _ = database.abandon();
+            })
+        });
+        if made.is_err() {
+            self.remove_files(paths.into_iter());
+        }
+        made
+    }
+
+    fn list_database(
+        &self,
+        master: &DatabaseUse,
+        database: &Database,
+        paths: &[(hobt_base::FileId, PathBuf)],
+    ) -> Result<()> {
+        let id = database.id().0.cast_signed();
+        let row = DatabaseRow {
+            id,
+            name: database.name().to_owned(),
+            guid: database.guid(),
+            created: Timestamp(database.created()),
+        };
+        master.change_and_save(|heaps, ctx| {
+            heaps.insert(ctx, &row)?;
+            paths.iter().try_for_each(|(file, path)| {
+                let path = Text(self.allowed.stored(path));
+                heaps.insert(ctx, &DatabaseFileRow { database: id, file: file.0.cast_signed(), path })
+            })
+        })
+    }
+
+    /// Drops a database and its files.
+    ///
+    /// # Errors
+    /// 3701 there is none, 3708 it is a system database, 3702 somebody uses it; a device's error.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        let _alone = self.definitions.lock();
+        let entry = self.registry.named(name).ok_or_else(|| {
+            let text =
+                format!("Cannot drop the database '{name}', because it does not exist or you do not have permission.");
+            EngineError::statement(number::DROP_DOES_NOT_EXIST, text)
+        })?;
+        if entry.id.0 < 5 {
+            let text = format!("Cannot drop the database '{name}' because it is a system database.");
+            return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
+        }
+        let master = self.master()?;
+        if !self.registry.remove_unused(entry.id) {
+            let text = format!("Cannot drop database \"{name}\" because it is currently in use.");
+            return Err(EngineError::statement(number::DATABASE_IN_USE, text));
+        }
+        let id = entry.id.0.cast_signed();
+        let unlisted = master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id));
+        if let Err(error) = unlisted {
+            self.registry.put_back(entry);
+            return Err(error);
+        }
+        let dropped = EntryState::Unavailable {
+            state: crate::DatabaseState::RecoveryPending,
+            reason: "it was dropped".to_owned(),
+        };
+        let state = std::mem::replace(&mut *entry.state.lock(), dropped);
+        let released = match state {
+            EntryState::Open(database) => database.abandon(),
+            EntryState::Closed(_) | EntryState::Unavailable { .. } => Ok(()),
+        };
+        let paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
+        self.remove_files(paths.iter().map(PathBuf::as_path));
+        released
+    }
+
+    /// Removes files of a database that is listed nowhere. One that stays behind is refused as existing later.
+    pub(super) fn remove_files<'a>(&self, paths: impl Iterator<Item = &'a Path> + Clone) {
+        for path in paths.clone() {
+            match self.disk.remove(path) {
+                Ok(()) | Err(DiskError::NotFound { .. }) => {}
+                // Nobody lists the file any more: it takes room, and no more than that.
+                Err(_) => continue,
+            }
+        }
+        let paths: Vec<&Path> = paths.collect();
+        let _ = self.sync_folders(&paths);
+    }
+
+    /// Makes the folders' entries for these files durable.
+    pub(super) fn sync_folders(&self, paths: &[&Path]) -> Result<()> {
+        let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        for folder in folders {
+            self.disk.sync_directory(folder)?;
+        }
+        Ok(())
+    }
+
+    /// The entry of a database that is in use.
+    pub(super) fn entry_of(&self, database: &Database) -> Result<Arc<Entry>> {
+        self.registry.named(database.name()).ok_or_else(|| does_not_exist(database.name()))
+    }
+}
+
+fn delete_database(
+    heaps: &SystemHeaps,
+    ctx: &hobt_txn::StatementContext,
+    id: i16,
+) -> std::result::Result<(), CatalogError> {
+    heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
+    heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id)?;
+    Ok(())
+}
+
+/// Whether a database is one of the instance's own.
+pub(super) fn is_system(id: DatabaseId) -> bool {
+    id.0 <= MASTER.0.max(crate::database::TEMPDB.0)
+}

@@ -1,0 +1,225 @@
+//! An instance: a folder of databases, and what they share.
+
+mod alter;
+mod create;
+mod plan;
+mod registry;
+mod start;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+use arc_swap::ArcSwap;
+use hobt_base::{DatabaseId, SessionId, Stamp, number};
+use hobt_buffer::BufferPool;
+use hobt_catalog::name_equals;
+use hobt_disk::{Disk, DiskFile};
+use hobt_txn::{MemoryAccount, MemoryBudget, ObjectLocks, StatementContext, StatementContextSettings};
+use parking_lot::Mutex;
+
+use crate::database::{DatabaseState, MASTER, StorageParts, TEMPDB};
+use crate::error::{EngineError, Result};
+use crate::path::AllowedFolders;
+use crate::settings::{InstanceSettings, RuntimeSettings};
+use registry::{EntryState, Registry};
+
+pub use create::Created;
+pub use registry::{DatabaseDescription, DatabaseUse};
+
+/// A folder of databases that is open.
+pub struct Instance {
+    folder: PathBuf,
+    settings: InstanceSettings,
+    runtime: ArcSwap<RuntimeSettings>,
+    disk: Arc<dyn Disk>,
+    allowed: AllowedFolders,
+    memory: Arc<MemoryBudget>,
+    /// The pool's share of the budget.
+    pool_memory: MemoryAccount,
+    locks: Arc<ObjectLocks>,
+    parts: StorageParts,
+    registry: Arc<Registry>,
+    next_database: AtomicU16,
+    /// CREATE, DROP and ALTER DATABASE run one at a time.
+    definitions: Mutex<()>,
+    /// Keeps other processes out.
+    lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
+    closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Instance").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Instance {
+    /// Its folder, absolute.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it was started with.
+    pub fn settings(&self) -> &InstanceSettings {
+        &self.settings
+    }
+
+    /// The disk below its files: its kind, its throughput.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The memory of everything that the instance does.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.memory
+    }
+
+    /// The buffer pool's share of it.
+    pub fn pool_memory(&self) -> &MemoryAccount {
+        &self.pool_memory
+    }
+
+    /// The buffer pool.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.parts.pool
+    }
+
+    /// The table locks.
+    pub fn locks(&self) -> &Arc<ObjectLocks> {
+        &self.locks
+    }
+
+    /// The settings in force now. Cheap; a statement reads them once.
+    pub fn runtime(&self) -> Arc<RuntimeSettings> {
+        self.runtime.load_full()
+    }
+
+    /// Changes settings for statements that start later. `change` may be called more than once.
+    pub fn change_runtime(&self, change: impl Fn(&mut RuntimeSettings)) {
+        self.runtime.rcu(|now| {
+            let mut next = RuntimeSettings::clone(now);
+            change(&mut next);
+            next
+        });
+    }
+
+    /// A stamp later than all before, in every database.
+    pub fn next_stamp(&self) -> Stamp {
+        self.parts.shared.clock.next()
+    }
+
+    /// A new statement of `session` with up to `degree_of_parallelism` workers, which may be cancelled by setting
+    /// `cancelled`. The caller commits it or rolls it back; where that fails, it marks the databases that the statement
+    /// changed as suspect ([`crate::Database::mark_suspect`]).
+    pub fn statement_context(
+        &self,
+        session: SessionId,
+        degree_of_parallelism: usize,
+        cancelled: Arc<AtomicBool>,
+    ) -> Arc<StatementContext> {
+        let settings = StatementContextSettings {
+            session,
+            stamp: self.next_stamp(),
+            degree_of_parallelism,
+            memory: Arc::clone(&self.memory),
+        };
+        StatementContext::new(&settings, cancelled)
+    }
+
+    /// Every database, by id, those included that cannot be used.
+    pub fn databases(&self) -> Vec<DatabaseDescription> {
+        self.registry.descriptions()
+    }
+
+    /// A database by its name, without regard to case; its first user opens it, which reads its catalog.
+    ///
+    /// # Errors
+    /// 911 there is none, 926 it is SUSPECT, 945 its files are not accessible.
+    pub fn database(&self, name: &str) -> Result<DatabaseUse> {
+        let held = self.registry.hold(&self.parts, |entry| name_equals(&entry.name, name));
+        held.unwrap_or_else(|| Err(does_not_exist(name)))
+    }
+
+    /// A database by its id.
+    ///
+    /// # Errors
+    /// As [`Instance::database`].
+    pub fn database_by_id(&self, id: DatabaseId) -> Result<DatabaseUse> {
+        let held = self.registry.hold(&self.parts, |entry| entry.id == id);
+        held.unwrap_or_else(|| Err(does_not_exist(&id.to_string())))
+    }
+
+    /// `master`.
+    ///
+    /// # Errors
+    /// The instance was closed, or a statement in `master` could not be undone.
+    pub fn master(&self) -> Result<DatabaseUse> {
+        self.database_by_id(MASTER)
+    }
+
+    /// `tempdb`.
+    ///
+    /// # Errors
+    /// The instance was closed, or a statement in `tempdb` could not be undone.
+    pub fn tempdb(&self) -> Result<DatabaseUse> {
+        self.database_by_id(TEMPDB)
+    }
+
+    /// Writes what was changed in all open databases and syncs it. Blocks.
+    ///
+    /// # Errors
+    /// The first that failed; the others have been saved all the same.
+    pub fn checkpoint(&self) -> Result<()> {
+        let mut result = Ok(());
+        for entry in self.registry.all() {
+            let database = match &*entry.state.lock() {
+                EntryState::Open(database) if database.check_usable().is_ok() => Arc::clone(database),
+                _ => continue,
+            };
+            result = result.and(database.checkpoint());
+        }
+        result
+    }
+
+    /// Saves all databases, marks them clean and lets go of the folder. No statement may be running: what it has
+    /// changed would be saved as if it had committed. Later calls do nothing. Blocks.
+    ///
+    /// # Errors
+    /// The first database that could not be saved: it will be SUSPECT at the next start. The others have been saved all
+    /// the same.
+    pub fn close(&self) -> Result<()> {
+        let _alone = self.definitions.lock();
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        // master last: its catalog lists the others.
+        for entry in self.registry.all().iter().rev() {
+            let closed = EntryState::Unavailable {
+                state: DatabaseState::RecoveryPending,
+                reason: "the instance was closed".into(),
+            };
+            let state = std::mem::replace(&mut *entry.state.lock(), closed);
+            if let EntryState::Open(database) = state {
+                result = result.and(database.close());
+            }
+        }
+        *self.lock_file.lock() = None;
+        result
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the files then stay marked as not clean, which the next start reports.
+        let _ = self.close();
+    }
+}
+
+fn does_not_exist(name: &str) -> EngineError {
+    EngineError::statement(
+        number::DATABASE_DOES_NOT_EXIST,
+        format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
+    )
+}

@@ -1,0 +1,145 @@
+//! What the files of a new database will be: names, paths, sizes; all refused that could harm another file.
+
+use std::path::{Path, PathBuf};
+
+use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, number};
+use hobt_catalog::{Filegroup, Growth, name_equals};
+use hobt_disk::DiskError;
+
+use super::Instance;
+use crate::data_file::FilePlan;
+use crate::database::primary_filegroup;
+use crate::definition::{DatabaseDefinition, FileDefinition, check_name};
+use crate::error::{EngineError, Result};
+
+/// 8 MiB.
+const SIZE_PAGES: u32 = 1024;
+/// 64 MiB.
+const GROWTH_PAGES: u32 = 8192;
+/// 2 MiB: the first file holds the catalog.
+const PRIMARY_SIZE_PAGES_MIN: u32 = 256;
+/// 512 KiB.
+const SIZE_PAGES_MIN: u32 = 64;
+
+/// 1828.
+pub(super) fn logical_name_in_use(name: &str) -> EngineError {
+    EngineError::statement(
+        number::FILE_NAME_IN_USE,
+        format!("The logical file name \"{name}\" is already in use. Choose a different name."),
+    )
+}
+
+/// 5170 and 5123.
+pub(super) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
+    let path = path.display();
+    match error {
+        DiskError::AlreadyExists { .. } => EngineError::statement(
+            number::FILE_EXISTS,
+            format!(
+                "Cannot create file '{path}' because it already exists. Change the file path or the file name, and \
+                 retry the operation."
+            ),
+        ),
+        error => EngineError::statement(
+            number::CANNOT_CREATE_FILE,
+            format!(
+                "CREATE FILE encountered an operating system error while attempting to open or create the physical \
+                 file '{path}': {error}."
+            ),
+        ),
+    }
+}
+
+/// The filegroups and files of a new database.
+pub(super) struct DatabasePlan {
+    pub(super) filegroups: Vec<Filegroup>,
+    pub(super) files: Vec<FilePlan>,
+}
+
+impl Instance {
+    /// Plans a new database.
+    pub(super) fn plan_database(&self, definition: &DatabaseDefinition) -> Result<DatabasePlan> {
+        let defaults = definition.filegroups.iter().filter(|filegroup| filegroup.is_default).count();
+        if defaults > 1 {
+            return Err(EngineError::statement(number::SYNTAX, "A database has one default filegroup."));
+        }
+        let mut filegroups = vec![primary_filegroup(defaults == 0)];
+        let one = [FileDefinition::default()];
+        let primary = if definition.primary.is_empty() { &one[..] } else { &definition.primary[..] };
+        let mut wanted: Vec<(FilegroupId, &FileDefinition)> =
+            primary.iter().map(|file| (FilegroupId(1), file)).collect();
+        for filegroup in &definition.filegroups {
+            check_name(&filegroup.name)?;
+            if filegroups.iter().any(|other| name_equals(&other.name, &filegroup.name)) {
+                return Err(logical_name_in_use(&filegroup.name));
+            }
+            let id = FilegroupId(u16::try_from(filegroups.len() + 1).expect("filegroups of one statement"));
+            let (name, is_default) = (filegroup.name.clone(), filegroup.is_default);
+            filegroups.push(Filegroup { id, name, is_default });
+            wanted.extend(filegroup.files.iter().map(|file| (id, file)));
+        }
+        let mut files: Vec<FilePlan> = Vec::with_capacity(wanted.len());
+        for ((filegroup, file), id) in wanted.into_iter().zip(1..) {
+            let plan = self.plan_file(&definition.name, FileId(id), filegroup, file)?;
+            if files.iter().any(|other| name_equals(&other.name, &plan.name)) {
+                return Err(logical_name_in_use(&plan.name));
+            }
+            if files.iter().any(|other| other.path == plan.path) {
+                return Err(in_use(&plan.path, &definition.name));
+            }
+            files.push(plan);
+        }
+        Ok(DatabasePlan { filegroups, files })
+    }
+
+    /// Plans one file of `database`.
+    pub(super) fn plan_file(
+        &self,
+        database: &str,
+        id: FileId,
+        filegroup: FilegroupId,
+        definition: &FileDefinition,
+    ) -> Result<FilePlan> {
+        let is_first = id == FileId(1);
+        let name = match &definition.name {
+            Some(name) => name.clone(),
+            None if is_first => database.to_owned(),
+            None => format!("{database}_{id}"),
+        };
+        check_name(&name)?;
+        let default_path = || PathBuf::from(format!("{name}.{}", if is_first { "mdf" } else { "ndf" }));
+        let path = definition.path.clone().unwrap_or_else(default_path);
+        let path = self.allowed.place(&*self.disk, &path)?;
+        if let Some(owner) = self.owner_of(&path) {
+            return Err(in_use(&path, &owner));
+        }
+        if self.disk.exists(&path) {
+            return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
+        }
+        let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
+        let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);
+        let size_pages = size_pages.checked_next_multiple_of(EXTENT_PAGES);
+        let max_pages = definition.max_pages.filter(|pages| *pages > 0);
+        let fits = size_pages.filter(|size| max_pages.is_none_or(|max| *size <= max));
+        let size_pages = fits.ok_or_else(|| {
+            let text = format!("The size of file '{name}' is greater than its maximum size.");
+            EngineError::statement(number::FILE_SIZE, text)
+        })?;
+        let growth = definition.growth.unwrap_or(Growth::Pages(GROWTH_PAGES));
+        Ok(FilePlan { file: id, filegroup, name, path, size_pages, growth, max_pages })
+    }
+
+    /// The database that a file belongs to.
+    fn owner_of(&self, path: &Path) -> Option<String> {
+        let databases = self.databases();
+        databases.into_iter().find(|database| database.files.iter().any(|file| file == path)).map(|found| found.name)
+    }
+}
+
+/// 1834.
+fn in_use(path: &Path, database: &str) -> EngineError {
+    EngineError::statement(
+        number::FILE_OF_ANOTHER_DATABASE,
+        format!("The file '{}' cannot be overwritten. It is being used by database '{database}'.", path.display()),
+    )
+}

@@ -1,0 +1,214 @@
+//! The databases of an instance: which there are, which are open, who uses them.
+//!
+//! A database is opened by its first user. Until then only its headers have been read, and a crash cannot harm it. Whoever
+//! works in a database holds a [`DatabaseUse`], and a database that is held is not dropped.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, FileId};
+use hobt_catalog::name_equals;
+use parking_lot::Mutex;
+
+use crate::data_file::DataFile;
+use crate::database::{Database, DatabaseState, StorageParts};
+use crate::error::{EngineError, Result};
+
+/// What is known of a database.
+pub(super) enum EntryState {
+    /// Its files are whole and clean, and open, with locks.
+    Closed(Vec<DataFile>),
+    /// In use.
+    Open(Arc<Database>),
+    /// Cannot be used.
+    Unavailable {
+        /// In which state it is.
+        state: DatabaseState,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A database of the instance.
+pub(super) struct Entry {
+    pub(super) id: DatabaseId,
+    pub(super) name: String,
+    pub(super) created: i64,
+    pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
+    pub(super) state: Mutex<EntryState>,
+}
+
+impl Entry {
+    pub(super) fn unavailable(&self, state: DatabaseState, reason: &str) -> EngineError {
+        EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
+    }
+
+    /// The open database; opens it if need be.
+    fn open(&self, parts: &StorageParts) -> Result<Arc<Database>> {
+        let mut state = self.state.lock();
+        let files = match &mut *state {
+            EntryState::Open(database) => {
+                database.check_usable()?;
+                return Ok(Arc::clone(database));
+            }
+            EntryState::Unavailable { state, reason } => return Err(self.unavailable(*state, reason)),
+            EntryState::Closed(files) => std::mem::take(files),
+        };
+        match Database::open(parts, self.id, &self.name, files) {
+            Ok(database) => {
+                *state = EntryState::Open(Arc::clone(&database));
+                Ok(database)
+            }
+            Err(error) => {
+                let reason = match &error {
+                    EngineError::Unavailable { reason, .. } => reason.clone(),
+                    other => other.to_string(),
+                };
+                *state = EntryState::Unavailable { state: DatabaseState::Suspect, reason };
+                Err(error)
+            }
+        }
+    }
+
+    fn description(&self) -> DatabaseDescription {
+        let state = match &*self.state.lock() {
+            EntryState::Open(database) => database.state(),
+            EntryState::Closed(_) => DatabaseState::Online,
+            EntryState::Unavailable { state, .. } => *state,
+        };
+        DatabaseDescription {
+            id: self.id,
+            name: self.name.clone(),
+            created: self.created,
+            state,
+            files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
+        }
+    }
+}
+
+/// A database as the list shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DatabaseDescription {
+    /// Its id.
+    pub id: DatabaseId,
+    /// Its name.
+    pub name: String,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// In which state it is.
+    pub state: DatabaseState,
+    /// Where its files lie, by file id.
+    pub files: Vec<PathBuf>,
+}
+
+/// Entries with the number of their users.
+#[derive(Default)]
+pub(super) struct Registry {
+    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, usize)>>,
+}
+
+impl Registry {
+    pub(super) fn insert(&self, entry: Entry) {
+        self.entries.lock().insert(entry.id, (Arc::new(entry), 0));
+    }
+
+    /// Every entry, by id.
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.lock().values().map(|(entry, _)| Arc::clone(entry)).collect()
+    }
+
+    pub(super) fn named(&self, name: &str) -> Option<Arc<Entry>> {
+        let entries = self.entries.lock();
+        entries.values().find(|(entry, _)| name_equals(&entry.name, name)).map(|(entry, _)| Arc::clone(entry))
+    }
+
+    pub(super) fn descriptions(&self) -> Vec<DatabaseDescription> {
+        self.all().iter().map(|entry| entry.description()).collect()
+    }
+
+    /// Opens the database that `pick` finds, and holds it; `None` if there is none.
+    pub(super) fn hold(
+        self: &Arc<Registry>,
+        parts: &StorageParts,
+        pick: impl Fn(&Entry) -> bool,
+    ) -> Option<Result<DatabaseUse>> {
+        let entry = {
+            let mut entries = self.entries.lock();
+            let (entry, users) = entries.values_mut().find(|(entry, _)| pick(entry))?;
+            *users += 1;
+            Arc::clone(entry)
+        };
+        let held = Held { registry: Arc::clone(self), id: entry.id };
+        Some(entry.open(parts).map(|database| DatabaseUse { database, held }))
+    }
+
+    /// Takes an entry out if nobody uses it; `false` if somebody does.
+    pub(super) fn remove_unused(&self, id: DatabaseId) -> bool {
+        let mut entries = self.entries.lock();
+        let is_unused = entries.get(&id).is_some_and(|(_, users)| *users == 0);
+        if is_unused {
+            entries.remove(&id);
+        }
+        is_unused
+    }
+
+    /// Puts an entry back that was taken out.
+    pub(super) fn put_back(&self, entry: Arc<Entry>) {
+        self.entries.lock().insert(entry.id, (entry, 0));
+    }
+}
+
+/// A user of an entry.
+struct Held {
+    registry: Arc<Registry>,
+    id: DatabaseId,
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Held {
+        if let Some((_, users)) = self.registry.entries.lock().get_mut(&self.id) {
+            *users += 1;
+        }
+        Held { registry: Arc::clone(&self.registry), id: self.id }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((_, users)) = self.registry.entries.lock().get_mut(&self.id) {
+            *users -= 1;
+        }
+    }
+}
+
+/// A database that is in use and so cannot be dropped: a session holds one for its current database, a statement one
+/// for each database that it names.
+#[derive(Clone)]
+pub struct DatabaseUse {
+    database: Arc<Database>,
+    #[expect(dead_code, reason = "counts the use for as long as it lives")]
+    held: Held,
+}
+
+impl DatabaseUse {
+    /// The database. A clone of the `Arc` does not keep it from being dropped.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+}
+
+impl Deref for DatabaseUse {
+    type Target = Arc<Database>;
+
+    fn deref(&self) -> &Arc<Database> {
+        &self.database
+    }
+}
+
+impl std::fmt::Debug for DatabaseUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.database.fmt(f)
+    }
+}

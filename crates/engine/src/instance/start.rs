@@ -1,0 +1,261 @@
+//! How an instance starts: the folder's lock, `master`, `tempdb`, the list of databases.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16};
+
+use arc_swap::ArcSwap;
+use hobt_base::{DatabaseId, FileId, FilegroupId, number};
+use hobt_buffer::{BufferPool, PoolSettings};
+use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
+use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
+use hobt_txn::{MemoryAccount, MemoryBudget, ObjectLocks};
+use parking_lot::Mutex;
+
+use super::registry::{Entry, EntryState, Registry};
+use super::{Instance, create};
+use crate::clock::{StampClock, time_of_day};
+use crate::data_file::{DataFile, FilePlan, FileProblem};
+use crate::database::{Database, DatabaseState, MASTER, NewDatabase, Shared, StorageParts, TEMPDB, primary_filegroup};
+use crate::error::{EngineError, Result, of_catalog};
+use crate::path::{AllowedFolders, resolve_folder};
+use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
+
+const LOCK_FILE: &str = "hobt.lock";
+const MASTER_FILE: &str = "master.mdf";
+const TEMPDB_FILE: &str = "tempdb.mdf";
+/// Users' databases are numbered from here.
+const FIRST_USER_DATABASE: u16 = 5;
+
+fn refuse(path: &Path, reason: impl ToString) -> EngineError {
+    EngineError::Instance { path: path.to_path_buf(), reason: reason.to_string() }
+}
+
+impl Instance {
+    /// Opens the instance in `folder`; an empty or missing folder becomes a new one. Blocks.
+    ///
+    /// # Errors
+    /// Another process has the folder open, `master` was not closed cleanly or is damaged, or the disk fails. A user's
+    /// database that cannot be used is no error: [`Instance::databases`] shows its state.
+    pub fn open(folder: &Path, settings: InstanceSettings) -> Result<Arc<Instance>> {
+        let disk = open_disk(settings.disk.clone()).map_err(|error| refuse(folder, error))?;
+        Instance::open_on(disk, folder, settings)
+    }
+
+    /// The same on a disk that is there already; `settings.disk` does not count. For tests that keep a simulated disk
+    /// from one start to the next.
+    ///
+    /// # Errors
+    /// As [`Instance::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, folder: &Path, settings: InstanceSettings) -> Result<Arc<Instance>> {
+        let folder = resolve_folder(folder)?;
+        disk.create_directory(&folder).map_err(|error| refuse(&folder, error))?;
+        let lock_file = lock_folder(&*disk, &folder)?;
+        let limit = settings.memory_bytes.unwrap_or_else(|| machine_memory() / 2);
+        let memory = MemoryBudget::new(limit);
+        let pool_bytes = settings.pool_bytes.unwrap_or(limit / 5 * 3);
+        let pool_memory = MemoryAccount::new(&memory, "MEMORYCLERK_SQLBUFFERPOOL");
+        pool_memory.grow(pool_bytes).map_err(|error| refuse(&folder, format!("the buffer pool: {error}")))?;
+        let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
+        let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
+        let shared = Shared { clock: Arc::new(StampClock::default()), memory: Arc::clone(&memory) };
+        let parts = StorageParts { pool, settings: settings.storage(), shared };
+        let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
+        let registry = Arc::new(Registry::default());
+        let started = Start { disk: &*disk, folder: &folder, allowed: &allowed, parts: &parts, registry: &registry };
+        let next_database = started.run()?;
+        Ok(Arc::new(Instance {
+            folder,
+            runtime: ArcSwap::from_pointee(RuntimeSettings::at_start(&settings)),
+            settings,
+            disk,
+            allowed,
+            memory,
+            pool_memory,
+            locks: Arc::new(ObjectLocks::default()),
+            parts,
+            registry,
+            next_database: AtomicU16::new(next_database),
+            definitions: Mutex::new(()),
+            lock_file: Mutex::new(Some(lock_file)),
+            closed: AtomicBool::new(false),
+        }))
+    }
+}
+
+/// Locks the folder against other processes, for as long as the file is open.
+fn lock_folder(disk: &dyn Disk, folder: &Path) -> Result<Arc<dyn DiskFile>> {
+    let path = folder.join(LOCK_FILE);
+    let open = |create_new| disk.open(&path, OpenOptions { create_new, ..OpenOptions::default() });
+    // Another process may make the file between the two.
+    let file = match open(false) {
+        Err(DiskError::NotFound { .. }) => match open(true) {
+            Err(DiskError::AlreadyExists { .. }) => open(false),
+            made => made,
+        },
+        opened => opened,
+    };
+    let file = file.map_err(|error| refuse(folder, error))?;
+    match file.try_lock_exclusive() {
+        Ok(()) => Ok(file),
+        Err(DiskError::Locked { .. }) => Err(refuse(
+            folder,
+            "another process has it open. Stop that process, connect to it, or choose another folder.",
+        )),
+        Err(error) => Err(refuse(&path, error)),
+    }
+}
+
+/// A start in progress.
+struct Start<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+    allowed: &'a AllowedFolders,
+    parts: &'a StorageParts,
+    registry: &'a Registry,
+}
+
+impl Start<'_> {
+    /// Fills the registry; gives the id of the next database.
+    fn run(&self) -> Result<u16> {
+        let master = self.master()?;
+        let listed = self.listed(&master);
+        if let Err(error) = listed.and_then(|listed| self.tempdb().map(|tempdb| (listed, tempdb))).map(|both| {
+            let (listed, tempdb) = both;
+            self.register(MASTER, MASTER_FILE, &master);
+            self.register(TEMPDB, TEMPDB_FILE, &tempdb);
+            listed.into_iter().for_each(|entry| self.registry.insert(entry));
+        }) {
+            // The files must be let go; the first error is the one to report.
+            let _ = master.close();
+            return Err(error);
+        }
+        let last = self.registry.all().iter().map(|entry| entry.id.0).max().unwrap_or(0);
+        Ok(last.saturating_add(1).max(FIRST_USER_DATABASE))
+    }
+
+    fn register(&self, id: DatabaseId, file: &str, database: &Arc<Database>) {
+        self.registry.insert(Entry {
+            id,
+            name: database.name().to_owned(),
+            created: database.created(),
+            files: Mutex::new(vec![(FileId(1), self.folder.join(file))]),
+            state: Mutex::new(EntryState::Open(Arc::clone(database))),
+        });
+    }
+
+    fn master(&self) -> Result<Arc<Database>> {
+        let path = self.folder.join(MASTER_FILE);
+        if !self.disk.exists(&path) {
+            return self.new_database(MASTER, "master", MASTER_FILE, 512);
+        }
+        let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
+        if !file.header.clean {
+            return Err(refuse(
+                &path,
+                "master was not closed cleanly, so the list of databases cannot be trusted. Restore the folder from a \
+                 copy that was made while the instance was stopped, or start in a new folder; the files of other \
+                 databases were left as they are.",
+            ));
+        }
+        Database::open(self.parts, MASTER, "master", vec![file])
+            .map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
+    }
+
+    /// `tempdb` is made anew: nothing of the last run is wanted.
+    fn tempdb(&self) -> Result<Arc<Database>> {
+        let path = self.folder.join(TEMPDB_FILE);
+        match self.disk.remove(&path) {
+            Ok(()) | Err(DiskError::NotFound { .. }) => {}
+            Err(error) => return Err(refuse(&path, error)),
+        }
+        self.new_database(TEMPDB, "tempdb", TEMPDB_FILE, 1024)
+    }
+
+    fn new_database(&self, id: DatabaseId, name: &str, file: &str, size_pages: u32) -> Result<Arc<Database>> {
+        let path = self.folder.join(file);
+        let plan = FilePlan {
+            file: FileId(1),
+            filegroup: FilegroupId(1),
+            name: if id == MASTER { name.to_owned() } else { "tempdev".to_owned() },
+            path: path.clone(),
+            size_pages,
+            growth: Growth::Pages(size_pages * 8),
+            max_pages: None,
+        };
+        let guid = create::new_guid();
+        let data_file = DataFile::create(self.disk, &plan, guid).map_err(|error| refuse(&path, error))?;
+        let new = NewDatabase {
+            id,
+            name: name.to_owned(),
+            guid,
+            created: time_of_day(),
+            filegroups: vec![primary_filegroup(true)],
+            files: vec![data_file],
+        };
+        let made = Database::create(self.parts, new);
+        if made.is_err() {
+            // A half-made master must not stand in the way of the next start.
+            let _ = self.disk.remove(&path);
+        }
+        let made = made?;
+        self.disk.sync_directory(self.folder).map_err(|error| refuse(self.folder, error))?;
+        Ok(made)
+    }
+
+    /// The users' databases that `master` lists, each with what its headers say.
+    fn listed(&self, master: &Arc<Database>) -> Result<Vec<Entry>> {
+        let (rows, files) = master.listed_databases().map_err(|error| of_catalog("master", error))?;
+        rows.iter().map(|row| self.entry(row, &files)).collect()
+    }
+
+    fn entry(&self, row: &DatabaseRow, files: &[DatabaseFileRow]) -> Result<Entry> {
+        let mut paths: Vec<(FileId, PathBuf)> = files
+            .iter()
+            .filter(|file| file.database == row.id)
+            .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.from_stored(&file.path.0)))
+            .collect();
+        paths.sort();
+        let id = DatabaseId(row.id.cast_unsigned());
+        if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) {
+            return Err(EngineError::statement(
+                number::DATABASE_INACCESSIBLE,
+                format!("master lists database '{}' in a way that cannot be; restore master from a copy.", row.name),
+            ));
+        }
+        Ok(Entry {
+            id,
+            name: row.name.clone(),
+            created: row.created.0,
+            state: Mutex::new(self.inspect(&paths, row.guid)),
+            files: Mutex::new(paths),
+        })
+    }
+
+    /// Opens, locks and checks the files of a database.
+    fn inspect(&self, paths: &[(FileId, PathBuf)], guid: [u8; 16]) -> EntryState {
+        let mut files = Vec::with_capacity(paths.len());
+        for (file, path) in paths {
+            match DataFile::open(self.disk, path, *file, guid) {
+                Ok(opened) => files.push(opened),
+                Err(problem) => {
+                    let state = match problem {
+                        FileProblem::Inaccessible(_) => DatabaseState::RecoveryPending,
+                        FileProblem::Invalid(_) => DatabaseState::Suspect,
+                    };
+                    return EntryState::Unavailable { state, reason: problem.to_string() };
+                }
+            }
+        }
+        match files.iter().find(|file| !file.header.clean) {
+            None => EntryState::Closed(files),
+            Some(file) => EntryState::Unavailable {
+                state: DatabaseState::Suspect,
+                reason: format!(
+                    "file '{}' was not closed cleanly, and there is no log to recover it from",
+                    file.path.display()
+                ),
+            },
+        }
+    }
+}
