@@ -1,0 +1,258 @@
+//! Aggregates: each call becomes a column that the query's aggregation computes.
+
+use datafusion::common::{Column, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::aggregate::{Aggregate, AggregateKind};
+use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
+use hobt_types::{Collation, MaxLength, SqlType};
+
+use super::bound::BoundExpr;
+use super::comparison::key;
+use super::{Binder, Clause, Site};
+use crate::wrap::SqlAggregate;
+
+/// The aggregates, groupings and windows that a `SELECT`'s clauses use.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    /// Aggregates with the columns that stand for them.
+    pub(super) aggregates: Vec<(Expr, Column)>,
+    /// `GROUPING(x)`: the expression, and the column that stands for it.
+    pub(super) groupings: Vec<(Expr, Column, Position)>,
+    /// Windows with the columns that stand for them.
+    pub(super) windows: Vec<(Expr, Column)>,
+}
+
+/// An aggregate ready to be called, in a group or over a window.
+pub(super) struct AggregateCall {
+    pub(super) function: AggregateUDF,
+    pub(super) arguments: Vec<Expr>,
+    pub(super) distinct: bool,
+    pub(super) order_by: Vec<SortExpr>,
+    pub(super) result: SqlType,
+    pub(super) nullable: bool,
+    pub(super) name: &'static str,
+    pub(super) collation: super::bound::ExprCollation,
+}
+
+/// The aggregate called `name`.
+pub(super) fn aggregate_kind(name: &str) -> Option<(AggregateKind, &'static str)> {
+    const KINDS: [(AggregateKind, &str); 12] = [
+        (AggregateKind::Count, "count"),
+        (AggregateKind::CountBig, "count_big"),
+        (AggregateKind::Sum, "sum"),
+        (AggregateKind::Avg, "avg"),
+        (AggregateKind::Min, "min"),
+        (AggregateKind::Max, "max"),
+        (AggregateKind::Stdev, "stdev"),
+        (AggregateKind::StdevP, "stdevp"),
+        (AggregateKind::Var, "var"),
+        (AggregateKind::VarP, "varp"),
+        (AggregateKind::ChecksumAgg, "checksum_agg"),
+        (AggregateKind::StringAgg, "string_agg"),
+    ];
+    KINDS.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(name))
+}
+
+/// A wrapped aggregate of crate `functions`.
+///
+/// # Errors
+/// 8117.
+pub(super) fn wrapped(kind: AggregateKind, input: SqlType, collation: Collation) -> Result<(AggregateUDF, SqlType), SqlError> {
+    let aggregate = Aggregate::new(kind, input, collation)?;
+    let result = aggregate.result;
+    Ok((AggregateUDF::new_from_impl(SqlAggregate::new(aggregate)), result))
+}
+
+/// An aggregate's call without `DISTINCT` and order.
+pub(super) fn plain_call(function: AggregateUDF, arguments: Vec<Expr>) -> Expr {
+    Expr::AggregateFunction(AggregateFunction::new_udf(function.into(), arguments, false, None, vec![], None))
+}
+
+/// The error of an aggregate where its clause takes none.
+fn misplaced(clause: Clause) -> SqlError {
+    match clause {
+        Clause::On => SqlError::new(
+            1015,
+            "An aggregate cannot appear in an ON clause unless it is in a subquery contained in a HAVING clause or \
+             select list, and the column being aggregated is an outer reference.",
+        ),
+        Clause::GroupBy => SqlError::new(
+            144,
+            "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
+        ),
+        Clause::Aggregate => SqlError::new(
+            130,
+            "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
+        ),
+        _ => SqlError::new(
+            number::AGGREGATE_IN_WHERE,
+            "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause \
+             or a select list, and the column being aggregated is an outer reference.",
+        ),
+    }
+}
+
+impl Binder<'_> {
+    /// An aggregate over the query's groups.
+    pub(super) fn aggregate(
+        &self,
+        kind: (AggregateKind, &'static str),
+        call: &FunctionCall,
+        site: Site<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        let position = call.span.position;
+        let Some(collector) = site.collector else { return Err(misplaced(site.clause).at(position)) };
+        let inner = Site { clause: Clause::Aggregate, collector: None, ..site };
+        let ready = self.aggregate_call(kind, call, inner)?;
+        let (result, nullable, collation, name) = (ready.result, ready.nullable, ready.collation, ready.name);
+        let expr = Expr::AggregateFunction(AggregateFunction::new_udf(
+            ready.function.into(),
+            ready.arguments,
+            ready.distinct,
+            None,
+            ready.order_by,
+            None,
+        ));
+        let mut collector = collector.borrow_mut();
+        let known = collector.aggregates.iter().find(|(known, _)| *known == expr).map(|(_, column)| column.clone());
+        let column = known.unwrap_or_else(|| {
+            let column = Column::new_unqualified(self.fresh(name));
+            collector.aggregates.push((expr, column.clone()));
+            column
+        });
+        Ok(BoundExpr::new(Expr::Column(column), result, nullable, position).with_collation(collation))
+    }
+
+    /// The arguments of an aggregate and its function.
+    pub(super) fn aggregate_call(
+        &self,
+        (kind, name): (AggregateKind, &'static str),
+        call: &FunctionCall,
+        site: Site<'_>,
+    ) -> Result<AggregateCall, SqlError> {
+        let position = call.span.position;
+        let at = |error: SqlError| error.at(position);
+        let is_count = matches!(kind, AggregateKind::Count | AggregateKind::CountBig);
+        let (distinct, values) = match &call.arguments {
+            FunctionArguments::Star if is_count => {
+                let (function, result) = wrapped(kind, SqlType::Int, Collation::default()).map_err(at)?;
+                let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
+                return Ok(AggregateCall {
+                    function,
+                    arguments: vec![one],
+                    distinct: false,
+                    order_by: vec![],
+                    result,
+                    nullable: false,
+                    name,
+                    collation: Default::default(),
+                });
+            }
+            FunctionArguments::Star => {
+                return Err(at(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.")));
+            }
+            FunctionArguments::List { distinct, values } => (*distinct, values),
+        };
+        let wanted = if kind == AggregateKind::StringAgg { 2 } else { 1 };
+        if values.len() != wanted {
+            return Err(at(SqlError::new(
+                number::FUNCTION_ARGUMENT_COUNT,
+                format!("The {name} function requires {wanted} argument(s)."),
+            )));
+        }
+        let mut bound = values.iter().map(|value| self.expression(value, site)).collect::<Result<Vec<_>, _>>()?;
+        let argument = bound.remove(0);
+        if argument.is_untyped_null() {
+            let message = format!("Operand data type NULL is invalid for {name} operator.");
+            return Err(at(SqlError::new(number::INVALID_OPERAND_TYPE, message)));
+        }
+        if super::subquery::has_subquery(&argument.expr) {
+            return Err(at(misplaced(Clause::Aggregate)));
+        }
+        let by_key = is_count && distinct && argument.sql_type.is_text();
+        let input = if by_key { SqlType::VarBinary(MaxLength::Max) } else { argument.sql_type };
+        let (function, result) = wrapped(kind, input, argument.collation.collation).map_err(at)?;
+        let collation = argument.collation;
+        let mut arguments = vec![if by_key { key(&argument) } else { argument.expr }];
+        arguments.extend(bound.into_iter().map(|separator| separator.expr));
+        if !call.within_group.is_empty() {
+            return Err(at(SqlError::not_supported("WITHIN GROUP (ORDER BY …)")));
+        }
+        // The least and the greatest of distinct values are those of all values.
+        let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
+        Ok(AggregateCall { function, arguments, distinct, order_by: vec![], result, nullable: !is_count, name, collation })
+    }
+
+    /// `GROUPING(x)` and `GROUPING_ID(x, …)`: a column for each argument, put together bit by bit.
+    pub(super) fn grouping_function(
+        &self,
+        call: &FunctionCall,
+        is_id: bool,
+        site: Site<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        let position = call.span.position;
+        let (Some(collector), FunctionArguments::List { values, .. }) = (site.collector, &call.arguments) else {
+            return Err(misplaced(site.clause).at(position));
+        };
+        let mut bits = Vec::with_capacity(values.len());
+        for value in values {
+            let argument = self.expression(value, Site { collector: None, ..site })?;
+            let column = Column::new_unqualified(self.fresh("grouping"));
+            collector.borrow_mut().groupings.push((argument.expr, column.clone(), value.position()));
+            bits.push(Expr::Column(column));
+        }
+        if !is_id {
+            let [bit] = bits.as_slice() else {
+                let message = "The grouping function requires 1 argument(s).";
+                return Err(SqlError::new(number::FUNCTION_ARGUMENT_COUNT, message).at(position));
+            };
+            return Ok(BoundExpr::new(bit.clone(), SqlType::TinyInt, false, position));
+        }
+        let mut total: Option<BoundExpr> = None;
+        for bit in bits {
+            let bit = BoundExpr::new(bit, SqlType::TinyInt, false, position);
+            let bit = super::convert::implicit(bit, SqlType::Int)?;
+            total = Some(match total {
+                None => bit,
+                Some(total) => {
+                    let two = BoundExpr::literal(hobt_types::Value::Int(2), SqlType::Int, position)?;
+                    let doubled =
+                        super::arithmetic::binary(total, hobt_functions::BinaryOperator::Multiply, two, position)?;
+                    super::arithmetic::binary(doubled, hobt_functions::BinaryOperator::Add, bit, position)?
+                }
+            });
+        }
+        total.ok_or_else(|| {
+            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, "The grouping_id function requires 1 or more arguments.").at(position)
+        })
+    }
+
+    /// The sort expressions of an `ORDER BY` inside an expression; constants sort nothing.
+    pub(super) fn inner_order(&self, items: &[OrderItem], site: Site<'_>) -> Result<Vec<SortExpr>, SqlError> {
+        let mut order = Vec::with_capacity(items.len());
+        for item in items {
+            if is_constant_subquery(&item.value) {
+                continue;
+            }
+            let bound = self.expression(&item.value, site)?;
+            if bound.literal.is_none() {
+                order.push(SortExpr::new(key(&bound), !item.descending, !item.descending));
+            }
+        }
+        Ok(order)
+    }
+}
+
+/// `(SELECT NULL)`, `(SELECT 1)`: the way to say "in no order".
+fn is_constant_subquery(expression: &Expression) -> bool {
+    use hobt_tsql::ast::{QueryBody, SelectItem};
+    let Expression::Subquery { query, .. } = expression else { return false };
+    let QueryBody::Select(select) = &query.body else { return false };
+    let constant = matches!(
+        select.items.as_slice(),
+        [SelectItem::Value { value: Expression::Literal { .. } | Expression::Variable { .. }, .. }]
+    );
+    select.from.is_empty() && constant
+}

@@ -1,0 +1,245 @@
+//! What binding gives: expressions with their types, and queries with their columns.
+
+use arrow::array::Array;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::value_to_array;
+use hobt_tsql::ast::{AssignmentOperator, QueryHint, SelectInto, VariableName};
+use hobt_types::{Collation, SqlType, Value};
+
+use crate::wrap::sql_error_of;
+
+/// How strongly an expression insists on its collation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Coercibility {
+    /// Constants, variables and functions: any other collation wins.
+    Default,
+    /// Columns.
+    Implicit,
+    /// `COLLATE`.
+    Explicit,
+}
+
+/// The collation of a text expression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExprCollation {
+    /// The collation.
+    pub collation: Collation,
+    /// How strongly it is meant.
+    pub coercibility: Coercibility,
+}
+
+impl Default for ExprCollation {
+    fn default() -> ExprCollation {
+        ExprCollation { collation: Collation::default(), coercibility: Coercibility::Default }
+    }
+}
+
+impl ExprCollation {
+    /// A column's collation.
+    pub fn of_column(collation: Option<Collation>) -> ExprCollation {
+        ExprCollation { collation: collation.unwrap_or_default(), coercibility: Coercibility::Implicit }
+    }
+
+    /// The collation under which the two meet.
+    ///
+    /// # Errors
+    /// 468 when both insist equally on different ones.
+    pub fn meet(self, other: ExprCollation, operation: &str) -> Result<ExprCollation, SqlError> {
+        if self.coercibility != other.coercibility {
+            return Ok(if self.coercibility > other.coercibility { self } else { other });
+        }
+        if self.collation == other.collation || self.coercibility == Coercibility::Default {
+            return Ok(self);
+        }
+        Err(SqlError::new(
+            number::COLLATION_CONFLICT,
+            format!(
+                "Cannot resolve the collation conflict between \"{}\" and \"{}\" in the {operation} operation.",
+                other.collation.name(),
+                self.collation.name()
+            ),
+        ))
+    }
+}
+
+/// What a constant is in the text, where that changes its type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Constant {
+    /// Not a constant, or one of no special kind.
+    No,
+    /// The word `NULL`: it takes any type.
+    Null,
+    /// An integer: beside a decimal it is as narrow as its digits.
+    Integer,
+}
+
+/// An expression with everything that T-SQL knows of it.
+#[derive(Clone, Debug)]
+pub struct BoundExpr {
+    /// The value, in the carrier of `sql_type`.
+    pub expr: Expr,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+    /// Its collation; of no meaning where `sql_type` is not text.
+    pub collation: ExprCollation,
+    /// Its value, when it is known.
+    pub literal: Option<Value>,
+    /// What it is in the text.
+    pub constant: Constant,
+    /// Where it stands.
+    pub position: Position,
+}
+
+impl BoundExpr {
+    /// An expression without a known value.
+    pub fn new(expr: Expr, sql_type: SqlType, nullable: bool, position: Position) -> BoundExpr {
+        BoundExpr {
+            expr,
+            sql_type,
+            nullable,
+            collation: ExprCollation::default(),
+            literal: None,
+            constant: Constant::No,
+            position,
+        }
+    }
+
+    /// A known value.
+    ///
+    /// # Errors
+    /// An internal error when the value is not one of the type.
+    pub fn literal(value: Value, sql_type: SqlType, position: Position) -> Result<BoundExpr, SqlError> {
+        let expr = Expr::Literal(scalar_of(&value, sql_type)?, None);
+        let mut bound = BoundExpr::new(expr, sql_type, value.is_null(), position);
+        bound.literal = Some(value);
+        Ok(bound)
+    }
+
+    /// The word `NULL`.
+    ///
+    /// # Errors
+    /// None in practice, as [`BoundExpr::literal`].
+    pub fn null(position: Position) -> Result<BoundExpr, SqlError> {
+        let mut bound = BoundExpr::literal(Value::Null, SqlType::Int, position)?;
+        bound.constant = Constant::Null;
+        Ok(bound)
+    }
+
+    /// Whether this is the word `NULL`, which takes any type.
+    pub fn is_untyped_null(&self) -> bool {
+        self.constant == Constant::Null
+    }
+
+    /// The same with a collation.
+    #[must_use]
+    pub fn with_collation(mut self, collation: ExprCollation) -> BoundExpr {
+        self.collation = collation;
+        self
+    }
+}
+
+/// A value as DataFusion's constant, in its type's carrier.
+///
+/// # Errors
+/// An internal error when the value is not one of the type.
+pub fn scalar_of(value: &Value, sql_type: SqlType) -> Result<ScalarValue, SqlError> {
+    let array = value_to_array(value, sql_type)?;
+    debug_assert_eq!(array.len(), 1);
+    ScalarValue::try_from_array(&array, 0).map_err(sql_error_of)
+}
+
+/// A column of a result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ResultColumn {
+    /// Its name; an expression without an alias has none.
+    pub name: Option<String>,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+    /// The collation of text.
+    pub collation: Option<Collation>,
+}
+
+/// A query that is ready to be optimised and run.
+#[derive(Clone, Debug)]
+pub struct BoundQuery {
+    /// The plan; its columns are `columns` in their carriers, under unique internal names.
+    pub plan: LogicalPlan,
+    /// The columns as the user sees them.
+    pub columns: Vec<ResultColumn>,
+    /// `INTO`.
+    pub into: Option<SelectInto>,
+    /// Whether the plan may be used for another execution of the same text: no variable, date or system function was
+    /// folded into it.
+    pub is_cacheable: bool,
+}
+
+/// One `@v = x` of a `SELECT`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VariableAssignment {
+    /// The variable.
+    pub variable: VariableName,
+    /// The operator: of a compound one, the column is the right operand, to be applied row by row.
+    pub operator: AssignmentOperator,
+}
+
+/// A `SELECT` that fills variables: its rows, and what each column does.
+#[derive(Clone, Debug)]
+pub struct BoundAssignments {
+    /// The query, with one column for each assignment.
+    pub query: BoundQuery,
+    /// What to do with each column's value, row by row; the last row wins.
+    pub assignments: Vec<VariableAssignment>,
+}
+
+/// What `OPTION (…)` asks for, as far as it changes a plan.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct QueryHints {
+    /// `MAXDOP`; 0 is no limit.
+    pub maxdop: Option<u32>,
+    /// `MAXRECURSION`; 0 is no limit.
+    pub max_recursion: Option<u32>,
+    /// `RECOMPILE`.
+    pub recompile: bool,
+    /// `FORCE ORDER`.
+    pub force_order: bool,
+    /// `LABEL`.
+    pub label: Option<String>,
+    /// `QUERYTRACEON`: trace flags for this query.
+    pub trace_flags: Vec<i64>,
+}
+
+impl QueryHints {
+    /// Reads the hints of a statement.
+    ///
+    /// # Errors
+    /// 1020 for a value out of range.
+    pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
+        use hobt_tsql::ast::QueryHintKind as Kind;
+        let mut hints = QueryHints::default();
+        for option in options {
+            let number_of = |value: i64, name: &str, most: i64| {
+                if (0..=most).contains(&value) {
+                    return Ok(u32::try_from(value).unwrap_or(u32::MAX));
+                }
+                let message = format!("The value {value} of the query hint {name} is out of range: use 0 to {most}.");
+                Err(SqlError::new(number::INVALID_OPTION_VALUE, message).at(option.span.position))
+            };
+            match &option.kind {
+                Kind::MaxDop(value) => hints.maxdop = Some(number_of(*value, "MAXDOP", 32767)?),
+                Kind::MaxRecursion(value) => hints.max_recursion = Some(number_of(*value, "MAXRECURSION", 32767)?),
+                Kind::Recompile => hints.recompile = true,
+                Kind::ForceOrder => hints.force_order = true,
+                Kind::Label(label) => hints.label = Some(label.clone()),
+                Kind::QueryTraceOn(flag) => hints.trace_flags.push(*flag),
+                _ => {}
+            }
+        }
+        Ok(hints)
+    }
+}

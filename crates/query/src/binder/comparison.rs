@@ -1,0 +1,102 @@
+//! Comparison: both sides in one Arrow type, text by its collation's key.
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::ComparisonOperator;
+use hobt_types::{Collation, SqlType, Value};
+
+use super::bound::{BoundExpr, Constant};
+use super::convert::{narrow_integer, unify};
+use crate::wrap::{Kernel, Operation};
+
+/// The operator of a comparison, or of its negation.
+pub(super) fn engine_operator(operator: ComparisonOperator, negated: bool) -> Operator {
+    match (operator, negated) {
+        (ComparisonOperator::Equal, false) | (ComparisonOperator::NotEqual, true) => Operator::Eq,
+        (ComparisonOperator::NotEqual, false) | (ComparisonOperator::Equal, true) => Operator::NotEq,
+        (ComparisonOperator::Less, false) | (ComparisonOperator::GreaterOrEqual, true) => Operator::Lt,
+        (ComparisonOperator::LessOrEqual, false) | (ComparisonOperator::Greater, true) => Operator::LtEq,
+        (ComparisonOperator::Greater, false) | (ComparisonOperator::LessOrEqual, true) => Operator::Gt,
+        (ComparisonOperator::GreaterOrEqual, false) | (ComparisonOperator::Less, true) => Operator::GtEq,
+    }
+}
+
+/// The operator as messages about collations name it.
+fn operation_name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Eq => "equal to",
+        Operator::NotEq => "not equal to",
+        Operator::Lt => "less than",
+        Operator::LtEq => "less than or equal to",
+        Operator::Gt => "greater than",
+        _ => "greater than or equal to",
+    }
+}
+
+/// The bytes by which a text compares.
+pub(super) fn text_key(expr: Expr, literal: Option<&Value>, collation: Collation, position: Position) -> Expr {
+    match literal {
+        Some(Value::Null) => Expr::Literal(ScalarValue::BinaryView(None), None),
+        Some(Value::Text(text)) => {
+            let mut key = Vec::new();
+            collation.sort_key(text, &mut key);
+            Expr::Literal(ScalarValue::BinaryView(Some(key)), None)
+        }
+        _ => Kernel::call(Operation::SortKey(collation), vec![expr], position),
+    }
+}
+
+/// What sorts, groups and joins like the expression: its key when it is text, itself otherwise.
+pub(super) fn key(bound: &BoundExpr) -> Expr {
+    if bound.sql_type.is_text() {
+        text_key(bound.expr.clone(), bound.literal.as_ref(), bound.collation.collation, bound.position)
+    } else {
+        bound.expr.clone()
+    }
+}
+
+/// The two sides of a comparison in one Arrow type.
+///
+/// # Errors
+/// 206, 257 for types that do not compare, 468 for collations that conflict.
+pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> Result<(Expr, Expr), SqlError> {
+    let is_decimal = |bound: &BoundExpr| matches!(bound.sql_type, SqlType::Decimal { .. });
+    let (left, right) = if left.constant == Constant::Integer && is_decimal(&right) {
+        (narrow_integer(left)?, right)
+    } else if right.constant == Constant::Integer && is_decimal(&left) {
+        (left, narrow_integer(right)?)
+    } else {
+        (left, right)
+    };
+    let text = |bound: &BoundExpr| bound.sql_type.is_text() || bound.is_untyped_null();
+    if text(&left) && text(&right) && (left.sql_type.is_text() || right.sql_type.is_text()) {
+        let collation = match (left.sql_type.is_text(), right.sql_type.is_text()) {
+            (true, true) => left.collation.meet(right.collation, operation)?,
+            (true, false) => left.collation,
+            _ => right.collation,
+        };
+        let side = |bound: BoundExpr| {
+            text_key(bound.expr, bound.literal.as_ref(), collation.collation, bound.position)
+        };
+        return Ok((side(left), side(right)));
+    }
+    let (mut sides, _) = unify(vec![left, right], operation)?;
+    let right = sides.pop().ok_or_else(|| SqlError::internal("a comparison lost a side"))?;
+    let left = sides.pop().ok_or_else(|| SqlError::internal("a comparison lost a side"))?;
+    Ok((left.expr, right.expr))
+}
+
+/// `left operator right` as a condition.
+///
+/// # Errors
+/// As [`comparable`], at `position`.
+pub(super) fn compare(
+    left: BoundExpr,
+    operator: Operator,
+    right: BoundExpr,
+    position: Position,
+) -> Result<Expr, SqlError> {
+    let (left, right) = comparable(left, right, operation_name(operator)).map_err(|error| error.at(position))?;
+    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))))
+}

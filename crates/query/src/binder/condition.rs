@@ -1,0 +1,162 @@
+//! Conditions.
+//!
+//! `NOT` is pushed down to the comparisons, so every subquery stands where it makes its clause true or not: a row is
+//! kept, a branch taken, only by what is true, and there unknown and false are one. So a subquery's condition needs two
+//! values only, and `NOT IN` spells out what NULL does.
+
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::{Condition, Expression};
+use hobt_types::{MaxLength, SqlType};
+
+use super::bound::BoundExpr;
+use super::comparison::{compare, engine_operator, text_key};
+use super::convert::{implicit, unify};
+use super::{Binder, Site};
+use crate::wrap::{Kernel, Operation};
+
+/// Operands joined by one operator, in a tree as flat as it can be.
+pub(super) fn balanced(mut operands: Vec<Expr>, operator: Operator) -> Option<Expr> {
+    while operands.len() > 1 {
+        let mut next = Vec::with_capacity(operands.len().div_ceil(2));
+        let mut pairs = operands.into_iter();
+        while let Some(left) = pairs.next() {
+            next.push(match pairs.next() {
+                Some(right) => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))),
+                None => left,
+            });
+        }
+        operands = next;
+    }
+    operands.pop()
+}
+
+fn negate_if(expr: Expr, negated: bool) -> Expr {
+    if negated { Expr::Not(Box::new(expr)) } else { expr }
+}
+
+impl Binder<'_> {
+    /// A condition where only "true" counts.
+    pub(super) fn condition(&self, condition: &Condition, site: Site<'_>) -> Result<Expr, SqlError> {
+        self.truth(condition, false, true, site)
+    }
+
+    /// `condition`, or its negation; `top` where it is a conjunct of its clause.
+    fn truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
+        match condition {
+            Condition::And { operands } => self.junction(operands, !negated, negated, top, site),
+            Condition::Or { operands } => self.junction(operands, negated, negated, top, site),
+            Condition::Not { operand, .. } => self.truth(operand, !negated, top, site),
+            Condition::Comparison { left, operator, right, span } => {
+                let (left, right) = (self.expression(left, site)?, self.expression(right, site)?);
+                compare(left, engine_operator(*operator, negated), right, span.position)
+            }
+            Condition::Between { operand, low, high, negated: not, span } => {
+                let operand = self.expression(operand, site)?;
+                let (low, high) = (self.expression(low, site)?, self.expression(high, site)?);
+                let outside = negated != *not;
+                let (above, below, join) = if outside {
+                    (Operator::Lt, Operator::Gt, Operator::Or)
+                } else {
+                    (Operator::GtEq, Operator::LtEq, Operator::And)
+                };
+                let low = compare(operand.clone(), above, low, span.position)?;
+                let high = compare(operand, below, high, span.position)?;
+                Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(low), join, Box::new(high))))
+            }
+            Condition::InList { operand, items, negated: not, span } => {
+                self.in_list(operand, items, negated != *not, span.position, site)
+            }
+            Condition::Like { operand, pattern, escape, negated: not, span } => {
+                let like = self.like(operand, pattern, escape.as_deref(), span.position, site)?;
+                Ok(negate_if(like, negated != *not))
+            }
+            Condition::IsNull { operand, negated: not, .. } => {
+                let operand = Box::new(self.expression(operand, site)?.expr);
+                Ok(if negated != *not { Expr::IsNotNull(operand) } else { Expr::IsNull(operand) })
+            }
+            Condition::IsDistinct { left, right, negated: not, span } => {
+                let (left, right) = (self.expression(left, site)?, self.expression(right, site)?);
+                let operator =
+                    if negated != *not { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };
+                compare(left, operator, right, span.position)
+            }
+            Condition::Exists { query, span } => self.exists(query, negated, span.position, site),
+            Condition::InQuery { operand, query, negated: not, span } => {
+                self.in_query(operand, query, negated != *not, top, span.position, site)
+            }
+            Condition::Quantified { left, operator, quantifier, query, span } => {
+                self.quantified(left, (*operator, *quantifier, negated), query, span.position, site)
+            }
+        }
+    }
+
+    fn junction(
+        &self,
+        operands: &[Condition],
+        conjunction: bool,
+        negated: bool,
+        top: bool,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let operator = if conjunction { Operator::And } else { Operator::Or };
+        let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
+        let operands = operands.collect::<Result<Vec<_>, _>>()?;
+        balanced(operands, operator).ok_or_else(|| SqlError::internal("a condition without operands"))
+    }
+
+    /// `x [NOT] IN (y, …)`
+    fn in_list(
+        &self,
+        operand: &Expression,
+        items: &[Expression],
+        negated: bool,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let operand = self.expression(operand, site)?;
+        let mut all = vec![operand];
+        for item in items {
+            all.push(self.expression(item, site)?);
+        }
+        let has_decimal = all.iter().any(|item| matches!(item.sql_type, SqlType::Decimal { .. }));
+        if has_decimal {
+            let narrow = |item: BoundExpr| match item.constant {
+                super::bound::Constant::Integer => super::convert::narrow_integer(item),
+                _ => Ok(item),
+            };
+            all = all.into_iter().map(narrow).collect::<Result<_, _>>()?;
+        }
+        let (all, common) = unify(all, "equal to").map_err(|error| error.at(position))?;
+        let mut keys = all.into_iter().map(|item| match common.is_text() {
+            true => text_key(item.expr, item.literal.as_ref(), item.collation.collation, item.position),
+            false => item.expr,
+        });
+        let operand = keys.next().ok_or_else(|| SqlError::internal("IN without an operand"))?;
+        Ok(Expr::InList(InList::new(Box::new(operand), keys.collect(), negated)))
+    }
+
+    /// `x LIKE pattern [ESCAPE c]`
+    fn like(
+        &self,
+        operand: &Expression,
+        pattern: &Expression,
+        escape: Option<&Expression>,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let as_text = |bound: BoundExpr| match bound.sql_type.is_text() {
+            true => Ok(bound),
+            false => implicit(bound, SqlType::VarChar(MaxLength::Limited(8000))),
+        };
+        let operand = as_text(self.expression(operand, site)?)?;
+        let pattern = as_text(self.expression(pattern, site)?)?;
+        let collation = operand.collation.meet(pattern.collation, "like").map_err(|error| error.at(position))?;
+        let mut arguments = vec![operand.expr, pattern.expr];
+        if let Some(escape) = escape {
+            arguments.push(as_text(self.expression(escape, site)?)?.expr);
+        }
+        Ok(Kernel::call(Operation::Like(collation.collation), arguments, position))
+    }
+}

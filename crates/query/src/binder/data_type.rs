@@ -1,0 +1,132 @@
+//! Data types as written, to types.
+
+use hobt_base::{SqlError, number};
+use hobt_tsql::ast::{DataType, TypeArgument};
+use hobt_types::{MaxLength, SqlType};
+
+/// Where a type is written: `CAST(x AS varchar)` has 30 characters where a declaration has 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypePlace {
+    /// A column, variable or parameter.
+    Declaration,
+    /// `CAST` and `CONVERT`.
+    Conversion,
+}
+
+/// The type that `written` means.
+///
+/// # Errors
+/// 243 for an unknown type, 1001 and 2750 for lengths, precisions and scales out of range.
+pub fn sql_type(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {
+    let position = written.name.position();
+    read(written, place).map_err(|error| error.at(position))
+}
+
+fn read(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {
+    let name = written.name.name.value.to_ascii_lowercase();
+    let arguments = written.arguments.as_slice();
+    let simple = |sql_type| if arguments.is_empty() { Ok(sql_type) } else { Err(no_arguments(&name)) };
+    let default_length = if place == TypePlace::Conversion { 30 } else { 1 };
+    match name.as_str() {
+        "bit" => simple(SqlType::Bit),
+        "tinyint" => simple(SqlType::TinyInt),
+        "smallint" => simple(SqlType::SmallInt),
+        "int" | "integer" => simple(SqlType::Int),
+        "bigint" => simple(SqlType::BigInt),
+        "money" => simple(SqlType::Money),
+        "smallmoney" => simple(SqlType::SmallMoney),
+        "real" => simple(SqlType::Real),
+        "date" => simple(SqlType::Date),
+        "datetime" => simple(SqlType::DateTime),
+        "smalldatetime" => simple(SqlType::SmallDateTime),
+        "uniqueidentifier" => simple(SqlType::UniqueIdentifier),
+        "sysname" => simple(SqlType::NVarChar(MaxLength::Limited(128))),
+        "decimal" | "dec" | "numeric" => decimal(&name, arguments),
+        "float" => float(arguments),
+        "time" => Ok(SqlType::Time { scale: scale(arguments)? }),
+        "datetime2" => Ok(SqlType::DateTime2 { scale: scale(arguments)? }),
+        "char" | "character" => Ok(SqlType::Char(fixed(&name, arguments, 8000, default_length)?)),
+        "nchar" => Ok(SqlType::NChar(fixed(&name, arguments, 4000, default_length)?)),
+        "binary" => Ok(SqlType::Binary(fixed(&name, arguments, 8000, default_length)?)),
+        "varchar" => Ok(SqlType::VarChar(variable(&name, arguments, 8000, default_length)?)),
+        "nvarchar" => Ok(SqlType::NVarChar(variable(&name, arguments, 4000, default_length)?)),
+        "varbinary" => Ok(SqlType::VarBinary(variable(&name, arguments, 8000, default_length)?)),
+        _ => Err(SqlError::new(
+            number::UNKNOWN_TYPE,
+            format!("Type {} is not a defined system type.", written.name.name.value),
+        )),
+    }
+}
+
+fn no_arguments(name: &str) -> SqlError {
+    SqlError::new(2716, format!("Column, parameter, or variable: Cannot specify a column width on data type {name}."))
+}
+
+fn decimal(name: &str, arguments: &[TypeArgument]) -> Result<SqlType, SqlError> {
+    let (precision, scale) = match arguments {
+        [] => (18, 0),
+        [TypeArgument::Number(precision)] => (*precision, 0),
+        [TypeArgument::Number(precision), TypeArgument::Number(scale)] => (*precision, *scale),
+        _ => return Err(no_arguments(name)),
+    };
+    if !(1..=38).contains(&precision) {
+        return Err(SqlError::new(
+            2750,
+            format!("Column or parameter: Specified column precision {precision} is greater than the maximum precision of 38."),
+        ));
+    }
+    if !(0..=precision).contains(&scale) {
+        return Err(SqlError::new(
+            183,
+            format!("The scale ({scale}) for column or parameter must be within the range 0 to {precision}."),
+        ));
+    }
+    Ok(SqlType::Decimal {
+        precision: u8::try_from(precision).unwrap_or(38),
+        scale: u8::try_from(scale).unwrap_or(0),
+    })
+}
+
+fn float(arguments: &[TypeArgument]) -> Result<SqlType, SqlError> {
+    match arguments {
+        [] | [TypeArgument::Number(25..=53)] => Ok(SqlType::Float),
+        [TypeArgument::Number(1..=24)] => Ok(SqlType::Real),
+        _ => Err(SqlError::new(2750, "The precision of a float must be 1 to 53.")),
+    }
+}
+
+fn scale(arguments: &[TypeArgument]) -> Result<u8, SqlError> {
+    match arguments {
+        [] => Ok(7),
+        [TypeArgument::Number(scale @ 0..=7)] => Ok(u8::try_from(*scale).unwrap_or(7)),
+        _ => Err(SqlError::new(1002, "Line 1: Specified scale is invalid: use 0 to 7.")),
+    }
+}
+
+fn bad_length(name: &str, most: i64) -> SqlError {
+    SqlError::new(1001, format!("Length or precision specification for the type '{name}' is invalid: use 1 to {most}."))
+}
+
+fn length(name: &str, value: i64, most: i64) -> Result<u16, SqlError> {
+    if value > most {
+        let message =
+            format!("The size ({value}) given to the type '{name}' exceeds the maximum allowed for any data type ({most}).");
+        return Err(SqlError::new(131, message));
+    }
+    u16::try_from(value).ok().filter(|length| *length > 0).ok_or_else(|| bad_length(name, most))
+}
+
+fn fixed(name: &str, arguments: &[TypeArgument], most: i64, default: u16) -> Result<u16, SqlError> {
+    match arguments {
+        [] => Ok(default),
+        [TypeArgument::Number(value)] => length(name, *value, most),
+        _ => Err(bad_length(name, most)),
+    }
+}
+
+fn variable(name: &str, arguments: &[TypeArgument], most: i64, default: u16) -> Result<MaxLength, SqlError> {
+    match arguments {
+        [TypeArgument::Max] => Ok(MaxLength::Max),
+        other => Ok(MaxLength::Limited(fixed(name, other, most, default)?)),
+    }
+}

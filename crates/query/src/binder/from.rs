@@ -1,0 +1,310 @@
+//! `FROM`: sources and joins.
+
+use datafusion::common::{Column, JoinType, NullEquality, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
+use hobt_base::{Position, SqlError, number};
+use hobt_tsql::ast::{
+    Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource,
+};
+use hobt_types::TypedValue;
+
+use super::bound::ExprCollation;
+use super::query::{Body, QueryUse};
+use super::resolver::{Resolved, ScanHints, SourceColumn};
+use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
+use super::{Binder, Clause, Site, shared};
+use crate::wrap::sql_error_of;
+
+impl Binder<'_> {
+    /// The sources between commas: every row of each with every row of the others.
+    pub(super) fn from(&self, sources: &[TableSource], names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
+        let mut result: Option<(LogicalPlan, Scope)> = None;
+        for source in sources {
+            let (plan, scope) = self.source(source, names)?;
+            result = Some(match result {
+                None => (plan, scope),
+                Some((left, mut all)) => {
+                    all.extend(scope).map_err(|error| error.at(source.position()))?;
+                    (join(left, plan, JoinType::Inner, None)?, all)
+                }
+            });
+        }
+        result.ok_or_else(|| SqlError::internal("FROM without a source"))
+    }
+
+    /// One source.
+    pub(super) fn source(&self, source: &TableSource, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
+        match source {
+            TableSource::Table(table) => self.named_table(table, names),
+            TableSource::Derived { query, alias, .. } => {
+                let inner = Names { outer: names.outer, ..names.clone() };
+                let body = self.query(query, &inner, QueryUse::Nested)?;
+                self.derived(body, alias)
+            }
+            TableSource::Values { rows, alias, .. } => {
+                let body = self.values(rows, names)?;
+                self.derived(body, alias)
+            }
+            TableSource::Function { name, arguments, alias, span } => {
+                self.function_source(name, arguments, alias.as_ref(), span.position, names)
+            }
+            TableSource::Variable { name, alias } => {
+                let resolved = self.resolver.resolve_variable_table(name).map_err(|error| error.at(name.position))?;
+                let alias = alias.as_ref().map_or(name.value.as_str(), |alias| alias.name.value.as_str());
+                let Resolved::Table { provider, columns } = resolved else {
+                    return Err(SqlError::internal("a table variable that is no table"));
+                };
+                self.scan(provider, &columns, alias, None)
+            }
+            TableSource::Joined { first, rest } => {
+                let (mut plan, mut scope) = self.source(first, names)?;
+                for step in rest {
+                    (plan, scope) = self.join_step(plan, scope, step, names)?;
+                }
+                Ok((plan, scope))
+            }
+        }
+    }
+
+    fn named_table(&self, table: &NamedTable, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
+        let alias = table.alias.as_ref().unwrap_or(&table.name.name);
+        if let Some(simple) = table.name.as_simple()
+            && let Some(found) = self.common_table(simple, alias, names)?
+        {
+            return Ok(found);
+        }
+        let position = table.span.position;
+        let hints = ScanHints { hints: &table.hints, sample: table.sample.as_ref() };
+        let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
+        let full = table.alias.is_none().then(|| table.name.clone());
+        self.resolved(resolved, &table.name, alias, full, position)
+    }
+
+    fn resolved(
+        &self,
+        resolved: Resolved,
+        name: &ObjectName,
+        alias: &Identifier,
+        full: Option<ObjectName>,
+        position: Position,
+    ) -> Result<(LogicalPlan, Scope), SqlError> {
+        match resolved {
+            Resolved::Table { provider, columns } => self.scan(provider, &columns, &alias.value, full),
+            Resolved::View { definition } => {
+                let body = self.view(&definition, &name.name.value)?;
+                let (plan, mut scope) = self.named_rows(body, &alias.value, &[])?;
+                scope.tables[0].full = full;
+                Ok((plan, scope))
+            }
+            Resolved::InlineFunction { .. } => {
+                let message = format!("Parameters were not supplied for the function '{}'.", name.name.value);
+                Err(SqlError::new(216, message).at(position))
+            }
+        }
+    }
+
+    /// A scan, its columns under internal names of their own.
+    pub(super) fn scan(
+        &self,
+        provider: std::sync::Arc<dyn datafusion::catalog::TableProvider>,
+        columns: &[SourceColumn],
+        alias: &str,
+        full: Option<ObjectName>,
+    ) -> Result<(LogicalPlan, Scope), SqlError> {
+        let table = TableReference::bare(self.fresh(alias));
+        let schema = provider.schema();
+        if schema.fields().len() != columns.len() {
+            return Err(SqlError::internal(format!("the columns of {alias} do not match its rows")));
+        }
+        let plan =
+            LogicalPlanBuilder::scan(table.clone(), provider_as_source(provider), None).map_err(sql_error_of)?;
+        let mut exprs = Vec::with_capacity(columns.len());
+        let mut scope = Vec::with_capacity(columns.len());
+        for (source, field) in columns.iter().zip(schema.fields()) {
+            let internal = self.fresh(&source.name);
+            exprs.push(Expr::Column(Column::new(Some(table.clone()), field.name())).alias(&internal));
+            scope.push(ScopeColumn {
+                name: Some(source.name.clone()),
+                column: Column::new_unqualified(internal),
+                sql_type: source.sql_type,
+                nullable: source.nullable,
+                collation: ExprCollation::of_column(source.collation),
+            });
+        }
+        let plan = plan.build().map_err(sql_error_of)?;
+        let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
+        let table = ScopeTable { name: Some(alias.to_string()), full, columns: scope };
+        Ok((LogicalPlan::Projection(plan), Scope { tables: vec![table] }))
+    }
+
+    /// The rows of a query under an alias.
+    pub(super) fn derived(&self, body: Body, alias: &TableAlias) -> Result<(LogicalPlan, Scope), SqlError> {
+        self.named_rows(body, &alias.name.value, &alias.columns).map_err(|error| error.at(alias.name.position))
+    }
+
+    /// The rows of a query under a name, its columns under those of the list if there is one.
+    ///
+    /// # Errors
+    /// 8155, 8156, 8158, 8159.
+    pub(super) fn named_rows(
+        &self,
+        body: Body,
+        name: &str,
+        list: &[Identifier],
+    ) -> Result<(LogicalPlan, Scope), SqlError> {
+        if !list.is_empty() && list.len() != body.columns.len() {
+            let (number, word) = if body.columns.len() > list.len() { (8158, "more") } else { (8159, "fewer") };
+            let message = format!("'{name}' has {word} columns than were specified in the column list.");
+            return Err(SqlError::new(number, message));
+        }
+        let mut columns: Vec<ScopeColumn> = Vec::with_capacity(body.columns.len());
+        for (place, column) in body.columns.iter().enumerate() {
+            let known = list.get(place).map(|name| name.value.clone()).or_else(|| column.name.clone());
+            let Some(known) = known else {
+                let message = format!("No column name was specified for column {} of '{name}'.", place + 1);
+                return Err(SqlError::new(number::NO_COLUMN_NAME, message));
+            };
+            if columns.iter().any(|other| other.name.as_deref().is_some_and(|other| same_name(other, &known))) {
+                let message = format!("The column '{known}' was specified multiple times for '{name}'.");
+                return Err(SqlError::new(number::DUPLICATE_COLUMN_SELECT, message));
+            }
+            columns.push(ScopeColumn {
+                name: Some(known),
+                column: column.column.clone(),
+                sql_type: column.sql_type,
+                nullable: column.nullable,
+                collation: column.source_collation(),
+            });
+        }
+        let table = ScopeTable { name: Some(name.to_string()), full: None, columns };
+        Ok((body.plan, Scope { tables: vec![table] }))
+    }
+
+    /// A table-valued function: an inline one spread out, any other as the session answers it.
+    pub(super) fn function_source(
+        &self,
+        name: &ObjectName,
+        arguments: &[Expression],
+        alias: Option<&TableAlias>,
+        position: Position,
+        names: &Names<'_>,
+    ) -> Result<(LogicalPlan, Scope), SqlError> {
+        let nothing = Scope::default();
+        let site = Site { scope: &nothing, names, clause: Clause::Scalar, collector: None };
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(match argument {
+                Expression::Default { .. } => None,
+                other => Some(self.expression(other, site)?),
+            });
+        }
+        let mut constants = Vec::with_capacity(bound.len());
+        for argument in &bound {
+            constants.push(match argument {
+                Some(bound) if bound.literal.is_some() || is_constant(&bound.expr) => {
+                    Some(TypedValue { sql_type: bound.sql_type, value: self.evaluate(bound)? })
+                }
+                _ => None,
+            });
+        }
+        let resolved = self.resolver.resolve_function(name, &constants).map_err(|error| error.at(position))?;
+        let shown = alias.map_or(name.name.value.as_str(), |alias| alias.name.value.as_str());
+        let list = alias.map_or(&[][..], |alias| alias.columns.as_slice());
+        match resolved {
+            Resolved::Table { provider, columns } => {
+                let full = alias.is_none().then(|| name.clone());
+                let (plan, mut scope) = self.scan(provider, &columns, shown, full)?;
+                for (column, name) in scope.tables[0].columns.iter_mut().zip(list) {
+                    column.name = Some(name.value.clone());
+                }
+                Ok((plan, scope))
+            }
+            Resolved::InlineFunction { definition } => {
+                let body = self
+                    .inline_function(&definition, &name.name.value, bound)
+                    .map_err(|error| error.at(position))?;
+                self.named_rows(body, shown, list).map_err(|error| error.at(position))
+            }
+            Resolved::View { .. } => Err(SqlError::new(
+                number::NOT_A_TABLE_FUNCTION,
+                format!(
+                    "Parameters supplied for object '{}' which is not a function. If the parameters are intended as a \
+                     table hint, a WITH keyword is required.",
+                    name.name.value
+                ),
+            )
+            .at(position)),
+        }
+    }
+
+    fn join_step(
+        &self,
+        left: LogicalPlan,
+        left_scope: Scope,
+        step: &JoinStep,
+        names: &Names<'_>,
+    ) -> Result<(LogicalPlan, Scope), SqlError> {
+        let position = step.span.position;
+        if matches!(step.kind, JoinKind::CrossApply | JoinKind::OuterApply) {
+            return self.apply(left, left_scope, step, names);
+        }
+        let (right, right_scope) = self.source(&step.source, names)?;
+        let left_count = left_scope.tables.len();
+        let mut scope = left_scope;
+        scope.extend(right_scope).map_err(|error| error.at(position))?;
+        let join_type = match step.kind {
+            JoinKind::Left => JoinType::Left,
+            JoinKind::Right => JoinType::Right,
+            JoinKind::Full => JoinType::Full,
+            _ => JoinType::Inner,
+        };
+        let site = Site { scope: &scope, names, clause: Clause::On, collector: None };
+        let on = step.on.as_ref().map(|on| self.condition(on, site)).transpose()?;
+        let plan = match on {
+            Some(on) if join_type == JoinType::Inner && (super::subquery::has_subquery(&on) || on.contains_outer()) => {
+                let product = join(left, right, JoinType::Inner, None)?;
+                LogicalPlan::Filter(Filter::try_new(on, shared(product)).map_err(sql_error_of)?)
+            }
+            on => join(left, right, join_type, on)?,
+        };
+        for (place, table) in scope.tables.iter_mut().enumerate() {
+            let is_left = place < left_count;
+            let padded = match join_type {
+                JoinType::Left => !is_left,
+                JoinType::Right => is_left,
+                JoinType::Full => true,
+                _ => false,
+            };
+            for column in &mut table.columns {
+                column.nullable |= padded;
+            }
+        }
+        Ok((plan, scope))
+    }
+}
+
+/// Whether an expression has neither columns nor subqueries.
+fn is_constant(expr: &Expr) -> bool {
+    !expr.any_column_refs() && !expr.contains_outer() && !super::subquery::has_subquery(expr)
+}
+
+/// A join on a condition; without one every row with every row.
+pub(super) fn join(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    join_type: JoinType,
+    on: Option<Expr>,
+) -> Result<LogicalPlan, SqlError> {
+    let join = Join::try_new(
+        shared(left),
+        shared(right),
+        vec![],
+        on,
+        join_type,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    );
+    Ok(LogicalPlan::Join(join.map_err(sql_error_of)?))
+}

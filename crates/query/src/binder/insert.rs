@@ -1,0 +1,168 @@
+//! The rows of an `INSERT`, in the types of the columns that take them.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{LogicalPlan, Projection};
+use hobt_base::{SqlError, number};
+use hobt_functions::type_rules::{check_implicit, declared_length};
+use hobt_tsql::ast::{Expression, Query};
+use hobt_types::{MaxLength, SqlType};
+
+use super::bound::{BoundExpr, BoundQuery, ResultColumn};
+use super::convert::{explicit, implicit};
+use super::query::{BodyColumn, QueryUse};
+use super::scope::Names;
+use super::{Binder, shared};
+use crate::wrap::sql_error_of;
+
+/// A column that takes values.
+#[derive(Clone, Debug)]
+pub struct TargetColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub sql_type: SqlType,
+}
+
+/// The columns of an `INSERT`'s list, in its order.
+#[derive(Clone, Debug)]
+pub struct InsertTarget {
+    /// The table's name, for messages.
+    pub table: String,
+    /// The columns.
+    pub columns: Vec<TargetColumn>,
+}
+
+/// A value in the type of the column that takes it.
+///
+/// Text and binary longer than the column are left at their own length and type, for what takes them to refuse
+/// (2628); values that fit are padded as the column's type says.
+///
+/// # Errors
+/// 206 and 257 where T-SQL does not convert by itself.
+fn assign(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
+    let from = bound.sql_type;
+    if bound.is_untyped_null() || from == to {
+        return implicit(bound, to);
+    }
+    let same_family = (from.is_text() && to.is_text()) || (from.is_binary() && to.is_binary());
+    if !same_family {
+        return implicit(bound, to);
+    }
+    check_implicit(from, to).map_err(|error| error.at(bound.position))?;
+    let fits = match (declared_length(from), declared_length(to)) {
+        (_, Some(MaxLength::Max)) => true,
+        (Some(MaxLength::Limited(a)), Some(MaxLength::Limited(b))) => a <= b,
+        _ => false,
+    };
+    let position = bound.position;
+    // From national to not, a character can become a question mark or two bytes: the column's own length counts.
+    let longest = match (to, fits) {
+        (_, true) => to,
+        (SqlType::Char(_) | SqlType::VarChar(_), false) => SqlType::VarChar(MaxLength::Max),
+        (SqlType::NChar(_) | SqlType::NVarChar(_), false) => SqlType::NVarChar(MaxLength::Max),
+        _ => SqlType::VarBinary(MaxLength::Max),
+    };
+    explicit(bound, longest, None, false, position)
+}
+
+impl Binder<'_> {
+    /// Binds the query of `INSERT … SELECT`, each column converted to its target's type.
+    ///
+    /// The result's columns have the targets' names; where one's type is longer than its target's, the values must be
+    /// checked and padded by what stores them (error 2628).
+    ///
+    /// # Errors
+    /// 120 and 121 for another number of columns; 206, 257 for types that do not convert.
+    pub fn bind_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
+        let body = self.query(query, &Names::default(), QueryUse::Statement)?;
+        let position = query.span.position;
+        if body.columns.len() != target.columns.len() {
+            let (number, more, less) = match body.columns.len() < target.columns.len() {
+                true => (120, "fewer", "INSERT"),
+                false => (121, "more", "INSERT"),
+            };
+            let message = format!(
+                "The select list for the {less} statement contains {more} items than the insert list. The number of \
+                 SELECT values must match the number of INSERT columns."
+            );
+            return Err(SqlError::new(number, message).at(position));
+        }
+        let values = body.columns.iter().map(|column| column.bound(position)).collect();
+        self.assigned(body.plan, values, target)
+    }
+
+    /// Binds the rows of `INSERT … VALUES`, each value converted to its target's type by itself. `default` gives the
+    /// value of `DEFAULT` for a column's place in the target.
+    ///
+    /// # Errors
+    /// 109 and 110 for another number of values; 206, 257 for types that do not convert.
+    pub fn bind_insert_row(
+        &self,
+        row: &[Expression],
+        target: &InsertTarget,
+        default: &mut dyn FnMut(usize) -> Result<BoundExpr, SqlError>,
+    ) -> Result<Vec<BoundExpr>, SqlError> {
+        if row.len() != target.columns.len() {
+            let (number, more) = match row.len() < target.columns.len() {
+                true => (number::INSERT_MORE_COLUMNS, "more columns in the INSERT statement than values"),
+                false => (number::INSERT_FEWER_COLUMNS, "fewer columns in the INSERT statement than values"),
+            };
+            let message = format!(
+                "There are {more} specified in the VALUES clause. The number of values in the VALUES clause must match \
+                 the number of columns specified in the INSERT statement."
+            );
+            return Err(SqlError::new(number, message).at(row.first().map(Expression::position).unwrap_or_default()));
+        }
+        let mut values = Vec::with_capacity(row.len());
+        for (place, (value, column)) in row.iter().zip(&target.columns).enumerate() {
+            let bound = match value {
+                Expression::Default { .. } => default(place)?,
+                other => self.bind_scalar(other)?,
+            };
+            values.push(assign(bound, column.sql_type)?);
+        }
+        Ok(values)
+    }
+
+    /// Converts a value to the type of a column or variable that takes it, as an assignment does.
+    ///
+    /// # Errors
+    /// 206, 257.
+    pub fn assign(&self, bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
+        assign(bound, to)
+    }
+
+    /// Converts a value to the type of a variable or parameter, which cuts text to its length without an error.
+    ///
+    /// # Errors
+    /// 206, 257.
+    pub fn convert(&self, bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
+        implicit(bound, to)
+    }
+
+    fn assigned(
+        &self,
+        plan: LogicalPlan,
+        values: Vec<BoundExpr>,
+        target: &InsertTarget,
+    ) -> Result<BoundQuery, SqlError> {
+        let mut exprs = Vec::with_capacity(values.len());
+        let mut columns: Vec<ResultColumn> = Vec::with_capacity(values.len());
+        for (value, column) in values.into_iter().zip(&target.columns) {
+            let value = assign(value, column.sql_type)?;
+            let name = self.fresh(&column.name);
+            exprs.push(value.expr.alias(&name));
+            let bound = BodyColumn {
+                name: Some(column.name.clone()),
+                column: Column::new_unqualified(name),
+                sql_type: value.sql_type,
+                nullable: value.nullable,
+                collation: value.collation,
+                untyped_null: false,
+            };
+            columns.push(bound.result());
+        }
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
+        Ok(BoundQuery { plan, columns, into: None, is_cacheable: self.is_cacheable.get() })
+    }
+}

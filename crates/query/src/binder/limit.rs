@@ -1,0 +1,120 @@
+//! `ORDER BY`, `TOP`, `OFFSET … FETCH`.
+
+use datafusion::common::{Column, ScalarValue};
+use datafusion::functions_window::{rank, row_number};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Sort, SortExpr, WindowFunctionDefinition,
+};
+use hobt_base::SqlError;
+use hobt_functions::aggregate::AggregateKind;
+use hobt_tsql::ast::{Expression, Offset, Top};
+use hobt_types::{Collation, SqlType, Value};
+
+use super::aggregate::wrapped;
+use super::convert::implicit;
+use super::window::{ranking, window_plan};
+use super::{Binder, shared};
+use crate::wrap::sql_error_of;
+
+/// A row count as DataFusion takes it.
+fn rows(count: i64) -> Option<Box<Expr>> {
+    Some(Box::new(Expr::Literal(ScalarValue::Int64(Some(count)), None)))
+}
+
+impl Binder<'_> {
+    /// The rows in an order.
+    pub(super) fn sorted(&self, plan: LogicalPlan, order: Vec<SortExpr>) -> Result<LogicalPlan, SqlError> {
+        if order.is_empty() {
+            return Ok(plan);
+        }
+        Ok(LogicalPlan::Sort(Sort { expr: order, input: shared(plan), fetch: None }))
+    }
+
+    /// `OFFSET … FETCH` over rows that are in their order.
+    pub(super) fn offset(&self, plan: LogicalPlan, offset: &Offset) -> Result<LogicalPlan, SqlError> {
+        let skip = self.row_count(&offset.skip, true)?;
+        let fetch = offset.fetch.as_ref().map(|fetch| self.row_count(fetch, false)).transpose()?;
+        Ok(LogicalPlan::Limit(Limit { skip: rows(skip), fetch: fetch.and_then(rows), input: shared(plan) }))
+    }
+
+    /// `TOP` over rows that are not yet sorted; the result is sorted.
+    pub(super) fn top(
+        &self,
+        plan: LogicalPlan,
+        top: &Top,
+        order: Vec<SortExpr>,
+    ) -> Result<LogicalPlan, SqlError> {
+        if !top.percent && !top.with_ties {
+            let count = self.row_count(&top.count, true)?;
+            let sorted = self.sorted(plan, order)?;
+            return Ok(LogicalPlan::Limit(Limit { skip: None, fetch: rows(count), input: shared(sorted) }));
+        }
+        if top.with_ties && order.is_empty() {
+            let message = "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.";
+            return Err(SqlError::new(1062, message).at(top.count.position()));
+        }
+        let rank = match top.with_ties {
+            true => rank::rank_udwf(),
+            false => row_number::row_number_udwf(),
+        };
+        let place = Column::new_unqualified(self.fresh("place"));
+        let mut windows =
+            vec![(ranking(WindowFunctionDefinition::WindowUDF(rank), vec![], order.clone()), place.clone())];
+        let limit = if top.percent {
+            let total = Column::new_unqualified(self.fresh("total"));
+            let (count, _) = wrapped(AggregateKind::CountBig, SqlType::Int, Collation::default())?;
+            let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
+            let count = ranking(WindowFunctionDefinition::AggregateUDF(count.into()), vec![one], vec![]);
+            windows.push((count, total.clone()));
+            percent_of(total, self.percentage(&top.count)?)
+        } else {
+            let count = u64::try_from(self.row_count(&top.count, true)?).unwrap_or(0);
+            Expr::Literal(ScalarValue::UInt64(Some(count)), None)
+        };
+        let ranked = window_plan(plan, windows)?;
+        let inside =
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(Expr::Column(place)), Operator::LtEq, Box::new(limit)));
+        let kept = LogicalPlan::Filter(Filter::try_new(inside, shared(ranked)).map_err(sql_error_of)?);
+        self.sorted(kept, order)
+    }
+
+    /// The number of a `TOP`, `OFFSET` or `FETCH`.
+    fn row_count(&self, expression: &Expression, allow_zero: bool) -> Result<i64, SqlError> {
+        let position = expression.position();
+        let bound = implicit(self.bind_scalar(expression)?, SqlType::BigInt)?;
+        let least = i64::from(!allow_zero);
+        match self.evaluate(&bound).map_err(|error| error.at(position))? {
+            Value::Int(count) if count >= least => Ok(count),
+            Value::Int(_) if !allow_zero => {
+                let message = "The number of rows provided for a FETCH clause must be greater then zero.";
+                Err(SqlError::new(10744, message).at(position))
+            }
+            _ => {
+                let message =
+                    "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.";
+                Err(SqlError::new(1060, message).at(position))
+            }
+        }
+    }
+
+    fn percentage(&self, expression: &Expression) -> Result<f64, SqlError> {
+        let position = expression.position();
+        let bound = implicit(self.bind_scalar(expression)?, SqlType::Float)?;
+        match self.evaluate(&bound).map_err(|error| error.at(position))? {
+            Value::Float(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+            _ => Err(SqlError::new(1031, "Percent values must be between 0 and 100.").at(position)),
+        }
+    }
+}
+
+/// The number of rows that `percent` of `total` are, rounded up: by whole numbers, in millionths of a percent.
+fn percent_of(total: Column, percent: f64) -> Expr {
+    use datafusion::logical_expr::expr::Cast;
+    let integer = |value: i64| Box::new(Expr::Literal(ScalarValue::Int64(Some(value)), None));
+    let scale = 100_000_000;
+    let share = (percent * 1_000_000.0).round() as i64;
+    let product = BinaryExpr::new(Box::new(Expr::Column(total)), Operator::Multiply, integer(share));
+    let padded = BinaryExpr::new(Box::new(Expr::BinaryExpr(product)), Operator::Plus, integer(scale - 1));
+    let quotient = BinaryExpr::new(Box::new(Expr::BinaryExpr(padded)), Operator::Divide, integer(scale));
+    Expr::Cast(Cast::new(Box::new(Expr::BinaryExpr(quotient)), arrow::datatypes::DataType::UInt64))
+}

@@ -1,0 +1,281 @@
+//! T-SQL's syntax tree to DataFusion's logical plans, every expression of a known SQL type.
+//!
+//! The plans need no coercion: both sides of a comparison have one Arrow type, text compares by its collation's key,
+//! arithmetic and conversions are kernels of crate `functions`. Internal column names are unique in a plan, so names
+//! as the user knows them exist in [`scope`] and in [`ResultColumn`] only.
+//!
+//! Leaves to others: what a name means ([`NameResolver`]), running a plan, changing rows, control of flow.
+
+mod aggregate;
+mod apply;
+mod arithmetic;
+mod bound;
+mod case;
+mod comparison;
+mod condition;
+mod convert;
+mod cte;
+mod data_type;
+mod expression;
+mod from;
+mod function;
+mod grouping;
+mod insert;
+mod limit;
+mod literal;
+mod module;
+mod query;
+mod resolver;
+mod scope;
+mod select;
+mod session;
+mod set_operation;
+mod subquery;
+mod values;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
+use datafusion::physical_expr::create_physical_expr;
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::{FunctionContext, array_value};
+use hobt_tsql::ast::{Condition, Expression, Query};
+use hobt_types::Value;
+
+pub use bound::{
+    BoundAssignments, BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn,
+    VariableAssignment, scalar_of,
+};
+pub use data_type::{TypePlace, sql_type};
+pub use insert::{InsertTarget, TargetColumn};
+pub use literal::convert_value;
+pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+pub use session::{optimize, session_config, session_state};
+
+use crate::wrap::sql_error_of;
+use aggregate::Collector;
+use scope::{Names, Scope};
+
+/// How deep views, functions and common table expressions may lie in each other.
+const NESTING_LIMIT: usize = 32;
+
+/// Facts of the session that change what a text means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindOptions {
+    /// How often a recursive common table expression may recurse; 0 is no limit.
+    pub max_recursion: u32,
+}
+
+impl Default for BindOptions {
+    fn default() -> BindOptions {
+        BindOptions { max_recursion: 100 }
+    }
+}
+
+/// Binds the queries and expressions of one statement.
+pub struct Binder<'r> {
+    resolver: &'r dyn NameResolver,
+    options: BindOptions,
+    context: Arc<FunctionContext>,
+    /// The number of the next internal column.
+    next_name: Cell<usize>,
+    /// Whether nothing of this moment went into the plan.
+    is_cacheable: Cell<bool>,
+    /// Views, functions and common table expressions around what is being bound.
+    nesting: Cell<usize>,
+    /// Subqueries around what is being bound.
+    applied: Cell<usize>,
+}
+
+/// What a clause lets an expression do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Clause {
+    Select,
+    Where,
+    On,
+    GroupBy,
+    Having,
+    OrderBy,
+    /// The argument of an aggregate.
+    Aggregate,
+    /// Outside a query: `SET`, `IF`, `DEFAULT`, `VALUES`.
+    Scalar,
+}
+
+/// Where an expression stands.
+#[derive(Clone, Copy)]
+struct Site<'p> {
+    scope: &'p Scope,
+    names: &'p Names<'p>,
+    clause: Clause,
+    /// Takes the aggregates and windows; `None` where there can be none.
+    collector: Option<&'p RefCell<Collector>>,
+}
+
+impl<'p> Site<'p> {
+    fn with_clause(self, clause: Clause) -> Site<'p> {
+        Site { clause, ..self }
+    }
+}
+
+impl<'r> Binder<'r> {
+    /// A binder for one statement.
+    pub fn new(resolver: &'r dyn NameResolver, options: BindOptions) -> Binder<'r> {
+        Binder {
+            resolver,
+            options,
+            context: resolver.function_context(),
+            next_name: Cell::new(1),
+            is_cacheable: Cell::new(true),
+            nesting: Cell::new(0),
+            applied: Cell::new(0),
+        }
+    }
+
+    /// Binds a query that sends rows.
+    ///
+    /// # Errors
+    /// T-SQL's, with the place in the text.
+    pub fn bind_query(&self, query: &Query) -> Result<BoundQuery, SqlError> {
+        let body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
+        if let Some(place) = body.assigns {
+            return Err(mixed_assignment().at(place));
+        }
+        Ok(self.finish(body))
+    }
+
+    /// Binds `SELECT @v = x, …`.
+    ///
+    /// # Errors
+    /// 141 when some item is not an assignment; otherwise as [`Binder::bind_query`].
+    pub fn bind_assignments(&self, query: &Query) -> Result<BoundAssignments, SqlError> {
+        let mut body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
+        let assignments = std::mem::take(&mut body.assignments);
+        if assignments.len() != body.columns.len() {
+            return Err(mixed_assignment().at(query.span.position));
+        }
+        Ok(BoundAssignments { query: self.finish(body), assignments })
+    }
+
+    fn finish(&self, body: query::Body) -> BoundQuery {
+        let columns = body.columns.iter().map(query::BodyColumn::result).collect();
+        BoundQuery { plan: body.plan, columns, into: body.into, is_cacheable: self.is_cacheable.get() }
+    }
+
+    /// Binds an expression outside a query. A subquery in it makes [`Binder::evaluate`] refuse it: use
+    /// [`Binder::bind_scalar_query`] where [`BoundExpr::expr`] has one.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_query`].
+    pub fn bind_scalar(&self, expression: &Expression) -> Result<BoundExpr, SqlError> {
+        let (scope, names) = (Scope::default(), Names::default());
+        self.expression(expression, Site { scope: &scope, names: &names, clause: Clause::Scalar, collector: None })
+    }
+
+    /// An expression outside a query as a query of one row and one column: for subqueries in `SET` and `IF`.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_query`].
+    pub fn bind_scalar_query(&self, bound: BoundExpr) -> Result<BoundQuery, SqlError> {
+        let body = self.one_row(bound)?;
+        Ok(self.finish(body))
+    }
+
+    /// Binds a condition outside a query (`IF`, `WHILE`) as a `bit`: 1 where it is true, 0 otherwise.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_query`].
+    pub fn bind_condition(&self, condition: &Condition, position: Position) -> Result<BoundExpr, SqlError> {
+        let (scope, names) = (Scope::default(), Names::default());
+        let site = Site { scope: &scope, names: &names, clause: Clause::Scalar, collector: None };
+        let truth = self.condition(condition, site)?;
+        Ok(case::bit_of(truth, position))
+    }
+
+    /// Whether a bound expression has a subquery in it, so that only a query can evaluate it.
+    pub fn needs_query(bound: &BoundExpr) -> bool {
+        subquery::has_subquery(&bound.expr)
+    }
+
+    /// The value of an expression without columns and subqueries.
+    ///
+    /// # Errors
+    /// Those of its functions; an internal error where it has a column or a subquery.
+    pub fn evaluate(&self, bound: &BoundExpr) -> Result<Value, SqlError> {
+        if let Some(value) = &bound.literal {
+            return Ok(value.clone());
+        }
+        let physical = create_physical_expr(
+            &bound.expr,
+            &DFSchema::empty(),
+            &ExecutionProps::new(),
+            &PhysicalPlanningContext::default(),
+        )
+        .map_err(sql_error_of)?;
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(1));
+        let one_row = arrow::record_batch::RecordBatch::try_new_with_options(schema, vec![], &options)
+            .map_err(|error| SqlError::internal(error.to_string()))?;
+        let value = physical.evaluate(&one_row).map_err(|error| sql_error_of(error).at(bound.position))?;
+        let array = match value {
+            ColumnarValue::Array(array) => array,
+            ColumnarValue::Scalar(scalar) => scalar.to_array().map_err(sql_error_of)?,
+        };
+        array_value(array.as_ref(), 0, bound.sql_type)
+    }
+
+    /// A name for an internal column: unique in the statement, in characters that DataFusion never quotes.
+    fn fresh(&self, base: &str) -> String {
+        let number = self.next_name.get();
+        self.next_name.set(number + 1);
+        let mut name: String =
+            base.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(24).collect::<String>();
+        name.make_ascii_lowercase();
+        if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            name.insert(0, 'c');
+        }
+        format!("{name}_{number}")
+    }
+
+    /// Counts a view, function or common table expression that is entered.
+    fn enter<T>(&self, name: &str, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+        let depth = self.nesting.get() + 1;
+        if depth > NESTING_LIMIT {
+            return Err(SqlError::new(
+                number::NESTED_TOO_DEEPLY,
+                format!("'{name}' is nested too deeply: views, functions and common table expressions may lie {NESTING_LIMIT} deep."),
+            ));
+        }
+        self.nesting.set(depth);
+        let result = bind();
+        self.nesting.set(depth - 1);
+        result
+    }
+}
+
+/// 141.
+fn mixed_assignment() -> SqlError {
+    SqlError::new(
+        141,
+        "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
+    )
+}
+
+/// A shared plan.
+fn shared(plan: LogicalPlan) -> Arc<LogicalPlan> {
+    Arc::new(plan)
+}
+
+/// The list of common table expressions with one more in front.
+fn with_cte(ctes: scope::CteList, cte: scope::Cte) -> scope::CteList {
+    Some(Rc::new(scope::CteNode { cte, next: ctes }))
+}

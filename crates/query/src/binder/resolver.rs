@@ -1,0 +1,114 @@
+//! What the binder asks the session: what a name means, what a variable holds, what a system function answers.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use hobt_base::SqlError;
+use hobt_catalog::PartitionFunction;
+use hobt_functions::FunctionContext;
+use hobt_tsql::ast::{Identifier, ObjectName, TableHint, TableSample, VariableName};
+use hobt_types::{Collation, SqlType, TypedValue};
+
+use crate::wrap::RowFunction;
+
+/// What the text says about one scan of a table, beyond its name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanHints<'a> {
+    /// `WITH (…)`.
+    pub hints: &'a [TableHint],
+    /// `TABLESAMPLE`.
+    pub sample: Option<&'a TableSample>,
+}
+
+/// A column of a table or function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SourceColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type; the provider's column has this type's carrier.
+    pub sql_type: SqlType,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+    /// The collation of a text column.
+    pub collation: Option<Collation>,
+}
+
+/// What an object's name means.
+#[derive(Clone, Debug)]
+pub enum Resolved {
+    /// Something that is scanned.
+    Table {
+        /// Its rows; the schema's columns are `columns` in their carriers.
+        provider: Arc<dyn TableProvider>,
+        /// Its columns in the provider's order.
+        columns: Vec<SourceColumn>,
+    },
+    /// A view.
+    View {
+        /// The text of its `CREATE VIEW`.
+        definition: String,
+    },
+    /// An inline table-valued function.
+    InlineFunction {
+        /// The text of its `CREATE FUNCTION`.
+        definition: String,
+    },
+}
+
+/// A function that the session answers, row by row.
+#[derive(Clone)]
+pub struct SystemFunction {
+    /// The type of its result.
+    pub result: SqlType,
+    /// Its evaluation, from values of the argument types that were asked for.
+    pub evaluate: RowFunction,
+    /// Whether the answer holds for the whole statement when all arguments are constants, so that it is asked once.
+    pub is_constant: bool,
+}
+
+/// The names that a query can use.
+pub trait NameResolver {
+    /// A table, view or synonym in `FROM`.
+    ///
+    /// # Errors
+    /// 208 for a name that means nothing.
+    fn resolve(&self, name: &ObjectName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError>;
+
+    /// A table-valued function in `FROM`; `arguments` are `None` where they are not constant.
+    ///
+    /// # Errors
+    /// 208 for a name that means nothing.
+    fn resolve_function(&self, name: &ObjectName, arguments: &[Option<TypedValue>]) -> Result<Resolved, SqlError>;
+
+    /// A table variable in `FROM`.
+    ///
+    /// # Errors
+    /// 1087 for a variable that is not declared.
+    fn resolve_variable_table(&self, name: &VariableName) -> Result<Resolved, SqlError>;
+
+    /// A partition function, for `$PARTITION`.
+    ///
+    /// # Errors
+    /// 208 for a name that means nothing.
+    fn partition_function(
+        &self,
+        database: Option<&Identifier>,
+        name: &Identifier,
+    ) -> Result<Arc<PartitionFunction>, SqlError>;
+
+    /// The value of a variable, whose name begins with `@`; `None` when it is not declared.
+    fn variable(&self, name: &str) -> Option<TypedValue>;
+
+    /// The value of a global variable, whose name begins with `@@`; `None` when there is none.
+    fn global_variable(&self, name: &str) -> Option<TypedValue>;
+
+    /// A function of the session: `DB_NAME`, `OBJECT_ID`, `SERVERPROPERTY`, `SUSER_SNAME`. Niladic functions
+    /// (`CURRENT_USER`) are asked for under their names too.
+    ///
+    /// # Errors
+    /// 174 or 189 for a wrong number of arguments.
+    fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError>;
+
+    /// What date and random functions read.
+    fn function_context(&self) -> Arc<FunctionContext>;
+}

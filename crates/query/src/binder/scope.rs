@@ -1,0 +1,250 @@
+//! The names that `FROM` brings, and where they are looked up.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use datafusion::common::Column;
+use datafusion::logical_expr::Expr;
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::carrier;
+use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, ObjectName};
+use hobt_types::SqlType;
+
+use super::bound::{BoundExpr, ExprCollation};
+
+/// A column that a query can name.
+#[derive(Clone, Debug)]
+pub(super) struct ScopeColumn {
+    /// The name as the user knows it; a derived column without a name has none.
+    pub(super) name: Option<String>,
+    /// The column in the plan.
+    pub(super) column: Column,
+    pub(super) sql_type: SqlType,
+    pub(super) nullable: bool,
+    pub(super) collation: ExprCollation,
+}
+
+/// One source of `FROM`.
+#[derive(Clone, Debug)]
+pub(super) struct ScopeTable {
+    /// The alias, or the table's name.
+    pub(super) name: Option<String>,
+    /// The name in full when the table has no alias: `dbo.t.c` is looked up by it.
+    pub(super) full: Option<ObjectName>,
+    pub(super) columns: Vec<ScopeColumn>,
+}
+
+/// The sources of one `FROM`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    pub(super) tables: Vec<ScopeTable>,
+}
+
+/// The scopes around a subquery, from the inside out.
+#[derive(Clone, Copy)]
+pub(super) struct Outer<'p> {
+    pub(super) scope: &'p Scope,
+    pub(super) parent: Option<&'p Outer<'p>>,
+}
+
+/// A common table expression with what it can see.
+pub(super) struct Cte {
+    pub(super) definition: CommonTableExpression,
+    /// The common table expressions before it.
+    pub(super) before: CteList,
+    /// Set while the expression itself is bound: its recursive member reads these rows.
+    pub(super) work_table: Option<ScopeTable>,
+}
+
+/// Common table expressions, the nearest first.
+pub(super) type CteList = Option<Rc<CteNode>>;
+
+/// A node of a [`CteList`].
+pub(super) struct CteNode {
+    pub(super) cte: Cte,
+    pub(super) next: CteList,
+}
+
+/// What a query sees from outside itself.
+#[derive(Clone, Default)]
+pub(super) struct Names<'p> {
+    /// Columns of the queries around it.
+    pub(super) outer: Option<&'p Outer<'p>>,
+    /// Common table expressions.
+    pub(super) ctes: CteList,
+    /// Parameters of the inline function whose body it is.
+    pub(super) parameters: Option<Rc<HashMap<String, BoundExpr>>>,
+}
+
+/// Whether two names are the same under the default collation.
+pub(super) fn same_name(left: &str, right: &str) -> bool {
+    left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
+}
+
+fn same_part(wanted: &Option<Identifier>, have: &Option<Identifier>) -> bool {
+    match (wanted, have) {
+        (Some(wanted), Some(have)) => same_name(&wanted.value, &have.value),
+        // A part that one of the two leaves out is taken to agree.
+        _ => true,
+    }
+}
+
+impl ScopeTable {
+    /// Whether `qualifier` means this source.
+    pub(super) fn answers_to(&self, qualifier: &ObjectName) -> bool {
+        match (&self.full, &self.name, qualifier.as_simple()) {
+            (_, Some(name), Some(simple)) => same_name(name, &simple.value),
+            (Some(full), _, None) => {
+                same_name(&full.name.value, &qualifier.name.value)
+                    && same_part(&qualifier.schema, &full.schema)
+                    && same_part(&qualifier.database, &full.database)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Scope {
+    /// All columns, in order.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &ScopeColumn> {
+        self.tables.iter().flat_map(|table| &table.columns)
+    }
+
+    /// Puts the sources of another scope behind these.
+    ///
+    /// # Errors
+    /// 1013 when two sources go by one name.
+    pub(super) fn extend(&mut self, other: Scope) -> Result<(), SqlError> {
+        for table in other.tables {
+            if let Some(name) = &table.name {
+                let same = |known: &&ScopeTable| {
+                    let schemas = match (&known.full, &table.full) {
+                        (Some(a), Some(b)) => {
+                            same_part(&a.schema, &b.schema) && same_part(&a.database, &b.database)
+                        }
+                        (None, None) => true,
+                        _ => true,
+                    };
+                    known.name.as_deref().is_some_and(|other| same_name(other, name)) && schemas
+                };
+                if let Some(known) = self.tables.iter().find(same) {
+                    let known = known.name.as_deref().unwrap_or_default();
+                    return Err(SqlError::new(
+                        1013,
+                        format!(
+                            "The objects \"{known}\" and \"{name}\" in the FROM clause have the same exposed names. \
+                             Use correlation names to distinguish them."
+                        ),
+                    ));
+                }
+            }
+            self.tables.push(table);
+        }
+        Ok(())
+    }
+
+    /// The column that a name means here; `None` when no source has it.
+    fn find(&self, name: &ColumnName) -> Result<Option<&ScopeColumn>, SqlError> {
+        let mut found = None;
+        for table in &self.tables {
+            if name.qualifier.as_ref().is_some_and(|qualifier| !table.answers_to(qualifier)) {
+                continue;
+            }
+            for column in &table.columns {
+                if column.name.as_deref().is_some_and(|known| same_name(known, &name.name.value)) {
+                    if found.is_some() {
+                        return Err(SqlError::new(
+                            number::AMBIGUOUS_COLUMN,
+                            format!("Ambiguous column name '{}'.", name.name.value),
+                        ));
+                    }
+                    found = Some(column);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a source goes by the qualifier.
+    fn knows(&self, qualifier: &ObjectName) -> bool {
+        self.tables.iter().any(|table| table.answers_to(qualifier))
+    }
+
+    /// How the user names a column of the plan, `t.c`, for messages.
+    pub(super) fn display_name(&self, column: &Column) -> Option<String> {
+        self.tables.iter().find_map(|table| {
+            let found = table.columns.iter().find(|known| known.column == *column)?;
+            let name = found.name.as_deref()?;
+            Some(match &table.name {
+                Some(table) => format!("{table}.{name}"),
+                None => name.to_string(),
+            })
+        })
+    }
+}
+
+impl ScopeColumn {
+    pub(super) fn bound(&self, position: Position) -> BoundExpr {
+        BoundExpr::new(Expr::Column(self.column.clone()), self.sql_type, self.nullable, position)
+            .with_collation(self.collation)
+    }
+
+    fn bound_outer(&self, position: Position) -> BoundExpr {
+        let field = arrow::datatypes::Field::new(&self.column.name, carrier(self.sql_type), true);
+        let expr = Expr::OuterReferenceColumn(field.into(), self.column.clone());
+        BoundExpr::new(expr, self.sql_type, self.nullable, position).with_collation(self.collation)
+    }
+}
+
+/// `t.c` as the user wrote it.
+fn written(name: &ColumnName) -> String {
+    let mut text = String::new();
+    if let Some(qualifier) = &name.qualifier {
+        let parts = [&qualifier.server, &qualifier.database, &qualifier.schema];
+        for part in parts.into_iter().flatten() {
+            text.push_str(&part.value);
+            text.push('.');
+        }
+        text.push_str(&qualifier.name.value);
+        text.push('.');
+    }
+    text.push_str(&name.name.value);
+    text
+}
+
+/// The expression that a column's name means, here or in a query around.
+///
+/// # Errors
+/// 207, 209, 4104.
+pub(super) fn resolve_column(
+    scope: &Scope,
+    outer: Option<&Outer<'_>>,
+    name: &ColumnName,
+) -> Result<BoundExpr, SqlError> {
+    let position = name.position();
+    let at = |error: SqlError| error.at(position);
+    if let Some(column) = scope.find(name).map_err(at)? {
+        return Ok(column.bound(position));
+    }
+    let mut level = outer;
+    let mut known = name.qualifier.as_ref().is_some_and(|qualifier| scope.knows(qualifier));
+    while let Some(outer) = level.filter(|_| !known) {
+        if let Some(column) = outer.scope.find(name).map_err(at)? {
+            return Ok(column.bound_outer(position));
+        }
+        known = name.qualifier.as_ref().is_some_and(|qualifier| outer.scope.knows(qualifier));
+        level = outer.parent;
+    }
+    Err(at(match &name.qualifier {
+        Some(_) if !known => SqlError::new(
+            number::MULTI_PART_IDENTIFIER,
+            format!("The multi-part identifier \"{}\" could not be bound.", written(name)),
+        ),
+        _ => invalid_column(&name.name.value),
+    }))
+}
+
+/// 207.
+pub(super) fn invalid_column(name: &str) -> SqlError {
+    SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{name}'."))
+}

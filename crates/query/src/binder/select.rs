@@ -1,0 +1,367 @@
+//! One `SELECT`, clause by clause in the order in which T-SQL evaluates them: `FROM`, `WHERE`, `GROUP BY`, `HAVING`,
+//! windows, the select list, `DISTINCT`, `ORDER BY`, `TOP`.
+
+use std::cell::RefCell;
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, SortExpr};
+use hobt_base::{Position, SqlError, number};
+use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
+
+use super::aggregate::Collector;
+use super::arithmetic::operator_of;
+use super::bound::{BoundExpr, Constant, VariableAssignment};
+use super::comparison::key;
+use super::condition::balanced;
+use super::convert::implicit;
+use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
+use super::scope::{Names, Scope};
+use super::window::window_plan;
+use super::{Binder, Clause, Site, mixed_assignment, shared};
+use crate::wrap::sql_error_of;
+
+/// An item of the select list.
+pub(super) struct Item {
+    pub(super) name: Option<String>,
+    pub(super) value: BoundExpr,
+}
+
+/// What rows are sorted by.
+enum SortBy {
+    /// An output column.
+    Output(usize),
+    /// An expression over what the select list reads.
+    Value(BoundExpr),
+}
+
+impl Binder<'_> {
+    /// Binds a `SELECT` with the order of the query that it is.
+    pub(super) fn select(
+        &self,
+        select: &Select,
+        names: &Names<'_>,
+        query: &Query,
+        usage: QueryUse,
+    ) -> Result<Body, SqlError> {
+        let (mut plan, scope) = match select.from.as_slice() {
+            [] => (empty_row(), Scope::default()),
+            from => self.from(from, names)?,
+        };
+        let collector = RefCell::new(Collector::default());
+        let site = Site { scope: &scope, names, clause: Clause::Where, collector: None };
+        if let Some(condition) = &select.condition {
+            let predicate = self.condition(condition, site)?;
+            plan = self.filter(plan, predicate)?;
+        }
+        let site = Site { clause: Clause::Select, collector: Some(&collector), ..site };
+        let mut assignments = Vec::new();
+        let mut items = self.items(select, site, usage, &mut assignments)?;
+        let having =
+            select.having.as_ref().map(|having| self.condition(having, site.with_clause(Clause::Having))).transpose()?;
+        let mut order = self.order_of(query, &items, site.with_clause(Clause::OrderBy))?;
+        let mut collector = collector.take();
+        let is_grouped = select.group_by.is_some() || having.is_some() || !collector.aggregates.is_empty();
+        if is_grouped {
+            let aggregates = std::mem::take(&mut collector.aggregates);
+            let groupings = std::mem::take(&mut collector.groupings);
+            let group_by = select.group_by.as_ref();
+            let groups =
+                self.aggregation(plan, group_by, aggregates, groupings, site.with_clause(Clause::GroupBy))?;
+            plan = groups.plan.clone();
+            if let Some(having) = having {
+                let having = groups.rewrite(having, &scope, Clause::Having, query.span.position)?;
+                plan = LogicalPlan::Filter(Filter::try_new(having, shared(plan)).map_err(sql_error_of)?);
+            }
+            for item in &mut items {
+                let position = item.value.position;
+                let expr = std::mem::take(&mut item.value.expr);
+                item.value.expr = groups.rewrite(expr, &scope, Clause::Select, position)?;
+                item.value.nullable |= groups.has_sets;
+            }
+            for (sort, _) in &mut order {
+                if let SortBy::Value(value) = sort {
+                    let expr = std::mem::take(&mut value.expr);
+                    value.expr = groups.rewrite(expr, &scope, Clause::OrderBy, value.position)?;
+                }
+            }
+            for (window, _) in &mut collector.windows {
+                let expr = std::mem::take(window);
+                *window = groups.rewrite(expr, &scope, Clause::Select, query.span.position)?;
+            }
+        } else if let Some((_, _, position)) = collector.groupings.first() {
+            let message = "GROUPING function can only be specified when there is a GROUP BY clause.";
+            return Err(SqlError::new(8162, message).at(*position));
+        }
+        plan = window_plan(plan, std::mem::take(&mut collector.windows))?;
+        let is_single_row = is_grouped && select.group_by.is_none();
+        let (plan, columns) = self.output(plan, items, order, select, query)?;
+        let into = select.into.clone();
+        let assigns = (!assignments.is_empty()).then_some(select.span.position);
+        Ok(Body { plan, columns, is_single_row, into, assignments, assigns })
+    }
+
+    /// The rows for which a condition is true. In a subquery, what is compared with the query around becomes a column
+    /// first: DataFusion takes only columns out of a correlated filter that lies under an aggregate.
+    pub(super) fn filter(&self, plan: LogicalPlan, predicate: Expr) -> Result<LogicalPlan, SqlError> {
+        if !predicate.contains_outer() {
+            return Ok(LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?));
+        }
+        let own: Vec<Column> = plan.schema().columns();
+        let mut hoisted: Vec<Expr> = Vec::new();
+        let mut conjuncts = Vec::new();
+        for conjunct in datafusion::logical_expr::utils::split_conjunction_owned(predicate) {
+            conjuncts.push(match conjunct {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                    let (left, right) = match (left.contains_outer(), right.contains_outer()) {
+                        (true, false) => (*left, self.hoist(*right, &mut hoisted)),
+                        (false, true) => (self.hoist(*left, &mut hoisted), *right),
+                        _ => (*left, *right),
+                    };
+                    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), Operator::Eq, Box::new(right)))
+                }
+                other => other,
+            });
+        }
+        let plan = if hoisted.is_empty() {
+            plan
+        } else {
+            let all = own.into_iter().map(Expr::Column).chain(hoisted).collect();
+            LogicalPlan::Projection(Projection::try_new(all, shared(plan)).map_err(sql_error_of)?)
+        };
+        let Some(predicate) = balanced(conjuncts, Operator::And) else { return Ok(plan) };
+        Ok(LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?))
+    }
+
+    /// An expression as a column of a projection that is to come, unless it is a column or a constant already.
+    fn hoist(&self, expr: Expr, hoisted: &mut Vec<Expr>) -> Expr {
+        if matches!(expr, Expr::Column(_)) || !expr.any_column_refs() || super::subquery::has_subquery(&expr) {
+            return expr;
+        }
+        let name = self.fresh("key");
+        hoisted.push(expr.alias(&name));
+        Expr::Column(Column::new_unqualified(name))
+    }
+
+    /// The select list, `*` spread out.
+    fn items(
+        &self,
+        select: &Select,
+        site: Site<'_>,
+        usage: QueryUse,
+        assignments: &mut Vec<VariableAssignment>,
+    ) -> Result<Vec<Item>, SqlError> {
+        let mut items = Vec::with_capacity(select.items.len());
+        for item in &select.items {
+            match item {
+                SelectItem::Wildcard { qualifier, span } => {
+                    if site.scope.tables.is_empty() && usage == QueryUse::Exists {
+                        items.push(Item { name: None, value: BoundExpr::null(span.position)? });
+                        continue;
+                    }
+                    self.wildcard(qualifier.as_ref(), span.position, site, &mut items)?;
+                }
+                SelectItem::Value { value, alias } => {
+                    let bound = self.expression(value, site)?;
+                    let name = match (alias, value) {
+                        (Some(alias), _) => Some(alias.value.clone()),
+                        (None, Expression::Column { name }) => Some(name.name.value.clone()),
+                        _ => None,
+                    };
+                    items.push(Item { name, value: bound });
+                }
+                SelectItem::Assign { variable, operator, value } => {
+                    let bound = self.expression(value, site)?;
+                    let declared = self.resolver.variable(&variable.value).ok_or_else(|| {
+                        let message = format!("Must declare the scalar variable \"{}\".", variable.value);
+                        SqlError::new(number::UNDECLARED_VARIABLE, message).at(variable.position)
+                    })?;
+                    // A compound operator has its own rules of types; `=` converts to the variable's type.
+                    let bound = match operator.arithmetic() {
+                        None => implicit(bound, declared.sql_type)?,
+                        Some(operator) => {
+                            let current =
+                                BoundExpr::new(Expr::default(), declared.sql_type, true, variable.position);
+                            let checked = super::arithmetic::binary(
+                                current,
+                                operator_of(operator),
+                                bound.clone(),
+                                variable.position,
+                            )?;
+                            hobt_functions::type_rules::check_implicit(checked.sql_type, declared.sql_type)
+                                .map_err(|error| error.at(variable.position))?;
+                            bound
+                        }
+                    };
+                    assignments.push(VariableAssignment { variable: variable.clone(), operator: *operator });
+                    items.push(Item { name: None, value: bound });
+                }
+            }
+        }
+        if !assignments.is_empty() && assignments.len() != items.len() {
+            return Err(mixed_assignment().at(select.span.position));
+        }
+        Ok(items)
+    }
+
+    fn wildcard(
+        &self,
+        qualifier: Option<&hobt_tsql::ast::ObjectName>,
+        position: Position,
+        site: Site<'_>,
+        items: &mut Vec<Item>,
+    ) -> Result<(), SqlError> {
+        if site.scope.tables.is_empty() {
+            return Err(SqlError::new(263, "Must specify table to select from.").at(position));
+        }
+        let mut found = false;
+        for table in &site.scope.tables {
+            if qualifier.is_some_and(|qualifier| !table.answers_to(qualifier)) {
+                continue;
+            }
+            found = true;
+            for column in &table.columns {
+                items.push(Item { name: column.name.clone(), value: column.bound(position) });
+            }
+        }
+        match qualifier {
+            Some(qualifier) if !found => {
+                let message = format!(
+                    "The column prefix '{}' does not match with a table name or alias name used in the query.",
+                    qualifier.name.value
+                );
+                Err(SqlError::new(107, message).at(position))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the rows are sorted by.
+    fn order_of(
+        &self,
+        query: &Query,
+        items: &[Item],
+        site: Site<'_>,
+    ) -> Result<Vec<(SortBy, bool)>, SqlError> {
+        // Items under one name are one column where they are the same expression.
+        let mut outputs: Vec<BodyColumn> = Vec::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            let same = items[..place].iter().position(|known| known.value.expr == item.value.expr).unwrap_or(place);
+            outputs.push(BodyColumn {
+                name: item.name.clone(),
+                column: Column::new_unqualified(same.to_string()),
+                sql_type: item.value.sql_type,
+                nullable: item.value.nullable,
+                collation: item.value.collation,
+                untyped_null: false,
+            });
+        }
+        let mut order = Vec::with_capacity(query.order_by.len());
+        for item in &query.order_by {
+            let sort = match output_place(item, &outputs)? {
+                Some(place) => SortBy::Output(place),
+                None => {
+                    let value = self.expression(&item.value, site)?;
+                    let is_constant = value.literal.is_some() && matches!(item.value, Expression::Literal { .. });
+                    if is_constant {
+                        let place = order.len() + 1;
+                        let message =
+                            format!("A constant expression was encountered in the ORDER BY list, position {place}.");
+                        return Err(SqlError::new(408, message).at(item.value.position()));
+                    }
+                    match items.iter().position(|known| known.value.expr == value.expr && same_collation(known, &value)) {
+                        Some(place) => SortBy::Output(place),
+                        None => SortBy::Value(value),
+                    }
+                }
+            };
+            order.push((sort, item.descending));
+        }
+        Ok(order)
+    }
+
+    /// The select list over its input, without duplicates, sorted and cut.
+    fn output(
+        &self,
+        plan: LogicalPlan,
+        items: Vec<Item>,
+        order: Vec<(SortBy, bool)>,
+        select: &Select,
+        query: &Query,
+    ) -> Result<(LogicalPlan, Vec<BodyColumn>), SqlError> {
+        let mut exprs = Vec::with_capacity(items.len());
+        let mut columns = Vec::with_capacity(items.len());
+        for item in &items {
+            let name = self.fresh(item.name.as_deref().unwrap_or("expr"));
+            exprs.push(item.value.expr.clone().alias(&name));
+            columns.push(BodyColumn {
+                name: item.name.clone(),
+                column: Column::new_unqualified(name),
+                sql_type: item.value.sql_type,
+                nullable: item.value.nullable,
+                collation: item.value.collation,
+                untyped_null: item.value.constant == Constant::Null,
+            });
+        }
+        let visible = exprs.len();
+        let mut sorts: Vec<SortExpr> = Vec::with_capacity(order.len());
+        let mut late: Vec<Expr> = Vec::new();
+        for (sort, descending) in order {
+            let by = match sort {
+                SortBy::Output(place) if !columns[place].sql_type.is_text() => {
+                    Expr::Column(columns[place].column.clone())
+                }
+                SortBy::Output(place) => {
+                    let name = self.fresh("key");
+                    if select.distinct {
+                        late.push(key(&columns[place].bound(query.span.position)).alias(&name));
+                    } else {
+                        exprs.push(key(&items[place].value).alias(&name));
+                    }
+                    Expr::Column(Column::new_unqualified(name))
+                }
+                SortBy::Value(value) if select.distinct => {
+                    let message = "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.";
+                    return Err(SqlError::new(145, message).at(value.position));
+                }
+                SortBy::Value(value) => {
+                    let name = self.fresh("key");
+                    exprs.push(key(&value).alias(&name));
+                    Expr::Column(Column::new_unqualified(name))
+                }
+            };
+            sorts.push(SortExpr::new(by, !descending, !descending));
+        }
+        let mut has_hidden = exprs.len() > visible || !late.is_empty();
+        let mut plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
+        if select.distinct {
+            plan = self.distinct(plan, &columns)?;
+            if !late.is_empty() {
+                let all = columns.iter().map(|column| Expr::Column(column.column.clone())).chain(late).collect();
+                plan = LogicalPlan::Projection(Projection::try_new(all, shared(plan)).map_err(sql_error_of)?);
+            }
+        }
+        plan = match &select.top {
+            Some(top) => {
+                if query.offset.is_some() {
+                    let message = "A TOP can not be used in the same query or sub-query as a OFFSET.";
+                    return Err(SqlError::new(10741, message).at(top.count.position()));
+                }
+                has_hidden |= top.percent || top.with_ties;
+                self.top(plan, top, sorts)?
+            }
+            None => self.sorted(plan, sorts)?,
+        };
+        if let Some(offset) = &query.offset {
+            plan = self.offset(plan, offset)?;
+        }
+        if has_hidden {
+            let all = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
+            plan = LogicalPlan::Projection(Projection::try_new(all, shared(plan)).map_err(sql_error_of)?);
+        }
+        Ok((plan, columns))
+    }
+}
+
+fn same_collation(item: &Item, value: &BoundExpr) -> bool {
+    !value.sql_type.is_text() || item.value.collation.collation == value.collation.collation
+}

@@ -1,0 +1,38 @@
+//! A DataFusion session for plans that need no coercion.
+
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionConfig;
+use hobt_base::SqlError;
+
+use crate::wrap::sql_error_of;
+
+/// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
+pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(partitions.max(1))
+        .with_batch_size(batch_size.max(1))
+        .with_information_schema(false)
+        .with_create_default_catalog_and_schema(false);
+    let options = config.options_mut();
+    // Nullability as declared and as computed differ harmlessly between kernels and DataFusion's own expressions.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    options.optimizer.max_passes = 3;
+    config
+}
+
+/// A session without type coercion: the binder's plans are fully typed.
+pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
+    SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_analyzer_rules(vec![]).build()
+}
+
+/// The optimised form of a bound plan.
+///
+/// # Errors
+/// Those of rules that fail, "not supported" for a correlation that no rule turns into a join.
+pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan, SqlError> {
+    state.optimize(plan).map_err(sql_error_of)
+}

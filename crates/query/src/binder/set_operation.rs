@@ -1,0 +1,218 @@
+//! `UNION`, `EXCEPT`, `INTERSECT`, `DISTINCT`: rows compared as wholes, NULL equal to NULL.
+
+use datafusion::common::{Column, JoinType, NullEquality};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union,
+};
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::aggregate::AggregateKind;
+use hobt_tsql::ast::{QueryBody, SetOperationStep, SetOperator};
+use hobt_types::Collation;
+
+use super::aggregate::{plain_call, wrapped};
+use super::bound::BoundExpr;
+use super::comparison::key;
+use super::convert::unify;
+use super::query::{Body, BodyColumn};
+use super::scope::Names;
+use super::{Binder, shared};
+use crate::wrap::sql_error_of;
+
+impl Binder<'_> {
+    /// A chain of set operators.
+    pub(super) fn set_operation(
+        &self,
+        first: &QueryBody,
+        rest: &[SetOperationStep],
+        names: &Names<'_>,
+        position: Position,
+    ) -> Result<Body, SqlError> {
+        let mut left = self.operand(first, names, position)?;
+        let mut steps = rest.iter().peekable();
+        while let Some(step) = steps.next() {
+            let right = self.operand(&step.operand, names, step.span.position)?;
+            let mut sides = vec![left, right];
+            // A run of UNION ALL is one node.
+            while step.operator == SetOperator::UnionAll
+                && let Some(next) = steps.next_if(|next| next.operator == SetOperator::UnionAll)
+            {
+                sides.push(self.operand(&next.operand, names, next.span.position)?);
+            }
+            left = self.combine(sides, step.operator, step.span.position)?;
+        }
+        Ok(left)
+    }
+
+    fn combine(&self, sides: Vec<Body>, operator: SetOperator, position: Position) -> Result<Body, SqlError> {
+        let into = sides.iter().find_map(|side| side.into.clone());
+        if let Some(place) = sides.iter().find_map(|side| side.assigns) {
+            return Err(SqlError::new(
+                10734,
+                "Variable assignment is not allowed in a statement containing a top level UNION, INTERSECT or EXCEPT \
+                 operator.",
+            )
+            .at(place));
+        }
+        let (plans, columns) = self.unified(sides, operator, position)?;
+        let plan = match operator {
+            SetOperator::UnionAll => union(plans)?,
+            SetOperator::Union => self.distinct(union(plans)?, &columns)?,
+            SetOperator::Except => self.semi_join(plans, &columns, JoinType::LeftAnti)?,
+            SetOperator::Intersect => self.semi_join(plans, &columns, JoinType::LeftSemi)?,
+        };
+        Ok(Body { into, ..Body::of(plan, columns) })
+    }
+
+    /// The sides with the same types and the same internal names.
+    fn unified(
+        &self,
+        sides: Vec<Body>,
+        operator: SetOperator,
+        position: Position,
+    ) -> Result<(Vec<LogicalPlan>, Vec<BodyColumn>), SqlError> {
+        let count = sides[0].columns.len();
+        if sides.iter().any(|side| side.columns.len() != count) {
+            return Err(SqlError::new(
+                number::SET_OPERATION_COLUMNS,
+                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of \
+                 expressions in their target lists.",
+            )
+            .at(position));
+        }
+        let word = match operator {
+            SetOperator::Union => "UNION",
+            SetOperator::UnionAll => "UNION ALL",
+            SetOperator::Except => "EXCEPT",
+            SetOperator::Intersect => "INTERSECT",
+        };
+        let mut exprs: Vec<Vec<Expr>> = sides.iter().map(|_| Vec::with_capacity(count)).collect();
+        let mut columns = Vec::with_capacity(count);
+        for place in 0..count {
+            let all: Vec<BoundExpr> = sides.iter().map(|side| side.columns[place].bound(position)).collect();
+            let untyped_null = all.iter().all(BoundExpr::is_untyped_null);
+            let nullable = match operator {
+                SetOperator::Except => all[0].nullable,
+                _ => all.iter().any(|side| side.nullable),
+            };
+            let (all, sql_type) = unify(all, word).map_err(|error| error.at(position))?;
+            let name = self.fresh(sides[0].columns[place].name.as_deref().unwrap_or("expr"));
+            let collation = all[0].collation;
+            for (side, bound) in exprs.iter_mut().zip(all) {
+                side.push(bound.expr.alias(&name));
+            }
+            columns.push(BodyColumn {
+                name: sides[0].columns[place].name.clone(),
+                column: Column::new_unqualified(name),
+                sql_type,
+                nullable,
+                collation,
+                untyped_null,
+            });
+        }
+        let plans = sides.into_iter().zip(exprs).map(|(side, exprs)| {
+            Projection::try_new(exprs, shared(side.plan)).map(LogicalPlan::Projection).map_err(sql_error_of)
+        });
+        Ok((plans.collect::<Result<_, _>>()?, columns))
+    }
+
+    /// Rows without their duplicates; text that its collation makes equal is one, the least in code-point order.
+    pub(super) fn distinct(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
+        if !columns.iter().any(|column| column.sql_type.is_text()) {
+            return Ok(LogicalPlan::Distinct(Distinct::All(shared(plan))));
+        }
+        let (plan, keys) = self.with_keys(plan, columns)?;
+        let mut calls = Vec::new();
+        let mut outputs = Vec::with_capacity(columns.len());
+        for column in columns {
+            if column.sql_type.is_text() {
+                let (least, _) = wrapped(AggregateKind::Min, column.sql_type, Collation::Latin1GeneralBin2)?;
+                let name = self.fresh("text");
+                calls.push(plain_call(least, vec![Expr::Column(column.column.clone())]).alias(&name));
+                outputs.push(Expr::Column(Column::new_unqualified(name)).alias(&column.column.name));
+            } else {
+                outputs.push(Expr::Column(column.column.clone()));
+            }
+        }
+        let keys = keys.into_iter().map(Expr::Column).collect();
+        let grouped = LogicalPlan::Aggregate(Aggregate::try_new(shared(plan), keys, calls).map_err(sql_error_of)?);
+        Ok(LogicalPlan::Projection(Projection::try_new(outputs, shared(grouped)).map_err(sql_error_of)?))
+    }
+
+    /// The plan with a key column beside each text column; the columns to compare rows by.
+    fn with_keys(
+        &self,
+        plan: LogicalPlan,
+        columns: &[BodyColumn],
+    ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
+        let mut exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
+        let mut keys = Vec::with_capacity(columns.len());
+        for column in columns {
+            if column.sql_type.is_text() {
+                let name = self.fresh("key");
+                exprs.push(key(&column.bound(Position::default())).alias(&name));
+                keys.push(Column::new_unqualified(name));
+            } else {
+                keys.push(column.column.clone());
+            }
+        }
+        if exprs.len() == columns.len() {
+            return Ok((plan, keys));
+        }
+        Ok((LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?), keys))
+    }
+
+    /// The distinct rows of the left side that have, or have not, an equal one on the right.
+    fn semi_join(
+        &self,
+        mut plans: Vec<LogicalPlan>,
+        columns: &[BodyColumn],
+        join_type: JoinType,
+    ) -> Result<LogicalPlan, SqlError> {
+        let (Some(right), Some(left)) = (plans.pop(), plans.pop()) else {
+            return Err(SqlError::internal("a set operator lost a side"));
+        };
+        let left = self.distinct(left, columns)?;
+        let (left, left_keys) = self.with_keys(left, columns)?;
+        let (right, renamed) = self.renamed(right, columns)?;
+        let (right, right_keys) = self.with_keys(right, &renamed)?;
+        let on = left_keys.into_iter().zip(right_keys).map(|(a, b)| (Expr::Column(a), Expr::Column(b))).collect();
+        let join = Join::try_new(
+            shared(left),
+            shared(right),
+            on,
+            None,
+            join_type,
+            JoinConstraint::On,
+            NullEquality::NullEqualsNull,
+            false,
+        )
+        .map_err(sql_error_of)?;
+        let outputs = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
+        let plan = LogicalPlan::Join(join);
+        Ok(LogicalPlan::Projection(Projection::try_new(outputs, shared(plan)).map_err(sql_error_of)?))
+    }
+
+    /// The same rows under fresh internal names.
+    pub(super) fn renamed(
+        &self,
+        plan: LogicalPlan,
+        columns: &[BodyColumn],
+    ) -> Result<(LogicalPlan, Vec<BodyColumn>), SqlError> {
+        let mut exprs = Vec::with_capacity(columns.len());
+        let mut renamed = Vec::with_capacity(columns.len());
+        for column in columns {
+            let name = self.fresh(column.name.as_deref().unwrap_or("expr"));
+            exprs.push(Expr::Column(column.column.clone()).alias(&name));
+            renamed.push(BodyColumn { column: Column::new_unqualified(name), ..column.clone() });
+        }
+        let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
+        Ok((LogicalPlan::Projection(plan), renamed))
+    }
+}
+
+/// All rows of all plans.
+pub(super) fn union(plans: Vec<LogicalPlan>) -> Result<LogicalPlan, SqlError> {
+    let inputs = plans.into_iter().map(shared).collect();
+    Ok(LogicalPlan::Union(Union::try_new(inputs).map_err(sql_error_of)?))
+}
+

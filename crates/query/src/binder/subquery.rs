@@ -1,0 +1,232 @@
+//! Subqueries in expressions and conditions.
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue, Spans};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, Subquery,
+};
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::aggregate::AggregateKind;
+use hobt_functions::carrier;
+use hobt_tsql::ast::{ComparisonOperator, Expression, Quantifier, Query};
+use hobt_types::{Collation, SqlType};
+
+use super::aggregate::{plain_call, wrapped};
+use super::bound::BoundExpr;
+use super::comparison::{comparable, engine_operator};
+use super::condition::balanced;
+use super::query::{Body, QueryUse};
+use super::scope::{Names, Outer};
+use super::{Binder, Clause, Site, shared};
+use crate::wrap::{SingleValue, sql_error_of};
+
+/// Whether a subquery stands in the expression.
+pub(super) fn has_subquery(expr: &Expr) -> bool {
+    let found = expr.exists(|node| {
+        Ok(matches!(node, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
+    });
+    found.unwrap_or(false)
+}
+
+/// Whether a plan reads columns of a query around it.
+pub(super) fn is_correlated(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
+}
+
+/// A plan as a subquery.
+pub(super) fn subquery_of(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: shared(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// The same expression seen from inside a subquery: its columns belong to the query around.
+fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Result<Expr, SqlError> {
+    expr.transform_down(|node| match node {
+        Expr::Column(column) => {
+            let Some(sql_type) = sql_type_of(&column) else { return Ok(Transformed::no(Expr::Column(column))) };
+            let field = arrow::datatypes::Field::new(&column.name, carrier(sql_type), true);
+            let outer = Expr::OuterReferenceColumn(field.into(), column);
+            Ok(Transformed::new(outer, true, TreeNodeRecursion::Jump))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .map(|transformed| transformed.data)
+    .map_err(sql_error_of)
+}
+
+/// Whether a subquery's condition can stand here: where DataFusion turns it into a join.
+fn joins_here(site: Site<'_>) -> bool {
+    matches!(site.clause, Clause::Where | Clause::Having | Clause::On)
+}
+
+impl Binder<'_> {
+    /// Binds a query inside an expression.
+    fn inner_query(&self, query: &Query, site: Site<'_>, usage: QueryUse) -> Result<Body, SqlError> {
+        let outer = Outer { scope: site.scope, parent: site.names.outer };
+        let names = Names {
+            outer: Some(&outer),
+            ctes: site.names.ctes.clone(),
+            parameters: site.names.parameters.clone(),
+        };
+        if site.clause == Clause::GroupBy {
+            return Err(SqlError::new(
+                144,
+                "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
+            )
+            .at(query.span.position));
+        }
+        self.applied.set(self.applied.get() + 1);
+        let body = self.query(query, &names, usage);
+        self.applied.set(self.applied.get() - 1);
+        body
+    }
+
+    /// Binds a query that must have one column.
+    fn one_column(&self, query: &Query, site: Site<'_>) -> Result<Body, SqlError> {
+        let body = self.inner_query(query, site, QueryUse::Nested)?;
+        if body.columns.len() != 1 {
+            return Err(SqlError::new(
+                number::SUBQUERY_ONE_EXPRESSION,
+                "Only one expression can be specified in the select list when the subquery is not introduced with \
+                 EXISTS.",
+            )
+            .at(query.span.position));
+        }
+        Ok(body)
+    }
+
+    /// `(SELECT x …)` as a value; more than one row is error 512 when it runs.
+    pub(super) fn scalar_subquery(
+        &self,
+        query: &Query,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        let body = self.one_column(query, site)?;
+        let column = body.columns[0].clone();
+        let plan = if is_correlated(&body.plan) && !body.is_single_row {
+            let single = AggregateUDF::new_from_impl(SingleValue::default());
+            let name = self.fresh("single");
+            let value = plain_call(single, vec![Expr::Column(column.column.clone())]).alias(name);
+            LogicalPlan::Aggregate(
+                Aggregate::try_new(shared(body.plan), vec![], vec![value]).map_err(sql_error_of)?,
+            )
+        } else {
+            body.plan
+        };
+        let expr = Expr::ScalarSubquery(subquery_of(plan));
+        Ok(BoundExpr::new(expr, column.sql_type, true, position).with_collation(column.collation))
+    }
+
+    /// `[NOT] EXISTS (SELECT …)`
+    pub(super) fn exists(
+        &self,
+        query: &Query,
+        negated: bool,
+        _: Position,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let body = self.inner_query(query, site, QueryUse::Exists)?;
+        self.exists_of(body.plan, negated, site)
+    }
+
+    fn exists_of(&self, plan: LogicalPlan, negated: bool, site: Site<'_>) -> Result<Expr, SqlError> {
+        if joins_here(site) {
+            return Ok(Expr::Exists(Exists::new(subquery_of(plan), negated)));
+        }
+        // Where no join can be made of it (a select list), rows are counted.
+        let (count, result) = wrapped(AggregateKind::CountBig, SqlType::Int, Collation::default())?;
+        let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
+        let count = plain_call(count, vec![one]).alias(self.fresh("rows"));
+        let counted = Aggregate::try_new(shared(plan), vec![], vec![count]).map_err(sql_error_of)?;
+        let count = Expr::ScalarSubquery(subquery_of(LogicalPlan::Aggregate(counted)));
+        let zero = super::bound::scalar_of(&hobt_types::Value::Int(0), result)?;
+        let operator = if negated { Operator::Eq } else { Operator::Gt };
+        Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(count), operator, Box::new(Expr::Literal(zero, None)))))
+    }
+
+    /// `x [NOT] IN (SELECT y …)`
+    pub(super) fn in_query(
+        &self,
+        operand: &Expression,
+        query: &Query,
+        negated: bool,
+        top: bool,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let operand = self.expression(operand, site)?;
+        let body = self.one_column(query, site)?;
+        let column = body.columns[0].bound(position);
+        let nullable = (operand.nullable, column.nullable);
+        let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
+        let (plan, right) = self.project_one(body.plan, right)?;
+        let simple = joins_here(site)
+            && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
+        if simple {
+            return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
+        }
+        // The rows that keep `NOT IN` from being true: equal ones, and NULL on either side.
+        let left = self.seen_from_inside(left, site)?;
+        let mut matches = vec![Expr::BinaryExpr(BinaryExpr::new(
+            Box::new(left.clone()),
+            Operator::Eq,
+            Box::new(right.clone()),
+        ))];
+        if negated && nullable.0 {
+            matches.push(Expr::IsNull(Box::new(left)));
+        }
+        if negated && nullable.1 {
+            matches.push(Expr::IsNull(Box::new(right)));
+        }
+        let Some(predicate) = balanced(matches, Operator::Or) else {
+            return Err(SqlError::internal("IN without a comparison"));
+        };
+        let plan = LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?);
+        self.exists_of(plan, negated, site)
+    }
+
+    /// `x op ANY (SELECT y …)`, `x op ALL (SELECT y …)`
+    pub(super) fn quantified(
+        &self,
+        left: &Expression,
+        (operator, quantifier, negated): (ComparisonOperator, Quantifier, bool),
+        query: &Query,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<Expr, SqlError> {
+        let left = self.expression(left, site)?;
+        let body = self.one_column(query, site)?;
+        let column = body.columns[0].bound(position);
+        let (left, right) = comparable(left, column, "comparison").map_err(|error| error.at(position))?;
+        let (plan, right) = self.project_one(body.plan, right)?;
+        let left = self.seen_from_inside(left, site)?;
+        // NOT (x < ANY …) is x >= ALL …, and the other way round.
+        let is_any = (quantifier == Quantifier::Any) != negated;
+        let comparison = Expr::BinaryExpr(BinaryExpr::new(
+            Box::new(left),
+            engine_operator(operator, negated),
+            Box::new(right),
+        ));
+        let predicate = if is_any { comparison } else { Expr::IsNotTrue(Box::new(comparison)) };
+        let plan = LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?);
+        self.exists_of(plan, !is_any, site)
+    }
+
+    /// A plan of one expression over another plan, with the column that holds it.
+    fn project_one(&self, plan: LogicalPlan, expr: Expr) -> Result<(LogicalPlan, Expr), SqlError> {
+        if matches!(expr, Expr::Column(_)) {
+            return Ok((plan, expr));
+        }
+        let name = self.fresh("item");
+        let projection = Projection::try_new(vec![expr.alias(&name)], shared(plan)).map_err(sql_error_of)?;
+        Ok((LogicalPlan::Projection(projection), Expr::Column(Column::new_unqualified(name))))
+    }
+
+    fn seen_from_inside(&self, expr: Expr, site: Site<'_>) -> Result<Expr, SqlError> {
+        as_outer(expr, &|column| {
+            site.scope.columns().find(|known| known.column == *column).map(|known| known.sql_type)
+        })
+    }
+}

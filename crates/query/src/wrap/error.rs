@@ -1,0 +1,88 @@
+//! SQL errors inside DataFusion's, and back.
+
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use hobt_base::{SqlError, number};
+
+/// A SQL error as DataFusion carries it.
+pub fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The SQL error inside `error`, however deep; one of hobt's own where DataFusion failed by itself.
+///
+/// Memory that ran out is 701, a subquery that gave more than one row 512, and a correlation that no rule could turn
+/// into a join is "not supported".
+pub fn sql_error_of(error: DataFusionError) -> SqlError {
+    find(&error).unwrap_or_else(|| translate(&error))
+}
+
+fn find(error: &DataFusionError) -> Option<SqlError> {
+    let mut node = error;
+    loop {
+        node = match node {
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => inner,
+            DataFusionError::Shared(inner) => inner,
+            DataFusionError::Collection(errors) => errors.first()?,
+            DataFusionError::External(inner) => return find_in(inner.as_ref()),
+            DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+                ArrowError::ExternalError(inner) => return find_in(inner.as_ref()),
+                _ => return None,
+            },
+            _ => return None,
+        };
+    }
+}
+
+fn find_in(error: &(dyn std::error::Error + 'static)) -> Option<SqlError> {
+    if let Some(sql) = error.downcast_ref::<SqlError>() {
+        return Some(sql.clone());
+    }
+    if let Some(inner) = error.downcast_ref::<DataFusionError>() {
+        return Some(find(inner).unwrap_or_else(|| translate(inner)));
+    }
+    if let Some(ArrowError::ExternalError(inner)) = error.downcast_ref::<ArrowError>() {
+        return find_in(inner.as_ref());
+    }
+    error.source().and_then(find_in)
+}
+
+/// An error that DataFusion raised itself.
+fn translate(error: &DataFusionError) -> SqlError {
+    let root = error.find_root();
+    if let DataFusionError::ResourcesExhausted(detail) = root {
+        return SqlError::new(
+            number::OUT_OF_MEMORY,
+            format!("There is insufficient system memory in resource pool 'default' to run this query. {detail}"),
+        );
+    }
+    let message = root.to_string();
+    if message.contains("Scalar subquery returned more than one row") {
+        return super::single_value::more_than_one();
+    }
+    let correlated = ["OuterReferenceColumn", "outer reference", "orrelated scalar subquery", "outer_ref"];
+    if correlated.iter().any(|word| message.contains(word)) || message.contains("Physical plan does not support") {
+        return SqlError::not_supported("This form of correlated subquery or APPLY");
+    }
+    SqlError::internal(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_error_is_found_through_every_wrapper() {
+        let error = SqlError::new(number::DIVIDE_BY_ZERO, "Divide by zero error encountered.");
+        let arrow = ArrowError::ExternalError(Box::new(external(error.clone())));
+        let wrapped = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow).context("while joining")));
+        assert_eq!(sql_error_of(wrapped), error);
+    }
+
+    #[test]
+    fn exhausted_memory_is_701() {
+        let error = DataFusionError::ResourcesExhausted("pool".into()).context("sort");
+        assert_eq!(sql_error_of(error).number, number::OUT_OF_MEMORY);
+    }
+}

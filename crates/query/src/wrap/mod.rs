@@ -1,0 +1,15 @@
+//! Crate `functions` as functions of DataFusion: scalar kernels, aggregates, and errors on their way back.
+//!
+//! Leaves to others: which function a call means and the types of its arguments (`binder`).
+
+mod aggregate;
+mod distinct;
+mod error;
+mod scalar;
+mod single_value;
+mod window;
+
+pub use aggregate::SqlAggregate;
+pub use error::{external, sql_error_of};
+pub use scalar::{Kernel, Operation, RowFunction};
+pub use single_value::SingleValue;
