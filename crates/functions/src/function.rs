@@ -27,9 +27,9 @@ impl ArgType {
         ArgType { sql_type, literal: None, collation: Collation::default() }
     }
 
-    /// Whether this is the constant NULL.
+    /// Whether this is the constant NULL without a type of its own (`CAST(NULL AS varchar(2))` has one).
     pub fn is_null_literal(&self) -> bool {
-        matches!(self.literal, Some(Value::Null))
+        self.sql_type == SqlType::Int && matches!(self.literal, Some(Value::Null))
     }
 }
 

@@ -85,7 +85,7 @@ impl Pattern {
             Shape::Prefix => text.get(..length).is_some_and(|head| self.same(head)),
             Shape::Contains => {
                 let Some(first) = self.bytes.first() else { return true };
-                let starts = |byte: &u8| byte.to_ascii_lowercase() == first.to_ascii_lowercase();
+                let starts = |byte: &u8| byte.eq_ignore_ascii_case(first);
                 text.windows(length).any(|window| starts(&window[0]) && self.same(window))
             }
             // Spaces at the text's end may stay over, or be what the pattern ends with.

@@ -64,6 +64,8 @@ const LATIN1_ACCENT: [u8; 32] = [
     0x12, 0x13, 0x14, 0, 0x17, 0x10, 0x11, 0x12, 0x14, 0x11, 0, 0x14,
 ];
 
+const _: () = assert!(LATIN1_SIGN + 66 <= DIGIT && DIGIT + 10 <= LETTER && LETTER + 3 * 26 <= OTHER, "weights overlap");
+
 /// The primary weights of ASCII where case does not count: the whole key of an ASCII string.
 static ASCII_PRIMARY: [u8; 128] = ascii_primary();
 
@@ -86,7 +88,6 @@ const fn ascii_primary() -> [u8; 128] {
         byte += 1;
     }
     assert!(sign < LATIN1_SIGN, "ASCII's punctuation runs into Latin-1's");
-    assert!(LATIN1_SIGN + 66 <= DIGIT && DIGIT + 10 <= LETTER && LETTER + 3 * 26 <= OTHER, "weights overlap");
     table
 }
 
@@ -225,19 +226,23 @@ impl Collation {
         }
     }
 
-    /// A number for the first four bytes of a string (zeros where it is shorter): if one string's number is below
-    /// another's, so is its key. Equal numbers say nothing. `None` where a byte is not ASCII.
+    /// A number for the first four bytes of a string of `length` bytes (zeros where it is shorter): if one string's
+    /// number is below another's, so is its key. Equal numbers say nothing. `None` where the bytes do not decide: one
+    /// is not ASCII, is NUL, or is a space under a binary collation.
     ///
-    /// Spaces, NULs and what is missing count the same, because trailing spaces do not count.
+    /// Elsewhere a space counts as nothing at all, because it may be one of those at the end that do not count; it is
+    /// the lowest weight, so that keeps the order.
     #[inline]
-    pub fn prefix_weight(self, prefix: [u8; 4]) -> Option<u32> {
-        if u32::from_be_bytes(prefix) & 0x8080_8080 != 0 {
+    pub fn prefix_weight(self, prefix: [u8; 4], length: usize) -> Option<u32> {
+        let is_binary = self == Collation::Latin1GeneralBin2;
+        let undecided = |byte: &u8| *byte >= 128 || *byte == 0 || (is_binary && *byte == b' ');
+        if prefix[..length.min(4)].iter().any(undecided) {
             return None;
         }
         let weight = |byte: u8| match byte {
             0 | b' ' => 0,
-            byte if self == Collation::Latin1GeneralBin2 => byte,
-            byte => ASCII_PRIMARY[usize::from(byte)],
+            byte if is_binary => byte,
+            byte => ASCII_PRIMARY[usize::from(byte & 0x7F)],
         };
         Some(u32::from_be_bytes(prefix.map(weight)))
     }
@@ -385,15 +390,17 @@ mod tests {
                     let weight = |text: &str| {
                         let mut prefix = [0; 4];
                         prefix[..text.len()].copy_from_slice(text.as_bytes());
-                        collation.prefix_weight(prefix)
+                        collation.prefix_weight(prefix, text.len())
                     };
-                    if weight(left) < weight(right) && collation != BIN {
+                    if let (Some(own), Some(other)) = (weight(left), weight(right))
+                        && own < other
+                    {
                         assert_eq!(collation.compare(left, right), Ordering::Less, "{left:?} {right:?}");
                     }
                 }
             }
         }
-        assert_eq!(CI.prefix_weight([b'a', 0xC3, 0xA9, 0]), None);
+        assert_eq!(CI.prefix_weight([b'a', 0xC3, 0xA9, 0], 3), None);
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Text {
         let mut prefix = [0; 4];
         let length = held.len().min(4);
         prefix[..length].copy_from_slice(&held[..length]);
-        self.collation.prefix_weight(prefix)
+        self.collation.prefix_weight(prefix, length)
     }
 }
 
@@ -186,7 +186,7 @@ impl GroupsAccumulator for Text {
                 continue;
             }
             let [.., a, b, c, d] = (*view as u64).to_le_bytes();
-            if let (Some(held), Some(own)) = (held, self.collation.prefix_weight([a, b, c, d]))
+            if let (Some(held), Some(own)) = (held, self.collation.prefix_weight([a, b, c, d], *view as u32 as usize))
                 && own != held
                 && own.cmp(&held) != self.wanted
             {

@@ -102,6 +102,27 @@ impl WholeSum for PrimitiveArray<Decimal128Type> {
     }
 }
 
+/// Adds each row that counts to its group; gives whether a sum overflowed 128 bits.
+fn add_rows<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    (sums, counts): (&mut [i128], &mut [i64]),
+    groups: &[usize],
+    filter: Option<&BooleanArray>,
+) -> bool
+where
+    i128: From<T::Native>,
+{
+    let numbers = values.values();
+    let mut overflowed = false;
+    each_row(groups, filter, values.nulls(), |row, group| {
+        let (sum, over) = sums[group].overflowing_add(i128::from(numbers[row]));
+        sums[group] = sum;
+        overflowed |= over;
+        counts[group] += 1;
+    });
+    overflowed
+}
+
 /// Sums of exact numbers.
 pub(super) struct ExactSum {
     aggregate: Aggregate,
@@ -140,17 +161,8 @@ impl GroupsAccumulator for ExactSum {
     ) -> Result<(), SqlError> {
         self.resize(total_groups);
         let array = argument(values)?;
-        let (sums, counts) = (&mut self.sums, &mut self.counts);
-        let mut overflowed = false;
-        with_exact!(array, self.aggregate.input, typed, {
-            let numbers = typed.values();
-            each_row(groups, filter, array.nulls(), |row, group| {
-                let (sum, over) = sums[group].overflowing_add(i128::from(numbers[row]));
-                sums[group] = sum;
-                overflowed |= over;
-                counts[group] += 1;
-            });
-        });
+        let states = (&mut self.sums[..], &mut self.counts[..]);
+        let overflowed = with_exact!(array, self.aggregate.input, typed, add_rows(typed, states, groups, filter));
         if overflowed { Err(overflow(self.aggregate.result)) } else { Ok(()) }
     }
 

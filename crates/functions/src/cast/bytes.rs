@@ -237,7 +237,7 @@ fn stored_bytes(value: &Value, from: SqlType) -> Result<Vec<u8>, SqlError> {
         }
         (Value::Int(v), SqlType::SmallDateTime) => {
             let (days, time) = split(*v - BASE_TICKS);
-            ((days << 16 | time / (60 * TICKS_PER_SECOND)) as i32).to_be_bytes().to_vec()
+            (((days << 16) | (time / (60 * TICKS_PER_SECOND))) as i32).to_be_bytes().to_vec()
         }
         (Value::Int(v), SqlType::Date) => (*v + 719_162).to_le_bytes()[..3].to_vec(),
         (Value::Int(v), SqlType::Time { scale }) => time_bytes(*v, scale),

@@ -15,9 +15,9 @@ const FIRST_DAY: i64 = -719_162;
 /// 9999-12-31 in days since 1970-01-01.
 const LAST_DAY: i64 = 2_932_896;
 /// 1753-01-01, the first day of `datetime`.
-const DATETIME_FIRST_DAY: i64 = -79_258;
+const DATETIME_FIRST_DAY: i64 = -79_257;
 /// 2079-06-06, the last day of `smalldatetime`.
-const SMALLDATETIME_LAST_DAY: i64 = 39_969;
+const SMALLDATETIME_LAST_DAY: i64 = 39_968;
 
 /// A day of the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

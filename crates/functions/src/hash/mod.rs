@@ -93,7 +93,7 @@ fn checksum(call: &Call<'_>, binary: bool) -> Result<ArrayRef, SqlError> {
 
 fn hashbytes_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     match args.get(1) {
-        Some(arg) if !(arg.sql_type.is_text() || arg.sql_type.is_binary()) && !arg.is_null_literal() => {
+        Some(arg) if !(arg.sql_type.is_text() || arg.sql_type.is_binary() || arg.is_null_literal()) => {
             Err(invalid_argument(arg.sql_type, 2, "hashbytes"))
         }
         _ => Ok(SqlType::VarBinary(MaxLength::Limited(8000))),

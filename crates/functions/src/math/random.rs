@@ -13,6 +13,8 @@ const FIRST_MODULUS: i64 = 2_147_483_563;
 const FIRST_FACTOR: i64 = 40_014;
 const SECOND_MODULUS: i64 = 2_147_483_399;
 const SECOND_FACTOR: i64 = 40_692;
+/// 1 / FIRST_MODULUS in the seven digits of the published program.
+const UNIT: f64 = 4.656_613e-10;
 /// The states behind the seed 0.
 const FIRST_DEFAULT: i64 = 12_345;
 const SECOND_START: i64 = 67_890;
@@ -26,7 +28,7 @@ fn first_of_seed(seed: i64) -> f64 {
     if difference < 1 {
         difference += FIRST_MODULUS - 1;
     }
-    difference as f64 / FIRST_MODULUS as f64
+    difference as f64 * UNIT
 }
 
 /// With a seed a number for each seed, without one number for the whole call.
