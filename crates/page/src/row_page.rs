@@ -163,6 +163,20 @@ impl<'a> RowPage<'a> {
         bytes.map(Some).ok_or(PageDamage::Structure { rule: "end offsets of a variable-length column" })
     }
 
+    /// Where a column lies in the page: the place and length in bytes of its array (or end offsets) and, for variable
+    /// length, of its bytes. For prefetching the next page, which is laid out much alike.
+    pub fn extents(&self, column: usize) -> [(usize, usize); 2] {
+        let at = usize::from(self.layout.values[column]);
+        match self.rows.columns()[column].physical.width() {
+            Some(width) => [(at, width * self.row_count()), (0, 0)],
+            None => {
+                let rank = self.rows.variable_rank(column).expect("a variable-length column");
+                let start = u16_at(self.bytes, usize::from(self.layout.area_starts) + 2 * rank);
+                [(at, 2 * self.row_count()), (usize::from(start), self.variable_used(column))]
+            }
+        }
+    }
+
     /// The bytes of a variable-length column that are in use.
     pub fn variable_used(&self, column: usize) -> usize {
         self.ends(column).last().map_or(0, |end| usize::from(u16::from_le_bytes(*end) & !POINTER_BIT))

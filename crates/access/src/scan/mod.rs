@@ -14,6 +14,7 @@
 //! Nothing here blocks while it waits for a scan's own reads: [`ScanWorker::poll_range`] registers the task's waker.
 //! With read-ahead off (trace flag 652) every page is read alone and waited for.
 
+mod aggregate;
 mod column;
 mod count;
 mod dispenser;
@@ -28,6 +29,9 @@ use hobt_txn::{IoCounts, StatementContext};
 
 use crate::{AccessError, DataFile, Hobt};
 
+pub use aggregate::{
+    AggregateError, AggregateValue, Aggregator, Arithmetic, IntegerWidth, ScanAggregate, ScanExpression,
+};
 pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
@@ -92,6 +96,11 @@ pub trait PageVisitor {
     /// # Errors
     /// What stops the scan.
     fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
+
+    /// The columns that the visitor looks at: they are fetched into the cache a page ahead.
+    fn columns(&self) -> &[usize] {
+        &[]
+    }
 }
 
 impl Scan {
@@ -125,7 +134,7 @@ impl Scan {
             }
         }
         let page_count = runs.iter().map(|(_, _, run)| u64::from(run.used - u32::from(run.skip))).sum();
-        let pool_pages = first.storage().pool().statistics().frames as u64;
+        let pool_pages = first.storage().pool().statistics().frames;
         let through_pool = page_count * 100 <= pool_pages * u64::from(settings.pool_share_percent);
         let unit = if settings.read_ahead { settings.read_pages } else { settings.read_pages.min(8) };
         Ok(Arc::new(Scan {
@@ -187,6 +196,12 @@ impl Scan {
         let counter = if ahead { &self.counts.read_ahead_reads } else { &self.counts.physical_reads };
         counter.fetch_add(pages, Ordering::Relaxed);
         self.read_bytes.fetch_add(pages * PAGE_SIZE as u64, Ordering::Relaxed);
+    }
+
+    /// The error for a page of this scan that a visitor found damaged.
+    pub fn damaged_page(&self, id: PageId, damage: hobt_page::PageDamage) -> AccessError {
+        let file = self.files.iter().find(|file| file.id() == id.file);
+        AccessError::Damaged { file: file.map_or_else(String::new, |file| file.name().to_owned()), page: id, damage }
     }
 
     fn damaged(&self, range: &PageRange, number: u32, damage: hobt_page::PageDamage) -> AccessError {

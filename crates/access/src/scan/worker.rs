@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use hobt_base::{PAGE_SIZE, PageId};
-use hobt_buffer::{BufferError, Optimistic, PendingLoad, StateSnapshot, TryRead};
+use hobt_buffer::{BufferError, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, RowPage, verify};
 use hobt_sync::{Wait, WaitType};
@@ -16,6 +16,11 @@ use super::dispenser::PageRange;
 use super::{PageVisitor, Scan};
 use crate::{AccessError, DataFile};
 
+/// A page that a scan reads is not marked as used.
+const ONCE: ReadOptions<'_> = ReadOptions { ahead: 0, counts: None, once: true };
+
+/// The header and the counts behind it.
+const HEADER_BYTES: usize = 192;
 /// How many pages ahead a header is prefetched.
 const PREFETCH_PAGES: u32 = 12;
 
@@ -31,6 +36,8 @@ pub struct ScanWorker {
     rows_by_worker: u64,
     grants: u64,
     changed: Vec<u32>,
+    /// Where the last page's wanted columns lie.
+    extents: Vec<(usize, usize)>,
 }
 
 struct Pending {
@@ -89,6 +96,7 @@ impl ScanWorker {
             rows_by_worker: 0,
             grants: 0,
             changed: Vec::new(),
+            extents: Vec::new(),
         }
     }
 
@@ -251,14 +259,38 @@ impl ScanWorker {
 
     fn resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<(), AccessError> {
         match work {
-            Work::Visit(_) => (range.first..range.first + range.count)
-                .try_for_each(|number| self.page_from_pool(file, range, number, work)),
+            Work::Visit(_) => self.visit_resident(file, range, work),
             Work::Count(counts) => match counts.words() {
                 Some(words) => self.count_resident(file, range, words, work),
                 None => (range.first..range.first + range.count)
                     .try_for_each(|number| self.page_from_pool(file, range, number, work)),
             },
         }
+    }
+
+    /// Shows resident pages; the columns that the visitor looks at are prefetched a page ahead, at the places where they
+    /// lie in this one.
+    fn visit_resident(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let run = file.pool_file().page_run(range.first, range.count);
+        let end = range.first + range.count;
+        for number in range.first..end {
+            if number + 1 < end {
+                run.prefetch(number + 1, 0, HEADER_BYTES);
+                for &(at, length) in &self.extents {
+                    run.prefetch(number + 1, at, length);
+                }
+            }
+            match run.try_read(number) {
+                TryRead::Guard(guard) => self.show(range, number, &guard, work)?,
+                TryRead::Busy | TryRead::NotResident => self.page_from_pool(file, range, number, work)?,
+            }
+        }
+        Ok(())
     }
 
     /// The warm `COUNT`: a few words of each page, headers of later pages on their way.
@@ -310,7 +342,7 @@ impl ScanWorker {
                 if matches!(unavailable, TryRead::NotResident) {
                     self.scan.count_reads(1, false);
                 }
-                pool_file.read(number).map_err(|error| AccessError::of_pool(error, file.name()))?
+                pool_file.read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?
             }
         };
         self.show(range, number, &guard, work)
@@ -374,6 +406,10 @@ impl ScanWorker {
         self.rows_by_worker += (page.row_count() - page.deleted_count()) as u64;
         match work {
             Work::Visit(visitor) => {
+                self.extents.clear();
+                for &column in visitor.columns() {
+                    self.extents.extend(page.extents(column).into_iter().filter(|(_, length)| *length > 0));
+                }
                 visitor.visit(range.partition, PageId::new(scan.files[range.file].id(), number), &page)
             }
             Work::Count(counts) => {

@@ -6,6 +6,7 @@
 //!
 //! Leaves to others: what a statement means (`binder`), who may run it and when it commits (`interpreter`).
 
+mod aggregate_scan;
 mod insert;
 mod profile;
 mod runner;
@@ -13,6 +14,7 @@ mod scan_exec;
 mod statement;
 mod workers;
 
+pub use aggregate_scan::AggregateScanRule;
 pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
 pub use profile::OperatorProfile;
 pub use runner::{explain, run_query};

@@ -173,7 +173,7 @@ impl ExecutionPlan for ScanExec {
             run: Arc::clone(&self.run),
             schema: Arc::clone(&self.schema),
             projection: self.projection.clone(),
-            batch: BatchBuilder { columns, rows: 0 },
+            batch: BatchBuilder { columns, places: self.projection.clone(), rows: 0 },
             waiting: false,
             done: false,
         }))
@@ -216,6 +216,7 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
 
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
+    places: Vec<usize>,
     rows: usize,
 }
 
@@ -225,6 +226,10 @@ impl PageVisitor for BatchBuilder {
         self.columns.iter_mut().try_for_each(|column| column.append_page(page)).map_err(|damage: PageDamage| {
             AccessError::Damaged { file: String::new(), page: id, damage }
         })
+    }
+
+    fn columns(&self) -> &[usize] {
+        &self.places
     }
 }
 
@@ -251,7 +256,8 @@ impl ScanStream {
 
     fn take_batch(&mut self) -> Result<RecordBatch> {
         let columns = batch_columns(self.table.table(), &self.projection);
-        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0 });
+        let places = self.projection.clone();
+        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, places, rows: 0 });
         let rows = full.rows;
         let arrays: Result<Vec<ArrayRef>, SqlError> = full
             .columns

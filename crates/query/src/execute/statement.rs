@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hobt_access::scan::{DealerKind, Scan, ScanSettings};
+use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
 use hobt_engine::Instance;
 use hobt_sync::WaitCounters;
@@ -67,10 +67,7 @@ impl StatementRun {
             read_pages: read_pages / EXTENT_PAGES * EXTENT_PAGES,
             queue_depth: runtime.queue_depth.max(1),
             read_ahead: runtime.read_ahead && !trace_652,
-            dealer: match runtime.dealer {
-                hobt_engine::DealerKind::Atomic => DealerKind::Atomic,
-                hobt_engine::DealerKind::Latched => DealerKind::Latched,
-            },
+            dealer: runtime.dealer,
             ..ScanSettings::default()
         };
         Arc::new(StatementRun {

@@ -1,0 +1,641 @@
+//! Ungrouped aggregates computed on the pages themselves, without a batch between.
+//!
+//! An expression is evaluated for all rows of a page at once into a vector of 64-bit integers; the arrays of a PAX page
+//! are already vectors, so nothing is gathered. Overflow is detected by vector operations and looked at once a page.
+//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count.
+
+use hobt_page::{PageDamage, PageFlags, RowPage};
+use hobt_types::{Collation, PhysicalType};
+
+/// The range that a result must lie in: an integer type's width in bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IntegerWidth {
+    /// `tinyint`: 0 to 255.
+    Unsigned8,
+    /// `smallint`
+    Signed16,
+    /// `int`
+    Signed32,
+    /// `bigint`
+    Signed64,
+}
+
+/// What is computed for each row: an integer.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ScanExpression {
+    /// A fixed-length integer column.
+    Column(usize),
+    /// A constant.
+    Literal(i64),
+    /// `left + right`, `left - right` or `left * right`.
+    Arithmetic {
+        /// Which.
+        operation: Arithmetic,
+        /// The left operand.
+        left: Box<ScanExpression>,
+        /// The right operand.
+        right: Box<ScanExpression>,
+        /// The type of the result.
+        width: IntegerWidth,
+    },
+    /// `LEN` of a text column: UTF-16 units without trailing spaces.
+    Length(usize),
+}
+
+impl ScanExpression {
+    fn add_columns(&self, columns: &mut Vec<usize>) {
+        match self {
+            ScanExpression::Column(column) | ScanExpression::Length(column) => columns.push(*column),
+            ScanExpression::Literal(_) => {}
+            ScanExpression::Arithmetic { left, right, .. } => {
+                left.add_columns(columns);
+                right.add_columns(columns);
+            }
+        }
+    }
+}
+
+/// An operation that [`ScanExpression`] knows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+}
+
+/// What is aggregated over all rows.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ScanAggregate {
+    /// `COUNT(*)`
+    CountRows,
+    /// `COUNT(column)`
+    CountColumn(usize),
+    /// `MIN` of an integer.
+    Min(ScanExpression),
+    /// `MAX` of an integer.
+    Max(ScanExpression),
+    /// `SUM` of an integer.
+    Sum(ScanExpression),
+    /// `MIN` of a text column.
+    MinText(usize, Collation),
+    /// `MAX` of a text column.
+    MaxText(usize, Collation),
+}
+
+/// What an aggregate has come to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AggregateValue {
+    /// Rows counted.
+    Count(u64),
+    /// The least or greatest, `None` without rows.
+    Extreme(Option<i64>),
+    /// The sum and how many values are in it.
+    Sum(i128, u64),
+    /// The least or greatest text, `None` without rows.
+    Text(Option<String>),
+}
+
+/// Why a page could not be aggregated.
+#[derive(Debug)]
+pub enum AggregateError {
+    /// The page contradicts its layout.
+    Damaged(PageDamage),
+    /// A result does not fit its type: error 8115.
+    Overflow(IntegerWidth),
+}
+
+impl From<PageDamage> for AggregateError {
+    fn from(damage: PageDamage) -> AggregateError {
+        AggregateError::Damaged(damage)
+    }
+}
+
+/// The aggregates of one worker.
+#[derive(Debug)]
+pub struct Aggregator {
+    aggregates: Vec<ScanAggregate>,
+    values: Vec<AggregateValue>,
+    text: Vec<TextExtreme>,
+    scratch: Vec<Vec<i64>>,
+    live: Vec<u8>,
+    primary: [u8; 128],
+}
+
+/// The best text so far.
+#[derive(Debug, Default)]
+struct TextExtreme {
+    bytes: Option<Vec<u8>>,
+    /// The primary weight of its first character, for a quick no; only used for ASCII under the default collation.
+    first: u8,
+}
+
+impl Aggregator {
+    /// Aggregates that have seen no row.
+    pub fn new(aggregates: Vec<ScanAggregate>) -> Aggregator {
+        let start = |aggregate: &ScanAggregate| match aggregate {
+            ScanAggregate::CountRows | ScanAggregate::CountColumn(_) => AggregateValue::Count(0),
+            ScanAggregate::Min(_) | ScanAggregate::Max(_) => AggregateValue::Extreme(None),
+            ScanAggregate::Sum(_) => AggregateValue::Sum(0, 0),
+            ScanAggregate::MinText(..) | ScanAggregate::MaxText(..) => AggregateValue::Text(None),
+        };
+        let mut primary = [0; 128];
+        let mut key = Vec::new();
+        for (byte, weight) in (0u8..).zip(&mut primary) {
+            key.clear();
+            Collation::Latin1GeneralCiAs.sort_key(char::from(byte).encode_utf8(&mut [0; 4]), &mut key);
+            // A space alone has an empty key because trailing spaces do not count; in front it is below all others.
+            *weight = key.first().copied().unwrap_or(0);
+        }
+        Aggregator {
+            values: aggregates.iter().map(start).collect(),
+            text: aggregates.iter().map(|_| TextExtreme::default()).collect(),
+            aggregates,
+            scratch: Vec::new(),
+            live: Vec::new(),
+            primary,
+        }
+    }
+
+    /// The columns that the aggregates read, in no order, each once.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns = Vec::new();
+        for aggregate in &self.aggregates {
+            match aggregate {
+                ScanAggregate::CountRows | ScanAggregate::CountColumn(_) => {}
+                ScanAggregate::Min(expression) | ScanAggregate::Max(expression) | ScanAggregate::Sum(expression) => {
+                    expression.add_columns(&mut columns);
+                }
+                ScanAggregate::MinText(column, _) | ScanAggregate::MaxText(column, _) => columns.push(*column),
+            }
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// What the aggregates have come to, in order.
+    pub fn into_values(mut self) -> Vec<AggregateValue> {
+        for (value, text) in self.values.iter_mut().zip(self.text) {
+            if let AggregateValue::Text(result) = value {
+                *result = text.bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            }
+        }
+        self.values
+    }
+
+    /// Takes a page's live rows in.
+    ///
+    /// # Errors
+    /// The page is damaged, or a result overflows.
+    pub fn add_page(&mut self, page: &RowPage<'_>) -> Result<(), AggregateError> {
+        for index in 0..self.aggregates.len() {
+            self.add(index, page)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, index: usize, page: &RowPage<'_>) -> Result<(), AggregateError> {
+        let aggregate = &self.aggregates[index];
+        match (aggregate, &mut self.values[index]) {
+            (ScanAggregate::CountRows, AggregateValue::Count(count)) => {
+                *count += (page.row_count() - page.deleted_count()) as u64;
+            }
+            (ScanAggregate::CountColumn(column), AggregateValue::Count(count)) => {
+                *count += (page.row_count() - page.deleted_count() - page.null_count(*column)) as u64;
+            }
+            (ScanAggregate::Max(ScanExpression::Length(column)), AggregateValue::Extreme(Some(best)))
+                if longest_value(page, *column)? <= *best => {}
+            (ScanAggregate::Max(ScanExpression::Column(column)), AggregateValue::Extreme(best))
+                if is_plain(page, *column) =>
+            {
+                let found = words(page, *column).max();
+                *best = (*best).max(found);
+            }
+            (ScanAggregate::Sum(ScanExpression::Column(column)), AggregateValue::Sum(sum, count))
+                if is_plain(page, *column) =>
+            {
+                *sum += sum_of(words(page, *column));
+                *count += page.row_count() as u64;
+            }
+            (ScanAggregate::Min(expression), AggregateValue::Extreme(best)) => {
+                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                fold(&self.scratch[0], rows, &self.live, best, i64::min);
+            }
+            (ScanAggregate::Max(expression), AggregateValue::Extreme(best)) => {
+                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                fold(&self.scratch[0], rows, &self.live, best, i64::max);
+            }
+            (ScanAggregate::Sum(expression), AggregateValue::Sum(sum, count)) => {
+                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                add_sum(&self.scratch[0], rows, &self.live, sum, count);
+            }
+            (ScanAggregate::MinText(column, collation), AggregateValue::Text(_)) => {
+                self.text[index].add_page(page, *column, *collation, false, &self.primary)?;
+            }
+            (ScanAggregate::MaxText(column, collation), AggregateValue::Text(_)) => {
+                self.text[index].add_page(page, *column, *collation, true, &self.primary)?;
+            }
+            _ => unreachable!("values are made from their aggregates"),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a column is an array of 64-bit integers all of which count.
+fn is_plain(page: &RowPage<'_>, column: usize) -> bool {
+    page.row_layout().columns()[column].physical == PhysicalType::Fixed8
+        && page.null_count(column) == 0
+        && page.deleted_count() == 0
+}
+
+/// The values of a column of 64-bit integers, straight from the page.
+fn words<'a>(page: &RowPage<'a>, column: usize) -> impl Iterator<Item = i64> + use<'a> {
+    page.fixed(column).as_chunks().0.iter().map(|&chunk| i64::from_le_bytes(chunk))
+}
+
+/// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included.
+fn longest_value(page: &RowPage<'_>, column: usize) -> Result<i64, PageDamage> {
+    text_area(page, column)?;
+    let ends = page.ends(column);
+    let end = |place: &[u8; 2]| u16::from_le_bytes(*place);
+    let first = ends.first().map_or(0, end);
+    let longest = ends.iter().zip(ends.iter().skip(1)).map(|(start, next)| end(next).wrapping_sub(end(start))).max();
+    Ok(i64::from(longest.unwrap_or(0).max(first)))
+}
+
+/// Which rows of an evaluated vector count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    All,
+    /// Those whose bit is set in the vector of live rows.
+    Live,
+}
+
+/// Evaluates `expression` for the page's rows into `scratch[depth]`; fills `live` when some rows do not count.
+fn evaluate(
+    expression: &ScanExpression,
+    page: &RowPage<'_>,
+    scratch: &mut Vec<Vec<i64>>,
+    live: &mut Vec<u8>,
+    depth: usize,
+) -> Result<Rows, AggregateError> {
+    let rows = live_rows(expression, page, live);
+    evaluate_into(expression, page, scratch, (rows, live), depth)?;
+    Ok(rows)
+}
+
+/// The rows that are not deleted and have no NULL in a column of the expression.
+fn live_rows(expression: &ScanExpression, page: &RowPage<'_>, live: &mut Vec<u8>) -> Rows {
+    let mut columns = Vec::new();
+    nullable_columns(expression, page, &mut columns);
+    if columns.is_empty() && page.deleted_count() == 0 {
+        return Rows::All;
+    }
+    live.clear();
+    live.extend(page.deleted().iter().map(|byte| !byte));
+    if !page.row_count().is_multiple_of(8) {
+        let last = live.len() - 1;
+        live[last] &= (1 << (page.row_count() % 8)) - 1;
+    }
+    for column in columns {
+        if let Some(bits) = page.validity(column) {
+            live.iter_mut().zip(bits).for_each(|(live, valid)| *live &= valid);
+        }
+    }
+    Rows::Live
+}
+
+fn nullable_columns(expression: &ScanExpression, page: &RowPage<'_>, columns: &mut Vec<usize>) {
+    match expression {
+        ScanExpression::Column(column) | ScanExpression::Length(column) => {
+            if page.null_count(*column) > 0 || (page.deleted_count() > 0 && page.validity(*column).is_some()) {
+                columns.push(*column);
+            }
+        }
+        ScanExpression::Literal(_) => {}
+        ScanExpression::Arithmetic { left, right, .. } => {
+            nullable_columns(left, page, columns);
+            nullable_columns(right, page, columns);
+        }
+    }
+}
+
+fn evaluate_into(
+    expression: &ScanExpression,
+    page: &RowPage<'_>,
+    scratch: &mut Vec<Vec<i64>>,
+    live: (Rows, &[u8]),
+    depth: usize,
+) -> Result<(), AggregateError> {
+    if scratch.len() <= depth {
+        scratch.resize_with(depth + 1, Vec::new);
+    }
+    match expression {
+        ScanExpression::Column(column) => {
+            scratch[depth].clear();
+            load_column(page, *column, &mut scratch[depth]);
+        }
+        ScanExpression::Literal(value) => {
+            scratch[depth].clear();
+            scratch[depth].resize(page.row_count(), *value);
+        }
+        ScanExpression::Length(column) => {
+            scratch[depth].clear();
+            lengths(page, *column, &mut scratch[depth])?;
+        }
+        ScanExpression::Arithmetic { operation: Arithmetic::Add, left, right, width: IntegerWidth::Signed64 }
+            if let (ScanExpression::Column(left), ScanExpression::Column(right)) = (&**left, &**right)
+                && is_plain(page, *left)
+                && is_plain(page, *right) =>
+        {
+            let out = &mut scratch[depth];
+            out.clear();
+            let mut outside = 0;
+            out.extend(words(page, *left).zip(words(page, *right)).map(|(a, b)| {
+                let sum = a.wrapping_add(b);
+                outside |= (a ^ sum) & (b ^ sum);
+                sum
+            }));
+            if outside < 0 {
+                return Err(AggregateError::Overflow(IntegerWidth::Signed64));
+            }
+        }
+        ScanExpression::Arithmetic { operation, left, right, width } => {
+            evaluate_into(left, page, scratch, live, depth)?;
+            evaluate_into(right, page, scratch, live, depth + 1)?;
+            let (low, high) = scratch.split_at_mut(depth + 1);
+            if !combine(*operation, *width, &mut low[depth], &high[0]) {
+                check_rows(*operation, *width, live, page, scratch, (left, right), depth)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An integer column as 64-bit integers.
+fn load_column(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) {
+    let bytes = page.fixed(column);
+    match page.row_layout().columns()[column].physical {
+        PhysicalType::Fixed1 => out.extend(bytes.iter().map(|&byte| i64::from(byte))),
+        PhysicalType::Fixed2 => {
+            out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from(i16::from_le_bytes(chunk))));
+        }
+        PhysicalType::Fixed4 => {
+            out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from(i32::from_le_bytes(chunk))));
+        }
+        _ => out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from_le_bytes(chunk))),
+    }
+}
+
+/// `left = left operation right`, wrapped; whether every result lies in its type.
+fn combine(operation: Arithmetic, width: IntegerWidth, left: &mut [i64], right: &[i64]) -> bool {
+    let mut outside = 0i64;
+    match operation {
+        Arithmetic::Add => {
+            for (a, &b) in left.iter_mut().zip(right) {
+                let sum = a.wrapping_add(b);
+                outside |= (*a ^ sum) & (b ^ sum);
+                *a = sum;
+            }
+        }
+        Arithmetic::Subtract => {
+            for (a, &b) in left.iter_mut().zip(right) {
+                let difference = a.wrapping_sub(b);
+                outside |= (*a ^ b) & (*a ^ difference);
+                *a = difference;
+            }
+        }
+        Arithmetic::Multiply => {
+            for (a, &b) in left.iter_mut().zip(right) {
+                let (product, overflow) = a.overflowing_mul(b);
+                outside |= -i64::from(overflow);
+                *a = product;
+            }
+        }
+    }
+    outside >= 0
+        && (width == IntegerWidth::Signed64 || left.iter().fold(true, |inside, &value| inside & width.holds(value)))
+}
+
+impl IntegerWidth {
+    /// Whether a value lies in the type.
+    pub fn holds(self, value: i64) -> bool {
+        match self {
+            IntegerWidth::Unsigned8 => u8::try_from(value).is_ok(),
+            IntegerWidth::Signed16 => i16::try_from(value).is_ok(),
+            IntegerWidth::Signed32 => i32::try_from(value).is_ok(),
+            IntegerWidth::Signed64 => true,
+        }
+    }
+}
+
+/// Some result does not fit: an error if its row counts.
+fn check_rows(
+    operation: Arithmetic,
+    width: IntegerWidth,
+    (rows, live): (Rows, &[u8]),
+    page: &RowPage<'_>,
+    scratch: &mut Vec<Vec<i64>>,
+    (left, right): (&ScanExpression, &ScanExpression),
+    depth: usize,
+) -> Result<(), AggregateError> {
+    if rows == Rows::All {
+        return Err(AggregateError::Overflow(width));
+    }
+    // The operands again: the first attempt has overwritten the left one.
+    evaluate_into(left, page, scratch, (rows, live), depth)?;
+    evaluate_into(right, page, scratch, (rows, live), depth + 1)?;
+    let (low, high) = scratch.split_at_mut(depth + 1);
+    for (row, (a, &b)) in low[depth].iter_mut().zip(&high[0]).enumerate() {
+        let result = match operation {
+            Arithmetic::Add => a.checked_add(b),
+            Arithmetic::Subtract => a.checked_sub(b),
+            Arithmetic::Multiply => a.checked_mul(b),
+        };
+        match result.filter(|&value| width.holds(value)) {
+            Some(value) => *a = value,
+            None if live[row / 8] >> (row % 8) & 1 == 0 => *a = 0,
+            None => return Err(AggregateError::Overflow(width)),
+        }
+    }
+    Ok(())
+}
+
+/// `LEN` of every value of a text column.
+fn lengths(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) -> Result<(), AggregateError> {
+    let area = text_area(page, column)?;
+    let ascii = page.flags().contains(PageFlags::ASCII);
+    let mut start = 0;
+    out.extend(page.ends(column).iter().map(|end| {
+        let end = usize::from(u16::from_le_bytes(*end));
+        let value = trim(&area[start..end]);
+        start = end;
+        if ascii { value.len() as i64 } else { utf16_units(value) }
+    }));
+    Ok(())
+}
+
+/// The bytes of a text column whose end offsets can be followed.
+fn text_area<'a>(page: &RowPage<'a>, column: usize) -> Result<&'a [u8], PageDamage> {
+    if !page.ends_are_ordered(column) || page.flags().contains(PageFlags::HAS_POINTERS) {
+        return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+    }
+    Ok(&page.variable(column)[..page.variable_used(column)])
+}
+
+fn trim(mut value: &[u8]) -> &[u8] {
+    while let [rest @ .., b' '] = value {
+        value = rest;
+    }
+    value
+}
+
+/// UTF-16 units of UTF-8 text: one a character, two for those beyond the basic plane.
+fn utf16_units(value: &[u8]) -> i64 {
+    value.iter().map(|&byte| i64::from(byte & 0xC0 != 0x80) + i64::from(byte >= 0xF0)).sum()
+}
+
+fn fold(values: &[i64], rows: Rows, live: &[u8], best: &mut Option<i64>, better: fn(i64, i64) -> i64) {
+    let found = match rows {
+        Rows::All => fold_all(values, better),
+        Rows::Live => {
+            let live = values.iter().enumerate().filter(|(row, _)| live[row / 8] >> (row % 8) & 1 == 1);
+            live.map(|(_, &value)| value).reduce(better)
+        }
+    };
+    if let Some(found) = found {
+        *best = Some(best.map_or(found, |best| better(best, found)));
+    }
+}
+
+fn fold_all(values: &[i64], better: fn(i64, i64) -> i64) -> Option<i64> {
+    // Two loops with the comparison in sight of the compiler; a call through the pointer would not be a vector loop.
+    if better(0, 1) == 1 { values.iter().copied().max() } else { values.iter().copied().min() }
+}
+
+fn add_sum(values: &[i64], rows: Rows, live: &[u8], sum: &mut i128, count: &mut u64) {
+    match rows {
+        Rows::All => {
+            *sum += sum_of(values.iter().copied());
+            *count += values.len() as u64;
+        }
+        Rows::Live => {
+            for (row, &value) in values.iter().enumerate() {
+                if live[row / 8] >> (row % 8) & 1 == 1 {
+                    *sum += i128::from(value);
+                    *count += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The exact sum of a page's values: in two halves, neither of which can overflow in a page.
+fn sum_of(values: impl Iterator<Item = i64>) -> i128 {
+    let (high, low) = values.fold((0i64, 0u64), |(high, low), value| {
+        (high + (value >> 32), low + (value.cast_unsigned() & 0xFFFF_FFFF))
+    });
+    (i128::from(high) << 32) + i128::from(low)
+}
+
+impl TextExtreme {
+    fn add_page(
+        &mut self,
+        page: &RowPage<'_>,
+        column: usize,
+        collation: Collation,
+        greatest: bool,
+        primary: &[u8; 128],
+    ) -> Result<(), AggregateError> {
+        let area = text_area(page, column)?;
+        let quick = page.flags().contains(PageFlags::ASCII) && collation == Collation::Latin1GeneralCiAs;
+        let all = page.null_count(column) == 0 && page.deleted_count() == 0;
+        let mut start = 0;
+        for (row, end) in page.ends(column).iter().enumerate() {
+            let end = usize::from(u16::from_le_bytes(*end));
+            let value = &area[start..end];
+            start = end;
+            if quick
+                && self.bytes.is_some()
+                && let Some(&byte) = value.first()
+            {
+                let weight = primary[usize::from(byte & 0x7F)];
+                let worse = if greatest { weight < self.first } else { weight > self.first };
+                if worse {
+                    continue;
+                }
+            }
+            if !all && (page.is_deleted(row) || page.is_null(column, row)) {
+                continue;
+            }
+            self.offer(value, collation, greatest, primary)?;
+        }
+        Ok(())
+    }
+
+    fn offer(
+        &mut self,
+        value: &[u8],
+        collation: Collation,
+        greatest: bool,
+        primary: &[u8; 128],
+    ) -> Result<(), AggregateError> {
+        let text = |bytes| {
+            std::str::from_utf8(bytes).map_err(|_| PageDamage::Structure { rule: "text that is not UTF-8" })
+        };
+        if let Some(best) = &self.bytes {
+            if best == value {
+                return Ok(());
+            }
+            let order = collation.compare(text(value)?, text(best)?);
+            if order.is_eq() || order.is_gt() != greatest {
+                return Ok(());
+            }
+        }
+        text(value)?;
+        self.bytes = Some(value.to_vec());
+        // A best that is not ASCII, or is empty, must not turn anything away by its first byte.
+        let never_turns_away = if greatest { 0 } else { u8::MAX };
+        self.first = match value.first() {
+            Some(&byte) if value.is_ascii() => primary[usize::from(byte)],
+            _ => never_turns_away,
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_sees_every_overflow() {
+        let mut left = vec![1, i64::MAX, 3];
+        assert!(combine(Arithmetic::Add, IntegerWidth::Signed64, &mut left.clone(), &[1, 0, 1]));
+        assert!(!combine(Arithmetic::Add, IntegerWidth::Signed64, &mut left.clone(), &[1, 1, 1]));
+        assert!(!combine(Arithmetic::Subtract, IntegerWidth::Signed64, &mut left.clone(), &[0, -1, 0]));
+        assert!(!combine(Arithmetic::Multiply, IntegerWidth::Signed64, &mut left, &[1, 2, 1]));
+        assert!(!combine(Arithmetic::Add, IntegerWidth::Signed32, &mut [i64::from(i32::MAX)], &[1]));
+        assert!(!combine(Arithmetic::Subtract, IntegerWidth::Unsigned8, &mut [0], &[1]));
+    }
+
+    #[test]
+    fn sums_of_extremes_are_exact() {
+        let values = vec![i64::MIN; 300];
+        let (mut sum, mut count) = (0, 0);
+        add_sum(&values, Rows::All, &[], &mut sum, &mut count);
+        assert_eq!((sum, count), (i128::from(i64::MIN) * 300, 300));
+        let (mut sum, mut count) = (0, 0);
+        add_sum(&[i64::MAX; 300], Rows::All, &[], &mut sum, &mut count);
+        assert_eq!((sum, count), (i128::from(i64::MAX) * 300, 300));
+    }
+
+    #[test]
+    fn length_counts_utf16_units_without_trailing_spaces() {
+        assert_eq!(utf16_units(trim("añ😀  ".as_bytes())), 4);
+        assert_eq!(utf16_units(trim(b"   ")), 0);
+    }
+}

@@ -1,0 +1,494 @@
+//! Ungrouped aggregates inside the scan.
+//!
+//! The rule finds a partial aggregate without groups over nothing but a scan and puts [`AggregateScanExec`] in its place
+//! where every aggregate is one that the scan can compute on pages: `COUNT`, `MIN`, `MAX`, `SUM` over integer columns,
+//! their `+ - *`, `LEN`, and `MIN`, `MAX` of text. When all are counts, only page headers are read.
+
+use std::any::Any;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    RecordBatchStream, ReplaceChildrenOptions, SendableRecordBatchStream,
+};
+use futures::Stream;
+use hobt_access::AccessError;
+use hobt_access::scan::{
+    AggregateError, AggregateValue, Aggregator, Arithmetic, Counts, IntegerWidth, PageVisitor, Scan, ScanAggregate,
+    ScanExpression, ScanWorker,
+};
+use hobt_base::{PageId, SqlError, number};
+use hobt_functions::aggregate::{Aggregate, AggregateKind, Emit};
+use hobt_functions::{BinaryOperator, value_to_array};
+use hobt_page::RowPage;
+use hobt_types::{SqlType, Value};
+
+use super::scan_exec::{ScanExec, Started};
+use crate::wrap::{Kernel, Operation, SqlAggregate, external};
+
+/// Puts aggregates into the scan below them.
+#[derive(Debug, Default)]
+pub struct AggregateScanRule;
+
+impl PhysicalOptimizerRule for AggregateScanRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|node| {
+            Ok(match fuse(&node) {
+                Some(fused) => Transformed::new(Arc::new(fused), true, TreeNodeRecursion::Jump),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "hobt_aggregate_scan"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The fused operator for `node`, if it is an aggregate that the scan can compute.
+fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
+    let aggregate = node.downcast_ref::<AggregateExec>()?;
+    let finish = match aggregate.mode() {
+        AggregateMode::Partial => false,
+        AggregateMode::Single => true,
+        _ => return None,
+    };
+    let plain = aggregate.group_expr().is_empty() && aggregate.filter_expr().iter().all(Option::is_none);
+    if !plain || aggregate.aggr_expr().is_empty() {
+        return None;
+    }
+    let (scan, columns) = scan_below(aggregate.input())?;
+    let source = scan.downcast_ref::<ScanExec>()?;
+    let mut kinds = Vec::new();
+    let mut definitions = Vec::new();
+    for expr in aggregate.aggr_expr() {
+        let function: &dyn Any = expr.fun().inner().as_ref();
+        let definition = *function.downcast_ref::<SqlAggregate>()?.aggregate();
+        let arguments = expr.expressions();
+        if expr.is_distinct() || arguments.len() != 1 {
+            return None;
+        }
+        kinds.push(scan_aggregate(&definition, &arguments[0], &columns, source)?);
+        definitions.push(definition);
+    }
+    Some(AggregateScanExec::new(scan, kinds, definitions, finish, node.schema()))
+}
+
+/// The scan under projections and exchanges, and what each column of `plan` is in terms of the scan's output.
+fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>)> {
+    if plan.is::<ScanExec>() {
+        let fields = plan.schema();
+        let columns = fields.fields().iter().enumerate();
+        let columns = columns.map(|(place, field)| Arc::new(Column::new(field.name(), place)) as Arc<dyn PhysicalExpr>);
+        return Some((Arc::clone(plan), columns.collect()));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let (scan, below) = scan_below(projection.input())?;
+        let above: Option<Vec<_>> = projection.expr().iter().map(|item| substitute(&item.expr, &below)).collect();
+        return Some((scan, above?));
+    }
+    if plan.is::<CooperativeExec>() || plan.is::<RepartitionExec>() {
+        return scan_below(plan.children().first()?);
+    }
+    None
+}
+
+/// `expr` with each column replaced by what it stands for.
+fn substitute(expr: &Arc<dyn PhysicalExpr>, columns: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn PhysicalExpr>> {
+    let replaced = Arc::clone(expr).transform_up(|node| {
+        let replacement = node.downcast_ref::<Column>().and_then(|column| columns.get(column.index())).cloned();
+        Ok(replacement.map_or_else(|| Transformed::no(node), Transformed::yes))
+    });
+    replaced.data().ok()
+}
+
+fn scan_aggregate(
+    definition: &Aggregate,
+    argument: &Arc<dyn PhysicalExpr>,
+    columns: &[Arc<dyn PhysicalExpr>],
+    scan: &ScanExec,
+) -> Option<ScanAggregate> {
+    let argument = substitute(argument, columns)?;
+    let column = table_column(&argument, scan);
+    let text = definition.input.is_text();
+    Some(match definition.kind {
+        AggregateKind::Count | AggregateKind::CountBig => match (column, argument.downcast_ref::<Literal>()) {
+            (Some(column), _) => ScanAggregate::CountColumn(column),
+            (None, Some(literal)) if !literal.value().is_null() => ScanAggregate::CountRows,
+            _ => return None,
+        },
+        AggregateKind::Min if text => ScanAggregate::MinText(column?, definition.collation),
+        AggregateKind::Max if text => ScanAggregate::MaxText(column?, definition.collation),
+        AggregateKind::Min => ScanAggregate::Min(integer(definition.input, &argument, scan)?),
+        AggregateKind::Max => ScanAggregate::Max(integer(definition.input, &argument, scan)?),
+        AggregateKind::Sum => ScanAggregate::Sum(integer(definition.input, &argument, scan)?),
+        _ => return None,
+    })
+}
+
+/// The table's column that an expression is, if it is one.
+fn table_column(expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> Option<usize> {
+    let column = expr.downcast_ref::<Column>()?;
+    scan.projection().get(column.index()).copied()
+}
+
+fn width_of(sql_type: SqlType) -> Option<IntegerWidth> {
+    Some(match sql_type {
+        SqlType::TinyInt => IntegerWidth::Unsigned8,
+        SqlType::SmallInt => IntegerWidth::Signed16,
+        SqlType::Int => IntegerWidth::Signed32,
+        SqlType::BigInt => IntegerWidth::Signed64,
+        _ => return None,
+    })
+}
+
+/// An integer expression that the scan can evaluate, of type `sql_type`.
+fn integer(sql_type: SqlType, expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> Option<ScanExpression> {
+    width_of(sql_type)?;
+    if let Some(column) = table_column(expr, scan) {
+        let declared = scan.table().table().columns[column].sql_type;
+        return width_of(declared).map(|_| ScanExpression::Column(column));
+    }
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        return integer_literal(literal).map(ScanExpression::Literal);
+    }
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let function: &dyn Any = call.fun().inner().as_ref();
+    let arguments = call.args();
+    match function.downcast_ref::<Kernel>()?.operation() {
+        Operation::Binary { operator, left, right, result } => {
+            let operation = match operator {
+                BinaryOperator::Add => Arithmetic::Add,
+                BinaryOperator::Subtract => Arithmetic::Subtract,
+                BinaryOperator::Multiply => Arithmetic::Multiply,
+                _ => return None,
+            };
+            Some(ScanExpression::Arithmetic {
+                operation,
+                left: Box::new(integer(*left, &arguments[0], scan)?),
+                right: Box::new(integer(*right, &arguments[1], scan)?),
+                width: width_of(*result)?,
+            })
+        }
+        Operation::Cast { from, to, style: None, attempt: false } => {
+            let widens = widens(width_of(*from)?, width_of(*to)?);
+            widens.then(|| integer(*from, &arguments[0], scan)).flatten()
+        }
+        Operation::Function { def, arguments: types, .. } if def.name.eq_ignore_ascii_case("LEN") => {
+            let column = table_column(&arguments[0], scan)?;
+            types[0].is_text().then_some(ScanExpression::Length(column))
+        }
+        _ => None,
+    }
+}
+
+/// Whether every value of `from` is one of `to`.
+fn widens(from: IntegerWidth, to: IntegerWidth) -> bool {
+    let bits = |width| match width {
+        IntegerWidth::Unsigned8 => 8,
+        IntegerWidth::Signed16 => 16,
+        IntegerWidth::Signed32 => 32,
+        IntegerWidth::Signed64 => 64,
+    };
+    from == to || bits(from) < bits(to)
+}
+
+fn integer_literal(literal: &Literal) -> Option<i64> {
+    use datafusion::common::ScalarValue as S;
+    match literal.value() {
+        S::UInt8(Some(value)) => Some(i64::from(*value)),
+        S::Int16(Some(value)) => Some(i64::from(*value)),
+        S::Int32(Some(value)) => Some(i64::from(*value)),
+        S::Int64(Some(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+/// A scan that gives one row a worker: the aggregates of the pages it saw.
+pub struct AggregateScanExec {
+    scan: Arc<dyn ExecutionPlan>,
+    aggregates: Vec<ScanAggregate>,
+    definitions: Vec<Aggregate>,
+    finish: bool,
+    properties: Arc<PlanProperties>,
+}
+
+impl fmt::Debug for AggregateScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AggregateScanExec").field("aggregates", &self.aggregates).finish_non_exhaustive()
+    }
+}
+
+impl AggregateScanExec {
+    fn new(
+        scan: Arc<dyn ExecutionPlan>,
+        aggregates: Vec<ScanAggregate>,
+        definitions: Vec<Aggregate>,
+        finish: bool,
+        schema: SchemaRef,
+    ) -> AggregateScanExec {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(scan.output_partitioning().partition_count()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        AggregateScanExec { scan, aggregates, definitions, finish, properties: Arc::new(properties) }
+    }
+
+    fn source(&self) -> &ScanExec {
+        self.scan.downcast_ref::<ScanExec>().expect("made from a scan")
+    }
+}
+
+impl DisplayAs for AggregateScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if counts_only(&self.aggregates) { "page headers" } else { "pages" };
+        write!(f, "AggregateScan: {}, {} aggregates from {how}", self.source().table().table().name, self.aggregates.len())
+    }
+}
+
+impl ExecutionPlan for AggregateScanExec {
+    fn name(&self) -> &'static str {
+        "AggregateScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let scan = Arc::clone(&self.scan).reset_state()?;
+        let (aggregates, definitions) = (self.aggregates.clone(), self.definitions.clone());
+        Ok(Arc::new(AggregateScanExec::new(scan, aggregates, definitions, self.finish, self.schema())))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Started { scan, profile } = self.source().start()?;
+        let work = if counts_only(&self.aggregates) {
+            let columns = self.aggregates.iter().filter_map(|aggregate| match aggregate {
+                ScanAggregate::CountColumn(column) => Some(*column),
+                _ => None,
+            });
+            Work::Counts(Counts::new(columns.collect()))
+        } else {
+            let inner = Aggregator::new(self.aggregates.clone());
+            Work::Pages(PageAggregator { columns: inner.columns(), inner, scan: Arc::clone(&scan) })
+        };
+        Ok(Box::pin(AggregateStream {
+            worker: ScanWorker::new(scan),
+            source: Arc::clone(&self.scan),
+            profile,
+            partition,
+            aggregates: self.aggregates.clone(),
+            definitions: self.definitions.clone(),
+            finish: self.finish,
+            schema: self.schema(),
+            work,
+            waiting: false,
+            done: false,
+        }))
+    }
+}
+
+fn counts_only(aggregates: &[ScanAggregate]) -> bool {
+    aggregates.iter().all(|one| matches!(one, ScanAggregate::CountRows | ScanAggregate::CountColumn(_)))
+}
+
+enum Work {
+    Counts(Counts),
+    Pages(PageAggregator),
+}
+
+struct PageAggregator {
+    inner: Aggregator,
+    columns: Vec<usize>,
+    scan: Arc<Scan>,
+}
+
+impl PageVisitor for PageAggregator {
+    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
+        self.inner.add_page(page).map_err(|error| match error {
+            AggregateError::Damaged(damage) => self.scan.damaged_page(id, damage),
+            AggregateError::Overflow(width) => AccessError::Visitor(Box::new(overflow(width))),
+        })
+    }
+
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+}
+
+fn overflow(width: IntegerWidth) -> SqlError {
+    let name = match width {
+        IntegerWidth::Unsigned8 => "tinyint",
+        IntegerWidth::Signed16 => "smallint",
+        IntegerWidth::Signed32 => "int",
+        IntegerWidth::Signed64 => "bigint",
+    };
+    let text = format!("Arithmetic overflow error converting expression to data type {name}.");
+    SqlError::new(number::OVERFLOW, text).with_state(2)
+}
+
+struct AggregateStream {
+    worker: ScanWorker,
+    source: Arc<dyn ExecutionPlan>,
+    profile: Arc<super::profile::OperatorProfile>,
+    partition: usize,
+    aggregates: Vec<ScanAggregate>,
+    definitions: Vec<Aggregate>,
+    finish: bool,
+    schema: SchemaRef,
+    work: Work,
+    waiting: bool,
+    done: bool,
+}
+
+impl AggregateStream {
+    fn scan(&self) -> &ScanExec {
+        self.source.downcast_ref::<ScanExec>().expect("made from a scan")
+    }
+
+    fn set_waiting(&mut self, waiting: bool) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            self.scan().run().pending.reads(waiting);
+        }
+    }
+
+    fn values(&mut self) -> Vec<AggregateValue> {
+        let empty = Work::Counts(Counts::new(Vec::new()));
+        match std::mem::replace(&mut self.work, empty) {
+            Work::Pages(aggregator) => aggregator.inner.into_values(),
+            Work::Counts(counts) => {
+                let mut nulls = counts.nulls().iter();
+                let one = |aggregate: &ScanAggregate| match aggregate {
+                    ScanAggregate::CountColumn(_) => counts.rows() - nulls.next().expect("a count a column"),
+                    _ => counts.rows(),
+                };
+                self.aggregates.iter().map(one).map(AggregateValue::Count).collect()
+            }
+        }
+    }
+
+    fn row(&mut self) -> Result<RecordBatch> {
+        let mut arrays = Vec::new();
+        for (definition, value) in self.definitions.clone().iter().zip(self.values()) {
+            let states = state(definition, value).map_err(external)?;
+            if self.finish {
+                let mut accumulator = definition.accumulator().map_err(external)?;
+                accumulator.merge_batch(&states, &[0], None, 1).map_err(external)?;
+                arrays.push(accumulator.evaluate(Emit::All).map_err(external)?);
+            } else {
+                arrays.extend(states);
+            }
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), arrays)?)
+    }
+}
+
+/// The state arrays of an aggregate, as crate `functions` has them.
+fn state(definition: &Aggregate, value: AggregateValue) -> std::result::Result<Vec<ArrayRef>, SqlError> {
+    let count = |rows: u64| Arc::new(Int64Array::from(vec![rows.cast_signed()])) as ArrayRef;
+    Ok(match value {
+        AggregateValue::Count(rows) => vec![count(rows)],
+        AggregateValue::Extreme(best) => {
+            vec![value_to_array(&best.map_or(Value::Null, Value::Int), definition.input)?]
+        }
+        AggregateValue::Text(best) => vec![value_to_array(&best.map_or(Value::Null, Value::Text), definition.input)?],
+        AggregateValue::Sum(sum, rows) => {
+            let sum = Decimal128Array::from(vec![sum]).with_precision_and_scale(38, 0);
+            vec![Arc::new(sum.map_err(|error| SqlError::internal(error.to_string()))?), count(rows)]
+        }
+    })
+}
+
+impl Drop for AggregateStream {
+    fn drop(&mut self) {
+        self.set_waiting(false);
+    }
+}
+
+impl Stream for AggregateStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.done {
+            return Poll::Ready(None);
+        }
+        loop {
+            let polled = match &mut this.work {
+                Work::Counts(counts) => this.worker.poll_counts(task, counts),
+                Work::Pages(aggregator) => this.worker.poll_range(task, aggregator),
+            };
+            this.set_waiting(polled.is_pending());
+            match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(()))) => {}
+                Poll::Ready(Some(Err(error))) => {
+                    this.done = true;
+                    let error = this.scan().table().sql_error(error);
+                    return Poll::Ready(Some(Err(external(error))));
+                }
+                Poll::Ready(None) => {
+                    this.done = true;
+                    this.profile.set(this.partition, this.worker.rows(), this.worker.grants());
+                    return Poll::Ready(Some(this.row()));
+                }
+            }
+        }
+    }
+}
+
+impl RecordBatchStream for AggregateStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
