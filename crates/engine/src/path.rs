@@ -110,7 +110,7 @@ impl AllowedFolders {
     }
 
     /// Back from the catalog's form. Not checked against the list: the file was allowed when it was made.
-    pub(crate) fn from_stored(&self, stored: &str) -> PathBuf {
+    pub(crate) fn path_of(&self, stored: &str) -> PathBuf {
         self.own.join(stored)
     }
 }
@@ -167,10 +167,10 @@ mod tests {
         assert_eq!(placed, base.join("own/new/x.ndf"));
         assert!(base.join("own/new").is_dir());
         assert_eq!(allowed.stored(&placed), "new/x.ndf");
-        assert_eq!(allowed.from_stored("new/x.ndf"), placed);
+        assert_eq!(allowed.path_of("new/x.ndf"), placed);
         assert!(allowed.place(&*disk, &base.join("other/new/x.ndf")).is_err());
         let elsewhere = allowed.place(&*disk, &base.join("other/x.ndf")).expect("an allowed folder");
-        assert_eq!(allowed.from_stored(&allowed.stored(&elsewhere)), elsewhere);
+        assert_eq!(allowed.path_of(&allowed.stored(&elsewhere)), elsewhere);
         std::fs::remove_dir_all(&base).expect("removed");
     }
 }

@@ -213,7 +213,7 @@ impl Start<'_> {
         let mut paths: Vec<(FileId, PathBuf)> = files
             .iter()
             .filter(|file| file.database == row.id)
-            .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.from_stored(&file.path.0)))
+            .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
             .collect();
         paths.sort();
         let id = DatabaseId(row.id.cast_unsigned());

@@ -1,0 +1,181 @@
+//! CREATE, ALTER and DROP DATABASE.
+
+use std::path::{Path, PathBuf};
+
+use hobt_base::number;
+use hobt_disk::Disk;
+use hobt_engine::{
+    DataSpaceDefinition, DatabaseDefinition, FileDefinition, FilegroupDefinition, PartitionFunctionDefinition,
+    PartitionSchemeDefinition, TableDefinition,
+};
+use hobt_types::{SqlType, Value};
+
+use crate::fixture::{
+    FOLDER, check_extents, create, database_named, insert, number_of, open, row, rows, run, simulated, small_file,
+    table, table_named,
+};
+
+#[test]
+fn two_databases_with_several_filegroups_keep_their_rows_apart() {
+    let disk = simulated();
+    let instance = open(&disk);
+    for name in ["first", "second"] {
+        let database = create(&instance, name);
+        for group in ["fast", "slow"] {
+            instance.add_filegroup(&database, group).expect("a filegroup");
+            let files: Vec<_> = (0..3).map(|index| small_file(&format!("{name}_{group}_{index}"))).collect();
+            instance.add_files(&database, Some(group), &files).expect("files");
+        }
+        instance.set_default_filegroup(&database, "slow").expect("a default");
+        run(&instance, |ctx| {
+            let function = PartitionFunctionDefinition {
+                name: "pf".to_owned(),
+                parameter: SqlType::Int,
+                collation: None,
+                range_right: true,
+                boundaries: vec![Value::Int(100), Value::Int(200)],
+            };
+            database.create_partition_function(ctx, &function)?;
+            let scheme = PartitionSchemeDefinition {
+                name: "ps".to_owned(),
+                function: "pf".to_owned(),
+                filegroups: vec!["fast".to_owned(), "slow".to_owned(), "PRIMARY".to_owned()],
+                all: false,
+            };
+            database.create_partition_scheme(ctx, &scheme)?;
+            let data_space = DataSpaceDefinition::Scheme { scheme: "ps".to_owned(), column: "id".to_owned() };
+            let made = database.create_table(ctx, &TableDefinition { data_space, ..table_named("parts") })?;
+            for partition in 0..3_i64 {
+                let rows = (partition * 5000..partition * 5000 + 3000).map(row);
+                insert(&database, ctx, &made, usize::try_from(partition).expect("small"), rows)?;
+            }
+            database.create_table(ctx, &table_named(name)).map(|_| ())
+        })
+        .expect("made");
+    }
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    for name in ["first", "second"] {
+        let database = instance.database(name).expect("the database");
+        check_extents(&database);
+        let snapshot = database.snapshot();
+        assert_eq!(snapshot.files.len(), 7);
+        let parts = table(&database, "parts");
+        assert_eq!(rows(&database, &parts).expect("rows").len(), 9000);
+        for partition in &parts.base_index().partitions {
+            for run in database.hobt(partition.hobt).expect("a heap").runs() {
+                let file = snapshot.files.iter().find(|file| file.id == run.first.file).expect("a file");
+                assert_eq!(file.filegroup, partition.filegroup, "rows lie where the scheme has them");
+            }
+        }
+        let slow = snapshot.filegroup("slow").expect("the filegroup").id;
+        assert_eq!(table(&database, name).base_index().partitions[0].filegroup, slow, "the default filegroup");
+    }
+}
+
+#[test]
+fn names_and_paths_that_are_taken_are_refused() {
+    let disk = simulated();
+    let instance = open(&disk);
+    drop(create(&instance, "shop"));
+    let file = |name: &str, path: &str| FileDefinition {
+        name: Some(name.to_owned()),
+        path: Some(PathBuf::from(path)),
+        ..FileDefinition::default()
+    };
+    let with = |primary: Vec<FileDefinition>| DatabaseDefinition { primary, ..database_named("new") };
+    assert_eq!(number_of(instance.create_database(&database_named("SHOP"))), number::DATABASE_EXISTS);
+    assert_eq!(number_of(instance.create_database(&database_named("Master"))), number::DATABASE_EXISTS);
+    assert_eq!(number_of(instance.create_database(&database_named(""))), number::EMPTY_NAME);
+    assert_eq!(number_of(instance.create_database(&database_named(&"x".repeat(129)))), number::IDENTIFIER_TOO_LONG);
+    let twice = with(vec![file("a", "a.mdf"), file("A", "b.mdf")]);
+    assert_eq!(number_of(instance.create_database(&twice)), number::FILE_NAME_IN_USE);
+    let others = with(vec![file("a", "sub/../shop.mdf")]);
+    assert_eq!(number_of(instance.create_database(&others)), number::FILE_OF_ANOTHER_DATABASE);
+    let masters = with(vec![file("a", "master.mdf")]);
+    assert_eq!(number_of(instance.create_database(&masters)), number::FILE_OF_ANOTHER_DATABASE);
+    let existing = with(vec![file("a", "hobt.lock")]);
+    assert_eq!(number_of(instance.create_database(&existing)), number::FILE_EXISTS);
+    for path in ["../a.mdf", "/elsewhere/a.mdf", "sub/../../a.mdf", "", "sub/"] {
+        let outside = with(vec![file("a", path)]);
+        assert_eq!(number_of(instance.create_database(&outside)), number::CANNOT_CREATE_FILE, "{path}");
+    }
+    let too_small = FileDefinition { size_pages: Some(4096), max_pages: Some(1024), ..file("a", "a.mdf") };
+    assert_eq!(number_of(instance.create_database(&with(vec![too_small]))), number::FILE_SIZE);
+    assert_eq!(number_of(instance.database("new")), number::DATABASE_DOES_NOT_EXIST);
+    let deep = instance.create_database(&with(vec![file("a", "made/below/a.mdf")])).expect("folders are made");
+    assert!(disk.exists(&Path::new(FOLDER).join("made/below/a.mdf")));
+    let shop = instance.database("shop").expect("the database");
+    let taken = [file("x", "made/below/a.mdf")];
+    assert_eq!(number_of(instance.add_files(&shop, None, &taken)), number::FILE_OF_ANOTHER_DATABASE);
+    assert_eq!(number_of(instance.add_files(&shop, None, &[file("Shop", "y.ndf")])), number::FILE_NAME_IN_USE);
+    assert_eq!(number_of(instance.add_files(&shop, Some("none"), &[])), number::INVALID_DATA_SPACE);
+    assert_eq!(number_of(instance.add_filegroup(&shop, "primary")), number::FILE_NAME_IN_USE);
+    drop(deep);
+}
+
+#[test]
+fn a_log_is_named_in_a_warning_and_not_made() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let definition = DatabaseDefinition {
+        log: vec![small_file("shop_log")],
+        filegroups: vec![FilegroupDefinition { name: "fg".to_owned(), is_default: true, files: vec![small_file("f")] }],
+        ..database_named("shop")
+    };
+    let created = instance.create_database(&definition).expect("made");
+    assert_eq!(created.warnings.len(), 1);
+    let files: Vec<_> = created.database.snapshot().files.iter().map(|file| file.name.clone()).collect();
+    assert_eq!(files, ["shop", "f"]);
+    assert_eq!(created.database.snapshot().default_filegroup(), hobt_base::FilegroupId(2));
+}
+
+#[test]
+fn a_database_in_use_is_not_dropped_and_a_dropped_one_leaves_nothing() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    let other = database.clone();
+    drop(database);
+    assert_eq!(number_of(instance.drop_database("shop")), number::DATABASE_IN_USE);
+    drop(other);
+    instance.drop_database("Shop").expect("nobody uses it");
+    assert!(!disk.exists(&Path::new(FOLDER).join("shop.mdf")));
+    assert_eq!(number_of(instance.drop_database("shop")), number::DROP_DOES_NOT_EXIST);
+    assert_eq!(number_of(instance.drop_database("tempdb")), number::SYSTEM_DATABASE);
+    let again = create(&instance, "shop");
+    assert!(again.id().0 > 5, "the id of a dropped database is not used again");
+    drop(again);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    assert_eq!(instance.databases().len(), 3);
+    instance.drop_database("shop").expect("a database that was not opened yet");
+    assert_eq!(instance.databases().len(), 2);
+}
+
+#[test]
+fn tempdb_is_empty_after_a_restart() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let tempdb = instance.tempdb().expect("tempdb");
+    let made = run(&instance, |ctx| tempdb.create_table(ctx, &table_named("#t"))).expect("made");
+    run(&instance, |ctx| insert(&tempdb, ctx, &made, 0, (0..500).map(row))).expect("inserted");
+    drop(tempdb);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    let tempdb = instance.tempdb().expect("tempdb");
+    assert!(tempdb.snapshot().table(1, "#t").is_none());
+}
+
+#[test]
+fn a_closed_instance_refuses_and_lets_go_of_its_folder() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    instance.close().expect("closed");
+    instance.close().expect("closed twice");
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_INACCESSIBLE);
+    let refused = run(&instance, |ctx| database.create_table(ctx, &table_named("t")));
+    assert_eq!(number_of(refused), number::DATABASE_INACCESSIBLE);
+    open(&disk).database("shop").expect("the files are free");
+}

@@ -1,0 +1,181 @@
+//! Devices that fail, disks that fill, processes that die.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hobt_base::{SessionId, number};
+use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedConfig, SimulatedDisk};
+use hobt_engine::{DatabaseDefinition, DatabaseState, FilegroupDefinition};
+
+use crate::fixture::{
+    FOLDER, check_extents, create, insert, number_of, open, row, rows, run, simulated, small_file, table, table_named,
+    try_open,
+};
+
+/// The system's number for "input/output error" and for "no space left on device".
+const EIO: i32 = 5;
+
+#[test]
+fn a_definition_that_fails_at_any_read_leaves_nothing() {
+    let mut failed = 0;
+    for after in 0..24 {
+        let disk = simulated();
+        let instance = open(&disk);
+        let database = create(&instance, "shop");
+        let kept = run(&instance, |ctx| database.create_table(ctx, &table_named("kept"))).expect("made");
+        run(&instance, |ctx| insert(&database, ctx, &kept, 0, (0..500).map(row))).expect("inserted");
+        instance.checkpoint().expect("saved");
+        instance.pool().drop_clean_buffers(None);
+        disk.inject(Fault::once(Operation::Read, after, FaultKind::Error(EIO)));
+        let done = run(&instance, |ctx| {
+            let new = database.create_table(ctx, &table_named("new"))?;
+            insert(&database, ctx, &new, 0, (0..300).map(row))?;
+            database.drop_table(ctx, "dbo", "kept")
+        });
+        disk.clear_faults();
+        if let Err(error) = &done {
+            failed += 1;
+            assert_eq!(error.to_sql_error().number, number::IO_ERROR, "{error}");
+        }
+        for restart in [false, true] {
+            let instance = if restart {
+                instance.close().expect("closed");
+                open(&disk)
+            } else {
+                Arc::clone(&instance)
+            };
+            let database = instance.database("shop").expect("the database");
+            check_extents(&database);
+            let snapshot = database.snapshot();
+            assert_eq!(snapshot.table(1, "new").is_some(), done.is_ok(), "after {after}");
+            assert_eq!(snapshot.table(1, "kept").is_none(), done.is_ok(), "after {after}");
+            if done.is_err() {
+                assert_eq!(rows(&database, &table(&database, "kept")).expect("rows").len(), 500);
+            }
+        }
+    }
+    assert!(failed >= 5, "{failed} statements failed");
+}
+
+#[test]
+fn a_database_that_could_not_be_made_leaves_no_file_and_can_be_made_later() {
+    let mut failed = 0;
+    for operation in [Operation::Open, Operation::Write, Operation::Sync, Operation::SetSize, Operation::Lock] {
+        for after in 0..8 {
+            let disk = simulated();
+            let instance = open(&disk);
+            let definition = DatabaseDefinition {
+                name: "shop".to_owned(),
+                primary: vec![small_file("shop")],
+                filegroups: vec![FilegroupDefinition {
+                    name: "more".to_owned(),
+                    files: vec![small_file("shop_2")],
+                    is_default: false,
+                }],
+                log: Vec::new(),
+            };
+            disk.inject(Fault {
+                operation,
+                path_contains: "shop".to_owned(),
+                after,
+                kind: FaultKind::Error(EIO),
+                forever: false,
+            });
+            let done = instance.create_database(&definition);
+            disk.clear_faults();
+            if done.is_err() {
+                failed += 1;
+                for file in ["shop.mdf", "shop_2.ndf"] {
+                    assert!(!disk.exists(&Path::new(FOLDER).join(file)), "{file} is left: {operation} {after}");
+                }
+                assert_eq!(number_of(instance.database("shop")), number::DATABASE_DOES_NOT_EXIST);
+                instance.create_database(&definition).expect("it can be made now");
+            }
+            drop(done);
+            instance.close().expect("closed");
+            let instance = open(&disk);
+            check_extents(&instance.database("shop").expect("the database"));
+        }
+    }
+    assert!(failed >= 10, "{failed} creations failed");
+}
+
+#[test]
+fn a_full_disk_is_error_1105_and_nothing_is_lost() {
+    let config = SimulatedConfig { capacity_bytes: 24 << 20, ..SimulatedConfig::default() };
+    let disk = SimulatedDisk::start(config).expect("a disk in memory");
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    run(&instance, |ctx| insert(&database, ctx, &made, 0, (0..1000).map(row))).expect("inserted");
+    let full = run(&instance, |ctx| insert(&database, ctx, &made, 0, (0..2_000_000).map(row)));
+    let error = full.expect_err("the disk is full").to_sql_error();
+    assert_eq!(error.number, number::FILEGROUP_FULL);
+    assert!(error.message.contains("'PRIMARY'") && error.message.contains("'shop'"), "{error}");
+    check_extents(&database);
+    drop(database);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    let database = instance.database("shop").expect("the database");
+    assert_eq!(rows(&database, &table(&database, "t")).expect("rows"), (0..1000).map(row).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_crash_makes_changed_databases_suspect_and_no_others() {
+    for seed in 0..8 {
+        let disk = simulated();
+        let instance = open(&disk);
+        drop(create(&instance, "idle"));
+        let changed = create(&instance, "changed");
+        let read = create(&instance, "read");
+        run(&instance, |ctx| changed.create_table(ctx, &table_named("t"))).expect("made");
+        assert_eq!(read.snapshot().schemas.len(), 4);
+        drop((changed, read));
+        disk.crash(seed);
+        drop(instance);
+        let instance = open(&disk);
+        let states: Vec<_> = instance.databases().into_iter().map(|database| (database.name, database.state)).collect();
+        let expected = [
+            ("master", DatabaseState::Online),
+            ("tempdb", DatabaseState::Online),
+            ("idle", DatabaseState::Online),
+            ("changed", DatabaseState::Suspect),
+            ("read", DatabaseState::Online),
+        ];
+        assert_eq!(states, expected.map(|(name, state)| (name.to_owned(), state)), "seed {seed}");
+        assert_eq!(number_of(instance.database("changed")), number::DATABASE_SUSPECT);
+        check_extents(&instance.database("idle").expect("untouched"));
+        instance.drop_database("changed").expect("a suspect database can be dropped");
+        create(&instance, "changed");
+    }
+}
+
+#[test]
+fn a_crash_while_master_is_changed_is_refused_with_advice() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let master = instance.master().expect("master");
+    run(&instance, |ctx| master.create_table(ctx, &table_named("t"))).expect("made");
+    drop(master);
+    disk.crash(1);
+    drop(instance);
+    let error = try_open(&disk).expect_err("master is not clean").to_string();
+    assert!(error.contains("not closed cleanly") && error.contains("Restore"), "{error}");
+}
+
+#[test]
+fn a_database_whose_undo_failed_stays_suspect() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    database.mark_suspect("a test says so");
+    assert_eq!(database.state(), DatabaseState::Suspect);
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    assert_eq!(number_of(database.create_table(&ctx, &table_named("u"))), number::DATABASE_SUSPECT);
+    drop(database);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+}

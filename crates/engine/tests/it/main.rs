@@ -1,0 +1,8 @@
+//! Instances from outside: what survives a restart, what a failure leaves, what is refused.
+
+mod databases;
+mod definitions;
+mod failures;
+mod fixture;
+mod on_disk;
+mod restart;
