@@ -199,13 +199,29 @@ impl Database {
         }
     }
 
-    /// A heap by its id, opened at first use; a table that the caller's statement has just made is found too. Blocks on
-    /// reading the run list, and, when it is the database's first, on marking the files.
+    /// A heap by its id, opened at first use, to be read or changed; a table that the caller's statement has just made is
+    /// found too. Blocks on reading the run list and, when it is the database's first, on marking the files unclean.
     ///
     /// # Errors
     /// There is no such heap any more (208), its run list is damaged, or the database is suspect or closed.
     pub fn hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
         self.check_usable()?;
+        self.prepare_to_change()?;
+        self.find_hobt(id)
+    }
+
+    /// The same for a caller that changes nothing: a database that is only read stays clean, so a crash does not make it
+    /// SUSPECT. A change through this heap, without [`Database::hobt`] called before, would go unnoticed by the next
+    /// start: only scans and views call this.
+    ///
+    /// # Errors
+    /// As [`Database::hobt`].
+    pub fn hobt_to_read(&self, id: HobtId) -> Result<Arc<Hobt>> {
+        self.check_usable()?;
+        self.find_hobt(id)
+    }
+
+    fn find_hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
         if let Some(hobt) = self.hobts.read().get(&id) {
             return Ok(Arc::clone(hobt));
         }
@@ -217,7 +233,6 @@ impl Database {
             let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
             return Err(EngineError::statement(hobt_base::number::INVALID_OBJECT, text));
         };
-        self.prepare_to_change()?;
         let rows = Arc::clone(&table.rows);
         let opened = Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list)
             .map_err(|error| self.storage_error(error))?;

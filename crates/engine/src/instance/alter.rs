@@ -128,10 +128,7 @@ impl Instance {
     fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
         let ctx = self.own_context();
         let done = change(&ctx);
-        let ended = if done.is_ok() { ctx.commit() } else { ctx.roll_back() };
-        if let Err(error) = ended {
-            database.mark_suspect(&error.to_string());
-        }
-        done
+        let ended = self.end_statement(&ctx, done.is_ok(), &[database]);
+        done.and(ended)
     }
 }

@@ -18,7 +18,7 @@ use hobt_disk::{Disk, DiskFile};
 use hobt_txn::{MemoryAccount, MemoryBudget, ObjectLocks, StatementContext, StatementContextSettings};
 use parking_lot::Mutex;
 
-use crate::database::{DatabaseState, MASTER, StorageParts, TEMPDB};
+use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
 use crate::error::{EngineError, Result};
 use crate::path::AllowedFolders;
 use crate::settings::{InstanceSettings, RuntimeSettings};
@@ -110,8 +110,7 @@ impl Instance {
     }
 
     /// A new statement of `session` with up to `degree_of_parallelism` workers, which may be cancelled by setting
-    /// `cancelled`. The caller commits it or rolls it back; where that fails, it marks the databases that the statement
-    /// changed as suspect ([`crate::Database::mark_suspect`]).
+    /// `cancelled`. The caller ends it with [`Instance::end_statement`].
     pub fn statement_context(
         &self,
         session: SessionId,
@@ -125,6 +124,21 @@ impl Instance {
             memory: Arc::clone(&self.memory),
         };
         StatementContext::new(&settings, cancelled)
+    }
+
+    /// Ends a statement: commits it if it succeeded, rolls it back if not. `databases` are those that it may have changed;
+    /// where the end itself fails, they are suspect from now on, because nobody knows what is in their pages.
+    ///
+    /// # Errors
+    /// 926: the statement could not be ended.
+    pub fn end_statement(&self, ctx: &StatementContext, succeeded: bool, databases: &[&Database]) -> Result<()> {
+        let ended = if succeeded { ctx.commit() } else { ctx.roll_back() };
+        ended.map_err(|error| {
+            let reason = error.to_string();
+            databases.iter().for_each(|database| database.mark_suspect(&reason));
+            let names: Vec<&str> = databases.iter().map(|database| database.name()).collect();
+            EngineError::Unavailable { database: names.join("', '"), state: DatabaseState::Suspect, reason }
+        })
     }
 
     /// Every database, by id, those included that cannot be used.

@@ -131,7 +131,7 @@ pub(crate) fn insert(
 pub(crate) fn rows(database: &Database, table: &Table) -> Result<Vec<Vec<Value>>, EngineError> {
     let mut all = Vec::new();
     for partition in &table.base_index().partitions {
-        let hobt = database.hobt(partition.hobt)?;
+        let hobt = database.hobt_to_read(partition.hobt)?;
         let read = hobt.for_each_row(&mut |_, slot, page| {
             let value = |(place, column): (usize, &hobt_catalog::TableColumn)| {
                 value_from_bytes(column.sql_type, page.value(place, slot).expect("offsets")).expect("a value")
@@ -154,7 +154,7 @@ pub(crate) fn check_extents(database: &Database) {
     snapshot.check().expect("a sound snapshot");
     let mut extents = std::collections::HashSet::new();
     for partition in snapshot.tables.values().flat_map(|table| &table.indexes).flat_map(|index| &index.partitions) {
-        for run in database.hobt(partition.hobt).expect("a heap").runs() {
+        for run in database.hobt_to_read(partition.hobt).expect("a heap").runs() {
             for number in (run.first.number..run.first.number + run.page_count).step_by(EXTENT_PAGES as usize) {
                 assert!(extents.insert((run.first.file, number)), "extent {number} is used twice");
             }
