@@ -8,6 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
+use crate::execute::AggregateScanRule;
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -26,7 +27,12 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 
 /// A session without type coercion: the binder's plans are fully typed.
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
-    SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_analyzer_rules(vec![]).build()
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_analyzer_rules(vec![])
+        .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
+        .build()
 }
 
 /// The optimised form of a bound plan.

@@ -96,8 +96,11 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
     Some(AggregateScanExec::new(scan, kinds, definitions, finish, node.schema()))
 }
 
-/// The scan under projections and exchanges, and what each column of `plan` is in terms of the scan's output.
-fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>)> {
+/// A scan, and what each column of a plan over it is in terms of the scan's output.
+type ScanBelow = (Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>);
+
+/// The scan under projections and exchanges.
+fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
     if plan.is::<ScanExec>() {
         let fields = plan.schema();
         let columns = fields.fields().iter().enumerate();
@@ -227,7 +230,7 @@ fn integer_literal(literal: &Literal) -> Option<i64> {
 }
 
 /// A scan that gives one row a worker: the aggregates of the pages it saw.
-pub struct AggregateScanExec {
+pub(super) struct AggregateScanExec {
     scan: Arc<dyn ExecutionPlan>,
     aggregates: Vec<ScanAggregate>,
     definitions: Vec<Aggregate>,
@@ -267,7 +270,12 @@ impl AggregateScanExec {
 impl DisplayAs for AggregateScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = if counts_only(&self.aggregates) { "page headers" } else { "pages" };
-        write!(f, "AggregateScan: {}, {} aggregates from {how}", self.source().table().table().name, self.aggregates.len())
+        write!(
+            f,
+            "AggregateScan: {}, {} aggregates from {how}",
+            self.source().table().table().name,
+            self.aggregates.len()
+        )
     }
 }
 
@@ -319,7 +327,7 @@ impl ExecutionPlan for AggregateScanExec {
             Work::Counts(Counts::new(columns.collect()))
         } else {
             let inner = Aggregator::new(self.aggregates.clone());
-            Work::Pages(PageAggregator { columns: inner.columns(), inner, scan: Arc::clone(&scan) })
+            Work::Pages(Box::new(PageAggregator { columns: inner.columns(), inner, scan: Arc::clone(&scan) }))
         };
         Ok(Box::pin(AggregateStream {
             worker: ScanWorker::new(scan),
@@ -343,7 +351,7 @@ fn counts_only(aggregates: &[ScanAggregate]) -> bool {
 
 enum Work {
     Counts(Counts),
-    Pages(PageAggregator),
+    Pages(Box<PageAggregator>),
 }
 
 struct PageAggregator {
@@ -466,7 +474,7 @@ impl Stream for AggregateStream {
         loop {
             let polled = match &mut this.work {
                 Work::Counts(counts) => this.worker.poll_counts(task, counts),
-                Work::Pages(aggregator) => this.worker.poll_range(task, aggregator),
+                Work::Pages(aggregator) => this.worker.poll_range(task, &mut **aggregator),
             };
             this.set_waiting(polled.is_pending());
             match polled {

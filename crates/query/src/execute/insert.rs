@@ -332,9 +332,8 @@ impl<'a> Writer<'a> {
             .collect();
         let prepared = prepared?;
         let columns: Vec<_> = prepared.iter().map(column::Prepared::load_column).collect();
-        let loader = self.loaders[partition].get_or_insert_with(|| {
-            Loader::new(Arc::clone(&target.hobts[partition]), Arc::clone(&self.run.context))
-        });
+        let loader = self.loaders[partition]
+            .get_or_insert_with(|| Loader::new(Arc::clone(&target.hobts[partition]), Arc::clone(&self.run.context)));
         loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))
     }
 

@@ -29,10 +29,7 @@ const CANCEL_CHECK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The planner's, as the user sees them.
-pub(crate) fn physical_plan(
-    state: &SessionState,
-    plan: &LogicalPlan,
-) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+pub(crate) fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     futures::executor::block_on(state.create_physical_plan(plan)).map_err(sql_error_of)
 }
 

@@ -223,9 +223,10 @@ struct BatchBuilder {
 impl PageVisitor for BatchBuilder {
     fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
         self.rows += page.row_count() - page.deleted_count();
-        self.columns.iter_mut().try_for_each(|column| column.append_page(page)).map_err(|damage: PageDamage| {
-            AccessError::Damaged { file: String::new(), page: id, damage }
-        })
+        self.columns
+            .iter_mut()
+            .try_for_each(|column| column.append_page(page))
+            .map_err(|damage: PageDamage| AccessError::Damaged { file: String::new(), page: id, damage })
     }
 
     fn columns(&self) -> &[usize] {
@@ -336,15 +337,11 @@ fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlErr
         VectorData::I16(values) => Arc::new(Int16Array::new(values.into(), nulls)),
         VectorData::I32(values) => match sql_type {
             SqlType::Date => Arc::new(primitive::<Date32Type>(values, nulls)),
-            SqlType::Real => {
-                Arc::new(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
-            }
+            SqlType::Real => Arc::new(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
             _ => Arc::new(Int32Array::new(values.into(), nulls)),
         },
         VectorData::I64(values) => match sql_type {
-            SqlType::Float => {
-                Arc::new(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
-            }
+            SqlType::Float => Arc::new(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
             _ => Arc::new(Int64Array::new(values.into(), nulls)),
         },
         VectorData::I128(values) => {

@@ -241,10 +241,13 @@ impl Team {
     }
 }
 
-/// Idle groups by size, for statements to come.
+/// How many workers, and the processors that they are bound to.
+type TeamKind = (usize, Vec<usize>);
+
+/// Idle groups by kind, for statements to come.
 #[derive(Default)]
 pub struct WorkerPool {
-    idle: Mutex<HashMap<(usize, Vec<usize>), Vec<Team>>>,
+    idle: Mutex<HashMap<TeamKind, Vec<Team>>>,
 }
 
 impl std::fmt::Debug for WorkerPool {
@@ -313,9 +316,7 @@ impl WorkerPool {
 }
 
 fn readings(group: &Group) -> Vec<(u64, u64)> {
-    let worker = |worker: &Worker| {
-        (worker.cpu_ns.load(Ordering::Relaxed), worker.run_queue_ns.load(Ordering::Relaxed))
-    };
+    let worker = |worker: &Worker| (worker.cpu_ns.load(Ordering::Relaxed), worker.run_queue_ns.load(Ordering::Relaxed));
     group.workers.iter().map(worker).collect()
 }
 
@@ -331,7 +332,7 @@ fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerRepo
 }
 
 /// Blocks this thread on a future while workers run the rest.
-pub fn block_on<F: Future>(handle: &tokio::runtime::Handle, future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(handle: &tokio::runtime::Handle, future: F) -> F::Output {
     handle.block_on(future)
 }
 

@@ -5,9 +5,7 @@ use arrow::array::{
     StringViewArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{
-    Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-};
+use arrow::datatypes::{Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type};
 use hobt_access::{LoadColumn, LoadValues};
 use hobt_base::{SqlError, number};
 use hobt_catalog::TableColumn;
@@ -38,11 +36,7 @@ enum Values {
 ///
 /// # Errors
 /// 515 for a NULL, 2628 for a value that is too long, 8115 for a decimal outside its precision.
-pub(super) fn prepare(
-    target: &InsertTarget,
-    definition: &TableColumn,
-    array: &ArrayRef,
-) -> Result<Prepared, SqlError> {
+pub(super) fn prepare(target: &InsertTarget, definition: &TableColumn, array: &ArrayRef) -> Result<Prepared, SqlError> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
     if nulls.is_some() && !definition.nullable {
         return Err(null_error(target, definition));
@@ -222,10 +216,10 @@ impl Prepared {
                 LoadValues::Variable(slices.collect())
             }
         };
-        let validity = self.nulls.as_ref().map(|nulls| ValidityBits {
-            bytes: nulls.inner().values(),
-            offset: nulls.inner().offset(),
-        });
+        let validity = self
+            .nulls
+            .as_ref()
+            .map(|nulls| ValidityBits { bytes: nulls.inner().values(), offset: nulls.inner().offset() });
         LoadColumn { values, validity }
     }
 
@@ -266,11 +260,7 @@ impl Prepared {
 ///
 /// # Errors
 /// As [`prepare`].
-pub(super) fn checked_value(
-    target: &InsertTarget,
-    definition: &TableColumn,
-    value: &Value,
-) -> Result<Value, SqlError> {
+pub(super) fn checked_value(target: &InsertTarget, definition: &TableColumn, value: &Value) -> Result<Value, SqlError> {
     match value {
         Value::Null if !definition.nullable => Err(null_error(target, definition)),
         Value::Text(text) => {
@@ -311,9 +301,8 @@ pub(super) fn partitions_of_integers(target: &InsertTarget, array: &ArrayRef) ->
     let mut place = |value: i64| match last {
         Some((seen, partition)) if seen == value => partition,
         _ => {
-            let found = boundaries.partition_point(|&boundary| {
-                if function.range_right { boundary <= value } else { boundary < value }
-            });
+            let found = boundaries
+                .partition_point(|&boundary| if function.range_right { boundary <= value } else { boundary < value });
             let partition = u32::try_from(found).expect("at most 15,000 partitions");
             last = Some((value, partition));
             partition
