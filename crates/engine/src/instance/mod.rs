@@ -8,7 +8,7 @@ mod start;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_base::{DatabaseId, SessionId, Stamp, number};
@@ -45,6 +45,8 @@ pub struct Instance {
     definitions: Mutex<()>,
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
+    /// Statements that have not ended.
+    running: Arc<AtomicUsize>,
     closed: AtomicBool,
 }
 
@@ -123,7 +125,14 @@ impl Instance {
             degree_of_parallelism,
             memory: Arc::clone(&self.memory),
         };
-        StatementContext::new(&settings, cancelled)
+        let ctx = StatementContext::new(&settings, cancelled);
+        // Dropped with the other undo actions: when the statement ends, or is dropped without an end.
+        let running = Running::begin(&self.running);
+        ctx.on_undo(move || {
+            drop(running);
+            Ok(())
+        });
+        ctx
     }
 
     /// Ends a statement: commits it if it succeeded, rolls it back if not. `databases` are those that it may have changed;
@@ -196,14 +205,24 @@ impl Instance {
         result
     }
 
-    /// Saves all databases, marks them clean and lets go of the folder. No statement may be running: what it has
-    /// changed would be saved as if it had committed. Later calls do nothing. Blocks.
+    /// Saves all databases, marks them clean and lets go of the folder. Later calls do nothing. Blocks.
     ///
     /// # Errors
-    /// The first database that could not be saved: it will be SUSPECT at the next start. The others have been saved all
-    /// the same.
+    /// 3702: statements are running, whose changes would be saved as if they had committed; the instance stays open. Or
+    /// the first database that could not be saved: it will be SUSPECT at the next start, and the others have been saved
+    /// all the same.
     pub fn close(&self) -> Result<()> {
         let _alone = self.definitions.lock();
+        let running = self.running.load(Ordering::Acquire);
+        if running > 0 && !self.closed.load(Ordering::Acquire) {
+            let text = format!("The instance cannot be closed: {running} statements are running. End or cancel them.");
+            return Err(EngineError::statement(number::DATABASE_IN_USE, text));
+        }
+        self.shut(true)
+    }
+
+    /// Lets go of everything; without `save`, what was changed stays marked as not clean.
+    fn shut(&self, save: bool) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -216,7 +235,7 @@ impl Instance {
             };
             let state = std::mem::replace(&mut *entry.state.lock(), closed);
             if let EntryState::Open(database) = state {
-                result = result.and(database.close());
+                result = result.and(if save { database.close() } else { database.abandon() });
             }
         }
         *self.lock_file.lock() = None;
@@ -226,8 +245,26 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure; the files then stay marked as not clean, which the next start reports.
-        let _ = self.close();
+        // A statement that was dropped without an end has counted itself out; one that still lives cannot be undone any
+        // more. Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start
+        // reports.
+        let _ = self.shut(self.running.load(Ordering::Acquire) == 0);
+    }
+}
+
+/// A statement that has not ended.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn begin(count: &Arc<AtomicUsize>) -> Running {
+        count.fetch_add(1, Ordering::AcqRel);
+        Running(Arc::clone(count))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

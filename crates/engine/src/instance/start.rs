@@ -78,6 +78,7 @@ impl Instance {
             next_database: AtomicU16::new(next_database),
             definitions: Mutex::new(()),
             lock_file: Mutex::new(Some(lock_file)),
+            running: Arc::default(),
             closed: AtomicBool::new(false),
         }))
     }

@@ -179,8 +179,61 @@ fn a_database_whose_undo_failed_stays_suspect() {
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
     let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
     assert_eq!(number_of(database.create_table(&ctx, &table_named("u"))), number::DATABASE_SUSPECT);
+    ctx.roll_back().expect("there is nothing to undo");
     drop(database);
     instance.close().expect("closed");
     let instance = open(&disk);
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+}
+
+#[test]
+fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    database.create_table(&ctx, &table_named("t")).expect("made");
+    assert_eq!(number_of(instance.close()), number::DATABASE_IN_USE);
+    instance.end_statement(&ctx, false, &[&database]).expect("undone");
+    instance.close().expect("nothing runs any more");
+    drop(database);
+
+    let instance = open(&disk);
+    let database = instance.database("shop").expect("saved whole");
+    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    database.create_table(&ctx, &table_named("t")).expect("made");
+    drop((database, instance));
+    let instance = open(&disk);
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+    drop(ctx);
+}
+
+#[test]
+fn a_master_that_cannot_be_written_never_lists_a_database_without_files() {
+    for operation in [Operation::Write, Operation::Sync] {
+        for after in 0..12 {
+            let disk = simulated();
+            let instance = open(&disk);
+            drop(create(&instance, "before"));
+            disk.inject(Fault {
+                operation,
+                path_contains: "master".to_owned(),
+                after,
+                kind: FaultKind::Error(EIO),
+                forever: false,
+            });
+            let done = instance.create_database(&crate::fixture::database_named("shop")).map(drop);
+            disk.clear_faults();
+            assert_eq!(done.is_ok(), disk.exists(&Path::new(FOLDER).join("shop.mdf")), "{operation} {after}");
+            assert_eq!(done.is_ok(), instance.database("shop").is_ok(), "{operation} {after}");
+            instance.database("before").expect("the others go on");
+            drop(instance);
+            // Either the list was saved whole, or the start is refused.
+            if let Ok(instance) = try_open(&disk) {
+                assert_eq!(instance.database("shop").is_ok(), done.is_ok(), "{operation} {after}");
+            } else {
+                assert!(done.is_err(), "{operation} {after}");
+            }
+        }
+    }
 }
