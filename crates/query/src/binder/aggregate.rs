@@ -59,7 +59,11 @@ pub(super) fn aggregate_kind(name: &str) -> Option<(AggregateKind, &'static str)
 ///
 /// # Errors
 /// 8117.
-pub(super) fn wrapped(kind: AggregateKind, input: SqlType, collation: Collation) -> Result<(AggregateUDF, SqlType), SqlError> {
+pub(super) fn wrapped(
+    kind: AggregateKind,
+    input: SqlType,
+    collation: Collation,
+) -> Result<(AggregateUDF, SqlType), SqlError> {
     let aggregate = Aggregate::new(kind, input, collation)?;
     let result = aggregate.result;
     Ok((AggregateUDF::new_from_impl(SqlAggregate::new(aggregate)), result))
@@ -182,7 +186,16 @@ impl Binder<'_> {
         }
         // The least and the greatest of distinct values are those of all values.
         let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
-        Ok(AggregateCall { function, arguments, distinct, order_by: vec![], result, nullable: !is_count, name, collation })
+        Ok(AggregateCall {
+            function,
+            arguments,
+            distinct,
+            order_by: vec![],
+            result,
+            nullable: !is_count,
+            name,
+            collation,
+        })
     }
 
     /// `GROUPING(x)` and `GROUPING_ID(x, …)`: a column for each argument, put together bit by bit.
@@ -225,7 +238,8 @@ impl Binder<'_> {
             });
         }
         total.ok_or_else(|| {
-            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, "The grouping_id function requires 1 or more arguments.").at(position)
+            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, "The grouping_id function requires 1 or more arguments.")
+                .at(position)
         })
     }
 

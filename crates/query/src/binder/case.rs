@@ -137,11 +137,7 @@ impl Binder<'_> {
         let right = self.expression(right, site)?;
         let equal = compare(left.clone(), Operator::Eq, right, position)?;
         let null = BoundExpr::literal(Value::Null, left.sql_type, position)?;
-        let expr = Expr::Case(Case::new(
-            None,
-            vec![(Box::new(equal), Box::new(null.expr))],
-            Some(Box::new(left.expr)),
-        ));
+        let expr = Expr::Case(Case::new(None, vec![(Box::new(equal), Box::new(null.expr))], Some(Box::new(left.expr))));
         Ok(BoundExpr::new(expr, left.sql_type, true, position).with_collation(left.collation))
     }
 

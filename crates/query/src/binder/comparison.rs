@@ -76,9 +76,7 @@ pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> 
             (true, false) => left.collation,
             _ => right.collation,
         };
-        let side = |bound: BoundExpr| {
-            text_key(bound.expr, bound.literal.as_ref(), collation.collation, bound.position)
-        };
+        let side = |bound: BoundExpr| text_key(bound.expr, bound.literal.as_ref(), collation.collation, bound.position);
         return Ok((side(left), side(right)));
     }
     let (mut sides, _) = unify(vec![left, right], operation)?;

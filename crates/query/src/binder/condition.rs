@@ -78,8 +78,7 @@ impl Binder<'_> {
             }
             Condition::IsDistinct { left, right, negated: not, span } => {
                 let (left, right) = (self.expression(left, site)?, self.expression(right, site)?);
-                let operator =
-                    if negated != *not { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };
+                let operator = if negated != *not { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };
                 compare(left, operator, right, span.position)
             }
             Condition::Exists { query, span } => self.exists(query, negated, span.position, site),

@@ -53,8 +53,7 @@ impl Binder<'_> {
             return self.named_rows(body, &alias.value, &definition.columns).map(Some).map_err(at);
         }
         let body = self.enter(&name.value, || self.query(&definition.query, &inner, QueryUse::Nested))?;
-        let (plan, mut scope) =
-            self.named_rows(body, &name.value, &definition.columns).map_err(at)?;
+        let (plan, mut scope) = self.named_rows(body, &name.value, &definition.columns).map_err(at)?;
         scope.tables[0].name = Some(alias.value.clone());
         Ok(Some((plan, scope)))
     }
@@ -105,19 +104,15 @@ impl Binder<'_> {
             nullable: true,
             collation: Default::default(),
         };
-        let mut static_exprs: Vec<Expr> =
-            columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
+        let mut static_exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let zero = Expr::Literal(ScalarValue::Int32(Some(0)), None);
         static_exprs.push(zero.alias(&level.column.name));
         let static_term = Projection::try_new(static_exprs, shared(anchor_scope_plan)).map_err(sql_error_of)?;
         columns.push(level);
         let name = self.fresh("work");
         let work_table = ScopeTable { name: Some(name.clone()), full: None, columns };
-        let recursion = Cte {
-            definition: definition.clone(),
-            before: cte.before.clone(),
-            work_table: Some(work_table.clone()),
-        };
+        let recursion =
+            Cte { definition: definition.clone(), before: cte.before.clone(), work_table: Some(work_table.clone()) };
         let inner = Names { ctes: with_cte(cte.before.clone(), recursion), ..names.clone() };
         let step = self.recursive_member(&step.operand, &work_table, &inner, position)?;
         let plan = LogicalPlanBuilder::from(LogicalPlan::Projection(static_term))

@@ -72,7 +72,9 @@ fn decimal(name: &str, arguments: &[TypeArgument]) -> Result<SqlType, SqlError> 
     if !(1..=38).contains(&precision) {
         return Err(SqlError::new(
             2750,
-            format!("Column or parameter: Specified column precision {precision} is greater than the maximum precision of 38."),
+            format!(
+                "Column or parameter: Specified column precision {precision} is greater than the maximum precision of 38."
+            ),
         ));
     }
     if !(0..=precision).contains(&scale) {
@@ -81,10 +83,7 @@ fn decimal(name: &str, arguments: &[TypeArgument]) -> Result<SqlType, SqlError> 
             format!("The scale ({scale}) for column or parameter must be within the range 0 to {precision}."),
         ));
     }
-    Ok(SqlType::Decimal {
-        precision: u8::try_from(precision).unwrap_or(38),
-        scale: u8::try_from(scale).unwrap_or(0),
-    })
+    Ok(SqlType::Decimal { precision: u8::try_from(precision).unwrap_or(38), scale: u8::try_from(scale).unwrap_or(0) })
 }
 
 fn float(arguments: &[TypeArgument]) -> Result<SqlType, SqlError> {
@@ -109,8 +108,9 @@ fn bad_length(name: &str, most: i64) -> SqlError {
 
 fn length(name: &str, value: i64, most: i64) -> Result<u16, SqlError> {
     if value > most {
-        let message =
-            format!("The size ({value}) given to the type '{name}' exceeds the maximum allowed for any data type ({most}).");
+        let message = format!(
+            "The size ({value}) given to the type '{name}' exceeds the maximum allowed for any data type ({most})."
+        );
         return Err(SqlError::new(131, message));
     }
     u16::try_from(value).ok().filter(|length| *length > 0).ok_or_else(|| bad_length(name, most))

@@ -50,11 +50,10 @@ impl Binder<'_> {
             Expression::Collate { operand, collation } => self.collate(operand, collation, site),
             Expression::PartitionNumber { call } => self.partition_number(call, site),
             Expression::NextValue { span, .. } => Err(SqlError::not_supported("NEXT VALUE FOR").at(span.position)),
-            Expression::Default { span } => Err(SqlError::new(
-                number::SYNTAX_KEYWORD,
-                "Incorrect syntax near the keyword 'DEFAULT'.",
-            )
-            .at(span.position)),
+            Expression::Default { span } => {
+                Err(SqlError::new(number::SYNTAX_KEYWORD, "Incorrect syntax near the keyword 'DEFAULT'.")
+                    .at(span.position))
+            }
         }
     }
 
@@ -85,11 +84,8 @@ impl Binder<'_> {
             self.is_cacheable.set(false);
             return BoundExpr::literal(typed.value, typed.sql_type, name.position);
         }
-        Err(SqlError::new(
-            number::UNDECLARED_VARIABLE,
-            format!("Must declare the scalar variable \"{}\".", name.value),
-        )
-        .at(name.position))
+        Err(SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{}\".", name.value))
+            .at(name.position))
     }
 
     fn global_variable(&self, name: &VariableName) -> Result<BoundExpr, SqlError> {
@@ -126,12 +122,7 @@ impl Binder<'_> {
         }
     }
 
-    fn collate(
-        &self,
-        operand: &Expression,
-        collation: &Identifier,
-        site: Site<'_>,
-    ) -> Result<BoundExpr, SqlError> {
+    fn collate(&self, operand: &Expression, collation: &Identifier, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         let bound = self.expression(operand, site)?;
         let at = |error: SqlError| error.at(collation.position);
         if !bound.sql_type.is_text() && !bound.is_untyped_null() {

@@ -4,9 +4,7 @@ use datafusion::common::{Column, JoinType, NullEquality, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
 use hobt_base::{Position, SqlError, number};
-use hobt_tsql::ast::{
-    Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource,
-};
+use hobt_tsql::ast::{Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource};
 use hobt_types::TypedValue;
 
 use super::bound::ExprCollation;
@@ -117,8 +115,7 @@ impl Binder<'_> {
         if schema.fields().len() != columns.len() {
             return Err(SqlError::internal(format!("the columns of {alias} do not match its rows")));
         }
-        let plan =
-            LogicalPlanBuilder::scan(table.clone(), provider_as_source(provider), None).map_err(sql_error_of)?;
+        let plan = LogicalPlanBuilder::scan(table.clone(), provider_as_source(provider), None).map_err(sql_error_of)?;
         let mut exprs = Vec::with_capacity(columns.len());
         let mut scope = Vec::with_capacity(columns.len());
         for (source, field) in columns.iter().zip(schema.fields()) {
@@ -221,9 +218,8 @@ impl Binder<'_> {
                 Ok((plan, scope))
             }
             Resolved::InlineFunction { definition } => {
-                let body = self
-                    .inline_function(&definition, &name.name.value, bound)
-                    .map_err(|error| error.at(position))?;
+                let body =
+                    self.inline_function(&definition, &name.name.value, bound).map_err(|error| error.at(position))?;
                 self.named_rows(body, shown, list).map_err(|error| error.at(position))
             }
             Resolved::View { .. } => Err(SqlError::new(

@@ -57,7 +57,10 @@ impl Binder<'_> {
             };
         }
         if call.over.is_some() {
-            let message = format!("The function '{}' is not a valid windowing function, and cannot be used with the OVER clause.", call.name.name.value);
+            let message = format!(
+                "The function '{}' is not a valid windowing function, and cannot be used with the OVER clause.",
+                call.name.name.value
+            );
             return Err(SqlError::new(4113, message).at(position));
         }
         if matches!(name.as_str(), "GROUPING" | "GROUPING_ID") {
@@ -188,13 +191,8 @@ fn arg_type(bound: &BoundExpr) -> ArgType {
 /// The part of a date function, which the parser sees as a column.
 fn date_part(expression: &Expression, function: &str) -> Result<DatePart, SqlError> {
     let position = expression.position();
-    let invalid = || {
-        SqlError::new(
-            1023,
-            format!("Invalid parameter 1 specified for {}.", function.to_lowercase()),
-        )
-        .at(position)
-    };
+    let invalid =
+        || SqlError::new(1023, format!("Invalid parameter 1 specified for {}.", function.to_lowercase())).at(position);
     let Expression::Column { name } = expression else { return Err(invalid()) };
     if name.qualifier.is_some() {
         return Err(invalid());

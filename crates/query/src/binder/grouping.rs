@@ -85,7 +85,8 @@ impl Binder<'_> {
         }
         for (argument, column, position) in groupings {
             let place = keys.iter().position(|bound| bound.expr == argument).ok_or_else(|| {
-                let message = "Argument 1 of the GROUPING function does not match any of the expressions in the GROUP BY clause.";
+                let message =
+                    "Argument 1 of the GROUPING function does not match any of the expressions in the GROUP BY clause.";
                 SqlError::new(8161, message).at(position)
             })?;
             let value = match has_sets {
@@ -114,11 +115,7 @@ impl Binder<'_> {
     }
 
     /// Makes every key a column.
-    fn project_keys(
-        &self,
-        plan: LogicalPlan,
-        keys: &[BoundExpr],
-    ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
+    fn project_keys(&self, plan: LogicalPlan, keys: &[BoundExpr]) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
         let mut added = Vec::new();
         let mut columns = Vec::with_capacity(keys.len());
         for bound in keys {
@@ -214,12 +211,7 @@ impl Binder<'_> {
         Ok(single)
     }
 
-    fn group_key(
-        &self,
-        value: &Expression,
-        keys: &mut Vec<BoundExpr>,
-        site: Site<'_>,
-    ) -> Result<usize, SqlError> {
+    fn group_key(&self, value: &Expression, keys: &mut Vec<BoundExpr>, site: Site<'_>) -> Result<usize, SqlError> {
         let bound = self.expression(value, site)?;
         if !bound.expr.any_column_refs() {
             let message = "Each GROUP BY expression must contain at least one column that is not an outer reference.";
@@ -241,10 +233,7 @@ fn site_position(items: &[GroupingItem]) -> Position {
 }
 
 fn too_many() -> SqlError {
-    SqlError::new(
-        10703,
-        format!("Too many grouping sets. The maximum number is {SETS_LIMIT}."),
-    )
+    SqlError::new(10703, format!("Too many grouping sets. The maximum number is {SETS_LIMIT}."))
 }
 
 fn check_count(count: usize, position: Position) -> Result<(), SqlError> {
@@ -292,12 +281,7 @@ impl Groups {
             .map_err(|error| sql_error_of(error).at(position))
     }
 
-    fn replace(
-        &self,
-        node: Expr,
-        scope: &Scope,
-        clause: Clause,
-    ) -> datafusion::common::Result<Transformed<Expr>> {
+    fn replace(&self, node: Expr, scope: &Scope, clause: Clause) -> datafusion::common::Result<Transformed<Expr>> {
         if let Some((_, output)) = self.outputs.iter().find(|(input, _)| *input == node) {
             return Ok(Transformed::new(output.clone(), true, TreeNodeRecursion::Jump));
         }
@@ -331,10 +315,9 @@ impl Groups {
                     let input = Expr::Column(column.clone());
                     let output = self.outputs.iter().find(|(known, _)| *known == input).map(|(_, output)| output);
                     match output {
-                        Some(Expr::Column(grouped)) => Ok(Transformed::yes(Expr::OuterReferenceColumn(
-                            field.clone(),
-                            grouped.clone(),
-                        ))),
+                        Some(Expr::Column(grouped)) => {
+                            Ok(Transformed::yes(Expr::OuterReferenceColumn(field.clone(), grouped.clone())))
+                        }
                         _ => Ok(Transformed::no(node)),
                     }
                 })

@@ -38,12 +38,7 @@ impl Binder<'_> {
     }
 
     /// `TOP` over rows that are not yet sorted; the result is sorted.
-    pub(super) fn top(
-        &self,
-        plan: LogicalPlan,
-        top: &Top,
-        order: Vec<SortExpr>,
-    ) -> Result<LogicalPlan, SqlError> {
+    pub(super) fn top(&self, plan: LogicalPlan, top: &Top, order: Vec<SortExpr>) -> Result<LogicalPlan, SqlError> {
         if !top.percent && !top.with_ties {
             let count = self.row_count(&top.count, true)?;
             let sorted = self.sorted(plan, order)?;
@@ -72,8 +67,7 @@ impl Binder<'_> {
             Expr::Literal(ScalarValue::UInt64(Some(count)), None)
         };
         let ranked = window_plan(plan, windows)?;
-        let inside =
-            Expr::BinaryExpr(BinaryExpr::new(Box::new(Expr::Column(place)), Operator::LtEq, Box::new(limit)));
+        let inside = Expr::BinaryExpr(BinaryExpr::new(Box::new(Expr::Column(place)), Operator::LtEq, Box::new(limit)));
         let kept = LogicalPlan::Filter(Filter::try_new(inside, shared(ranked)).map_err(sql_error_of)?);
         self.sorted(kept, order)
     }

@@ -252,7 +252,9 @@ impl<'r> Binder<'r> {
         if depth > NESTING_LIMIT {
             return Err(SqlError::new(
                 number::NESTED_TOO_DEEPLY,
-                format!("'{name}' is nested too deeply: views, functions and common table expressions may lie {NESTING_LIMIT} deep."),
+                format!(
+                    "'{name}' is nested too deeply: views, functions and common table expressions may lie {NESTING_LIMIT} deep."
+                ),
             ));
         }
         self.nesting.set(depth);

@@ -38,9 +38,8 @@ impl Binder<'_> {
             let mut body = self.query(&view.query, &Names::default(), QueryUse::Nested).map_err(without_place)?;
             if !view.columns.is_empty() {
                 if view.columns.len() != body.columns.len() {
-                    let message = format!(
-                        "View or function '{name}' has more columns defined than column names given."
-                    );
+                    let message =
+                        format!("View or function '{name}' has more columns defined than column names given.");
                     return Err(SqlError::new(4502, message));
                 }
                 for (column, name) in body.columns.iter_mut().zip(&view.columns) {
@@ -69,7 +68,8 @@ impl Binder<'_> {
             return Err(SqlError::new(8144, message));
         }
         if arguments.len() < function.parameters.len() {
-            let message = format!("An insufficient number of arguments were supplied for the procedure or function {name}.");
+            let message =
+                format!("An insufficient number of arguments were supplied for the procedure or function {name}.");
             return Err(SqlError::new(313, message));
         }
         let mut parameters = HashMap::with_capacity(arguments.len());

@@ -112,12 +112,7 @@ impl Binder<'_> {
     }
 
     /// The operand of a set operator.
-    pub(super) fn operand(
-        &self,
-        body: &QueryBody,
-        names: &Names<'_>,
-        position: Position,
-    ) -> Result<Body, SqlError> {
+    pub(super) fn operand(&self, body: &QueryBody, names: &Names<'_>, position: Position) -> Result<Body, SqlError> {
         match body {
             QueryBody::Select(select) => {
                 let plain = Query {
@@ -177,7 +172,10 @@ impl Binder<'_> {
 
 /// One row without columns.
 pub(super) fn empty_row() -> LogicalPlan {
-    LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema: std::sync::Arc::new(datafusion::common::DFSchema::empty()) })
+    LogicalPlan::EmptyRelation(EmptyRelation {
+        produce_one_row: true,
+        schema: std::sync::Arc::new(datafusion::common::DFSchema::empty()),
+    })
 }
 
 /// 1033.
@@ -209,9 +207,8 @@ pub(super) fn output_place(item: &OrderItem, columns: &[BodyColumn]) -> Result<O
             })
         }
         Expression::Column { name } if name.qualifier.is_none() => {
-            let is_named = |column: &BodyColumn| {
-                column.name.as_deref().is_some_and(|known| same_name(known, &name.name.value))
-            };
+            let is_named =
+                |column: &BodyColumn| column.name.as_deref().is_some_and(|known| same_name(known, &name.name.value));
             let place = columns.iter().position(is_named);
             if let Some(place) = place {
                 let others = columns[place + 1..].iter().filter(|column| is_named(column));

@@ -119,9 +119,7 @@ impl Scope {
             if let Some(name) = &table.name {
                 let same = |known: &&ScopeTable| {
                     let schemas = match (&known.full, &table.full) {
-                        (Some(a), Some(b)) => {
-                            same_part(&a.schema, &b.schema) && same_part(&a.database, &b.database)
-                        }
+                        (Some(a), Some(b)) => same_part(&a.schema, &b.schema) && same_part(&a.database, &b.database),
                         (None, None) => true,
                         _ => true,
                     };

@@ -56,8 +56,11 @@ impl Binder<'_> {
         let site = Site { clause: Clause::Select, collector: Some(&collector), ..site };
         let mut assignments = Vec::new();
         let mut items = self.items(select, site, usage, &mut assignments)?;
-        let having =
-            select.having.as_ref().map(|having| self.condition(having, site.with_clause(Clause::Having))).transpose()?;
+        let having = select
+            .having
+            .as_ref()
+            .map(|having| self.condition(having, site.with_clause(Clause::Having)))
+            .transpose()?;
         let mut order = self.order_of(query, &items, site.with_clause(Clause::OrderBy))?;
         let mut collector = collector.take();
         let is_grouped = select.group_by.is_some() || having.is_some() || !collector.aggregates.is_empty();
@@ -65,8 +68,7 @@ impl Binder<'_> {
             let aggregates = std::mem::take(&mut collector.aggregates);
             let groupings = std::mem::take(&mut collector.groupings);
             let group_by = select.group_by.as_ref();
-            let groups =
-                self.aggregation(plan, group_by, aggregates, groupings, site.with_clause(Clause::GroupBy))?;
+            let groups = self.aggregation(plan, group_by, aggregates, groupings, site.with_clause(Clause::GroupBy))?;
             plan = groups.plan.clone();
             if let Some(having) = having {
                 let having = groups.rewrite(having, &scope, Clause::Having, query.span.position)?;
@@ -179,8 +181,7 @@ impl Binder<'_> {
                     let bound = match operator.arithmetic() {
                         None => implicit(bound, declared.sql_type)?,
                         Some(operator) => {
-                            let current =
-                                BoundExpr::new(Expr::default(), declared.sql_type, true, variable.position);
+                            let current = BoundExpr::new(Expr::default(), declared.sql_type, true, variable.position);
                             let checked = super::arithmetic::binary(
                                 current,
                                 operator_of(operator),
@@ -236,12 +237,7 @@ impl Binder<'_> {
     }
 
     /// What the rows are sorted by.
-    fn order_of(
-        &self,
-        query: &Query,
-        items: &[Item],
-        site: Site<'_>,
-    ) -> Result<Vec<(SortBy, bool)>, SqlError> {
+    fn order_of(&self, query: &Query, items: &[Item], site: Site<'_>) -> Result<Vec<(SortBy, bool)>, SqlError> {
         // Items under one name are one column where they are the same expression.
         let mut outputs: Vec<BodyColumn> = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
@@ -268,7 +264,8 @@ impl Binder<'_> {
                             format!("A constant expression was encountered in the ORDER BY list, position {place}.");
                         return Err(SqlError::new(408, message).at(item.value.position()));
                     }
-                    match items.iter().position(|known| known.value.expr == value.expr && same_collation(known, &value)) {
+                    match items.iter().position(|known| known.value.expr == value.expr && same_collation(known, &value))
+                    {
                         Some(place) => SortBy::Output(place),
                         None => SortBy::Value(value),
                     }

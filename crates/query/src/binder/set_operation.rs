@@ -1,9 +1,7 @@
 //! `UNION`, `EXCEPT`, `INTERSECT`, `DISTINCT`: rows compared as wholes, NULL equal to NULL.
 
 use datafusion::common::{Column, JoinType, NullEquality};
-use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union,
-};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{QueryBody, SetOperationStep, SetOperator};
@@ -139,11 +137,7 @@ impl Binder<'_> {
     }
 
     /// The plan with a key column beside each text column; the columns to compare rows by.
-    fn with_keys(
-        &self,
-        plan: LogicalPlan,
-        columns: &[BodyColumn],
-    ) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
+    fn with_keys(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
         let mut exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let mut keys = Vec::with_capacity(columns.len());
         for column in columns {
@@ -215,4 +209,3 @@ pub(super) fn union(plans: Vec<LogicalPlan>) -> Result<LogicalPlan, SqlError> {
     let inputs = plans.into_iter().map(shared).collect();
     Ok(LogicalPlan::Union(Union::try_new(inputs).map_err(sql_error_of)?))
 }
-

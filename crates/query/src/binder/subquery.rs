@@ -64,11 +64,8 @@ impl Binder<'_> {
     /// Binds a query inside an expression.
     fn inner_query(&self, query: &Query, site: Site<'_>, usage: QueryUse) -> Result<Body, SqlError> {
         let outer = Outer { scope: site.scope, parent: site.names.outer };
-        let names = Names {
-            outer: Some(&outer),
-            ctes: site.names.ctes.clone(),
-            parameters: site.names.parameters.clone(),
-        };
+        let names =
+            Names { outer: Some(&outer), ctes: site.names.ctes.clone(), parameters: site.names.parameters.clone() };
         if site.clause == Clause::GroupBy {
             return Err(SqlError::new(
                 144,
@@ -109,9 +106,7 @@ impl Binder<'_> {
             let single = AggregateUDF::new_from_impl(SingleValue::default());
             let name = self.fresh("single");
             let value = plain_call(single, vec![Expr::Column(column.column.clone())]).alias(name);
-            LogicalPlan::Aggregate(
-                Aggregate::try_new(shared(body.plan), vec![], vec![value]).map_err(sql_error_of)?,
-            )
+            LogicalPlan::Aggregate(Aggregate::try_new(shared(body.plan), vec![], vec![value]).map_err(sql_error_of)?)
         } else {
             body.plan
         };
@@ -120,13 +115,7 @@ impl Binder<'_> {
     }
 
     /// `[NOT] EXISTS (SELECT …)`
-    pub(super) fn exists(
-        &self,
-        query: &Query,
-        negated: bool,
-        _: Position,
-        site: Site<'_>,
-    ) -> Result<Expr, SqlError> {
+    pub(super) fn exists(&self, query: &Query, negated: bool, _: Position, site: Site<'_>) -> Result<Expr, SqlError> {
         let body = self.inner_query(query, site, QueryUse::Exists)?;
         self.exists_of(body.plan, negated, site)
     }
@@ -162,18 +151,14 @@ impl Binder<'_> {
         let nullable = (operand.nullable, column.nullable);
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
-        let simple = joins_here(site)
-            && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
+        let simple = joins_here(site) && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
         if simple {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }
         // The rows that keep `NOT IN` from being true: equal ones, and NULL on either side.
         let left = self.seen_from_inside(left, site)?;
-        let mut matches = vec![Expr::BinaryExpr(BinaryExpr::new(
-            Box::new(left.clone()),
-            Operator::Eq,
-            Box::new(right.clone()),
-        ))];
+        let mut matches =
+            vec![Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), Operator::Eq, Box::new(right.clone())))];
         if negated && nullable.0 {
             matches.push(Expr::IsNull(Box::new(left)));
         }
@@ -204,11 +189,8 @@ impl Binder<'_> {
         let left = self.seen_from_inside(left, site)?;
         // NOT (x < ANY …) is x >= ALL …, and the other way round.
         let is_any = (quantifier == Quantifier::Any) != negated;
-        let comparison = Expr::BinaryExpr(BinaryExpr::new(
-            Box::new(left),
-            engine_operator(operator, negated),
-            Box::new(right),
-        ));
+        let comparison =
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), engine_operator(operator, negated), Box::new(right)));
         let predicate = if is_any { comparison } else { Expr::IsNotTrue(Box::new(comparison)) };
         let plan = LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?);
         self.exists_of(plan, !is_any, site)
@@ -225,8 +207,6 @@ impl Binder<'_> {
     }
 
     fn seen_from_inside(&self, expr: Expr, site: Site<'_>) -> Result<Expr, SqlError> {
-        as_outer(expr, &|column| {
-            site.scope.columns().find(|known| known.column == *column).map(|known| known.sql_type)
-        })
+        as_outer(expr, &|column| site.scope.columns().find(|known| known.column == *column).map(|known| known.sql_type))
     }
 }

@@ -58,9 +58,8 @@ impl Binder<'_> {
             let column = Column::new_unqualified(self.fresh("value"));
             columns.push(BodyColumn { name: None, column, sql_type, nullable, collation, untyped_null });
         }
-        let plain = exprs.iter().flatten().all(|value| {
-            !value.contains_outer() && !super::subquery::has_subquery(value)
-        });
+        let plain =
+            exprs.iter().flatten().all(|value| !value.contains_outer() && !super::subquery::has_subquery(value));
         let plan = if plain {
             let fields = columns.iter().map(|column| Field::new(&column.column.name, carrier(column.sql_type), true));
             constant_rows(fields.collect(), exprs)?

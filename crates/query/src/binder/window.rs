@@ -129,7 +129,8 @@ impl Binder<'_> {
                 let buckets = match self.evaluate(&buckets)? {
                     Value::Int(buckets) if buckets > 0 => buckets,
                     _ => {
-                        let message = "The function 'ntile' takes only a positive int or bigint expression as its input.";
+                        let message =
+                            "The function 'ntile' takes only a positive int or bigint expression as its input.";
                         return Err(SqlError::new(4116, message).at(position));
                     }
                 };
@@ -213,9 +214,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(4194, message).at(position));
             }
             match self.evaluate(&implicit(self.expression(value, site)?, SqlType::BigInt)?)? {
-                Value::Int(rows) if rows >= 0 => {
-                    Ok(ScalarValue::UInt64(Some(u64::try_from(rows).unwrap_or(u64::MAX))))
-                }
+                Value::Int(rows) if rows >= 0 => Ok(ScalarValue::UInt64(Some(u64::try_from(rows).unwrap_or(u64::MAX)))),
                 _ => {
                     let message = "The number of rows of a window frame must not be negative.";
                     Err(SqlError::new(number::SYNTAX, message).at(position))
@@ -231,13 +230,7 @@ impl Binder<'_> {
         })
     }
 
-    fn window_column(
-        &self,
-        expr: Expr,
-        name: &str,
-        site: Site<'_>,
-        position: Position,
-    ) -> Result<Expr, SqlError> {
+    fn window_column(&self, expr: Expr, name: &str, site: Site<'_>, position: Position) -> Result<Expr, SqlError> {
         let collector = site.collector.ok_or_else(|| misplaced(position))?;
         let column = Column::new_unqualified(self.fresh(name));
         collector.borrow_mut().windows.push((expr, column.clone()));

@@ -6,9 +6,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, new_empty_array};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
 use hobt_base::SqlError;
 use hobt_functions::aggregate::{Aggregate, AggregateKind, Emit, GroupsAccumulator as Groups};
 use hobt_functions::carrier;

@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
 use hobt_base::{Position, SqlError};
 use hobt_catalog::PartitionFunction;
 use hobt_functions::{
-    Argument, BinaryOperator, Call, Column, DatePart, FunctionContext, FunctionDef, Volatility, arithmetic, array_value,
-    carrier, cast_array, like, sort_keys, value_to_array,
+    Argument, BinaryOperator, Call, Column, DatePart, FunctionContext, FunctionDef, Volatility, arithmetic,
+    array_value, carrier, cast_array, like, sort_keys, value_to_array,
 };
 use hobt_types::{Collation, SqlType, Value};
 
@@ -420,6 +420,7 @@ fn compare_values(left: &Value, right: &Value, collation: Collation) -> std::cmp
 fn grouping_bits(array: &ArrayRef, shift: u32) -> Result<ArrayRef, SqlError> {
     let wide = arrow::compute::cast(array, &DataType::UInt64).map_err(|error| SqlError::internal(error.to_string()))?;
     let wide: &UInt64Array = wide.as_primitive();
-    let bits: UInt8Array = wide.iter().map(|id| id.map(|id| u8::from(id.checked_shr(shift).unwrap_or(0) & 1 == 1))).collect();
+    let bits: UInt8Array =
+        wide.iter().map(|id| id.map(|id| u8::from(id.checked_shr(shift).unwrap_or(0) & 1 == 1))).collect();
     Ok(Arc::new(bits))
 }

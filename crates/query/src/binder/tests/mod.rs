@@ -1,0 +1,6 @@
+//! Queries from their text to their rows, over tables in memory.
+
+mod errors;
+mod features;
+mod tpch;
+mod world;
