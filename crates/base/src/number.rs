@@ -328,3 +328,13 @@ pub const INVALID_AFFINITY: i32 = 5834;
 pub const SCALE_NOT_VALID: i32 = 10760;
 /// The definition of an object changed since the statement was compiled.
 pub const DEFINITION_CHANGED: i32 = 2801;
+/// Ad hoc updates to system catalogs are not allowed.
+pub const SYSTEM_TABLE_UPDATE: i32 = 259;
+/// The number of columns for each row in a table value constructor must be the same.
+pub const VALUES_COLUMN_COUNT: i32 = 10709;
+/// A column is specified more than once in the column list of an INSERT.
+pub const COLUMN_TWICE: i32 = 264;
+/// Cannot insert explicit value for identity column when IDENTITY_INSERT is OFF.
+pub const IDENTITY_INSERT_OFF: i32 = 544;
+/// An INSERT EXEC statement cannot be nested.
+pub const NESTED_INSERT_EXEC: i32 = 8164;

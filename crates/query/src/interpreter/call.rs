@@ -139,7 +139,10 @@ impl Interpreter<'_> {
         let text = match module {
             Some(module) if module.kind == ModuleKind::Procedure => module.definition.clone(),
             Some(_) => {
-                let text = format!("The request for procedure '{}' failed because '{}' is no procedure object.", name.name.value, name.name.value);
+                let text = format!(
+                    "The request for procedure '{}' failed because '{}' is no procedure object.",
+                    name.name.value, name.name.value
+                );
                 return Err(SqlError::new(number::NOT_A_PROCEDURE, text).at(position).into());
             }
             None => procedures::definition(&place.name).ok_or_else(unknown)?.to_owned(),
@@ -168,7 +171,8 @@ impl Interpreter<'_> {
         let places = places_of(parameters, procedure, arguments).map_err(|error| error.at(position))?;
         for (index, parameter) in parameters.iter().enumerate() {
             let sql_type = self.data_type(&parameter.data_type)?;
-            let given = places.iter().position(|place| *place == index).and_then(|given| arguments[given].value.clone());
+            let given =
+                places.iter().position(|place| *place == index).and_then(|given| arguments[given].value.clone());
             let value = match (given, &parameter.default) {
                 (Some(given), _) => self.convert(given, sql_type)?,
                 (None, Some(default)) => self.evaluate_as(default, sql_type)?,
@@ -186,7 +190,12 @@ impl Interpreter<'_> {
     }
 
     /// Copies output parameters back into the caller's variables.
-    fn return_outputs(&mut self, parameters: &[Parameter], arguments: &[Argument<'_>], frame: &Frame) -> Result<(), Failure> {
+    fn return_outputs(
+        &mut self,
+        parameters: &[Parameter],
+        arguments: &[Argument<'_>],
+        frame: &Frame,
+    ) -> Result<(), Failure> {
         let places = places_of(parameters, "", arguments)?;
         for (argument, place) in arguments.iter().zip(places) {
             let parameter = &parameters[place];
@@ -200,7 +209,12 @@ impl Interpreter<'_> {
     }
 
     /// `sp_executesql @statement, @parameters, values…`.
-    fn sp_executesql(&mut self, arguments: &[Argument<'_>], protected: bool, position: Position) -> Result<i32, Failure> {
+    fn sp_executesql(
+        &mut self,
+        arguments: &[Argument<'_>],
+        protected: bool,
+        position: Position,
+    ) -> Result<i32, Failure> {
         let text = |argument: Option<&Argument<'_>>| match argument.and_then(|argument| argument.value.as_ref()) {
             Some(TypedValue { value: Value::Text(text), .. }) => Ok(text.clone()),
             None | Some(TypedValue { value: Value::Null, .. }) => Ok(String::new()),
@@ -241,7 +255,8 @@ fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_
         let place = match &argument.given.name {
             Some(name) => {
                 named = true;
-                let found = parameters.iter().position(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
+                let found =
+                    parameters.iter().position(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
                 found.ok_or_else(|| {
                     let text = format!("{} is not a parameter for procedure {procedure}.", name.value);
                     SqlError::new(number::UNKNOWN_PARAMETER, text)

@@ -91,7 +91,7 @@ pub static OPTIONS: &[ServerOption] = &[
 ];
 
 /// The options whose names begin like this, in any case; a whole name stands for itself alone.
-pub fn find(name: &str) -> Vec<&'static ServerOption> {
+pub(super) fn find(name: &str) -> Vec<&'static ServerOption> {
     let name = name.to_lowercase();
     match OPTIONS.iter().find(|option| option.name.to_lowercase() == name) {
         Some(option) => vec![option],

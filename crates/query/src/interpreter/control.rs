@@ -167,7 +167,10 @@ impl Interpreter<'_> {
             Value::Int(value_) if value.sql_type.is_integer() => FormatArgument::Int(value_),
             Value::Text(text) => FormatArgument::Text(text),
             _ => {
-                let text = format!("Cannot specify {} data type (parameter 4) as a substitution parameter.", value.sql_type.name());
+                let text = format!(
+                    "Cannot specify {} data type (parameter 4) as a substitution parameter.",
+                    value.sql_type.name()
+                );
                 return Err(SqlError::new(number::FORMAT_ARGUMENT, text).into());
             }
         })
@@ -228,7 +231,9 @@ impl Interpreter<'_> {
     /// The type of a variable that must be there.
     pub(super) fn variable_type(&self, name: &VariableName) -> Result<SqlType, Failure> {
         let variable = self.frame().get(&name.value);
-        variable.map(|variable| variable.sql_type).ok_or_else(|| Failure::of_batch(undeclared(&name.value).at(name.position)))
+        variable
+            .map(|variable| variable.sql_type)
+            .ok_or_else(|| Failure::of_batch(undeclared(&name.value).at(name.position)))
     }
 }
 
@@ -245,7 +250,9 @@ fn format_failure(error: FormatError) -> Failure {
     Failure::from(match error {
         FormatError::WrongType(place) => SqlError::new(
             number::FORMAT_TYPE,
-            format!("The data type of substitution parameter {place} does not match the expected type of the format specification."),
+            format!(
+                "The data type of substitution parameter {place} does not match the expected type of the format specification."
+            ),
         ),
         FormatError::Specification(tail) => {
             SqlError::new(number::FORMAT_SPECIFICATION, format!("Invalid format specification: '{tail}'."))

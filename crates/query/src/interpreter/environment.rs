@@ -1,11 +1,17 @@
 //! What the interpreter needs of the world around a session.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
-use hobt_base::{SessionId, SqlError};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use hobt_base::{DatabaseId, ObjectId, SessionId, SqlError};
 use hobt_engine::Instance;
+use parking_lot::Mutex;
 
-use super::SystemViews;
+use super::{StatementStatistics, SystemViews};
+use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
+use crate::wrap::sql_error_of;
 
 /// The other sessions of an instance, as far as statements reach them.
 pub trait SessionDirectory: Send + Sync {
@@ -17,6 +23,12 @@ pub trait SessionDirectory: Send + Sync {
 
     /// Says what the session is doing now; shown by `sys.dm_exec_requests`.
     fn statement_begins(&self, session: SessionId, command: &str, database: &str);
+
+    /// Shows what a statement's operators do while it runs.
+    fn statement_runs(&self, session: SessionId, run: Weak<StatementRun>);
+
+    /// Takes what the session's last statement cost.
+    fn statement_ends(&self, session: SessionId, cost: &StatementStatistics, operators: Vec<Arc<OperatorProfile>>);
 
     /// Whether another session has a database as its current one; such a database cannot be dropped.
     fn uses_database(&self, database: &str, except: SessionId) -> bool;
@@ -35,6 +47,47 @@ pub struct Environment {
     pub server_name: Arc<str>,
     /// `@@VERSION`.
     pub version: Arc<str>,
+    pub(super) executor: Arc<Executor>,
+}
+
+/// The workers and the memory of all statements.
+pub(super) struct Executor {
+    pub(super) workers: WorkerPool,
+    pub(super) runtime: Arc<RuntimeEnv>,
+    /// The next identity value of each table that was asked for one.
+    pub(super) identities: Mutex<HashMap<(DatabaseId, ObjectId), i128>>,
+}
+
+impl Environment {
+    /// The surroundings of an instance's sessions. Operators take what memory the buffer pool leaves of the budget and
+    /// spill into the instance's folder.
+    ///
+    /// # Errors
+    /// The folder for spilling cannot be used.
+    pub fn new(
+        instance: Arc<Instance>,
+        views: Arc<dyn SystemViews>,
+        sessions: Arc<dyn SessionDirectory>,
+        server_name: &str,
+        version: &str,
+    ) -> Result<Environment, SqlError> {
+        let memory = instance.memory();
+        let left = memory.limit().saturating_sub(memory.used()).max(64 << 20);
+        let pool = FairSpillPool::new(usize::try_from(left).unwrap_or(usize::MAX));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_temp_file_path(instance.folder())
+            .build_arc()
+            .map_err(sql_error_of)?;
+        Ok(Environment {
+            instance,
+            views,
+            sessions,
+            server_name: Arc::from(server_name),
+            version: Arc::from(version),
+            executor: Arc::new(Executor { workers: WorkerPool::default(), runtime, identities: Mutex::default() }),
+        })
+    }
 }
 
 impl std::fmt::Debug for Environment {

@@ -66,7 +66,9 @@ pub(super) fn format_message(format: &str, arguments: &[FormatArgument]) -> Resu
         let mut size = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>| -> Result<Option<usize>, FormatError> {
             if rest.next_if_eq(&'*').is_some() {
                 return match take() {
-                    (_, FormatArgument::Int(size)) => Ok(usize::try_from(*size).ok().map(|size| size.min(MAX_CHARACTERS))),
+                    (_, FormatArgument::Int(size)) => {
+                        Ok(usize::try_from(*size).ok().map(|size| size.min(MAX_CHARACTERS)))
+                    }
                     (place, _) => Err(FormatError::WrongType(place)),
                 };
             }
@@ -102,12 +104,15 @@ pub(super) fn format_message(format: &str, arguments: &[FormatArgument]) -> Resu
 }
 
 impl Specification {
-    fn print(&self, kind: char, wide: bool, (place, argument): (usize, &FormatArgument)) -> Result<String, FormatError> {
+    fn print(
+        &self,
+        kind: char,
+        wide: bool,
+        (place, argument): (usize, &FormatArgument),
+    ) -> Result<String, FormatError> {
         let body = match (kind, argument) {
             (_, FormatArgument::Null) => "(null)".to_owned(),
-            ('s', FormatArgument::Text(text)) => {
-                text.chars().take(self.precision.unwrap_or(usize::MAX)).collect()
-            }
+            ('s', FormatArgument::Text(text)) => text.chars().take(self.precision.unwrap_or(usize::MAX)).collect(),
             ('s', FormatArgument::Int(_)) | (_, FormatArgument::Text(_)) => return Err(FormatError::WrongType(place)),
             (_, FormatArgument::Int(value)) => {
                 if !wide && i32::try_from(*value).is_err() {
@@ -164,12 +169,18 @@ mod tests {
         let abc = Text("abcde".to_owned());
         assert_eq!(format_message("<<%7.3s>>", std::slice::from_ref(&abc)).unwrap(), "<<    abc>>");
         assert_eq!(format_message("<<%*.*s>>", &[Int(7), Int(3), abc]).unwrap(), "<<    abc>>");
-        assert_eq!(format_message("This is message %s %d.", &[Text("number".into()), Int(5)]).unwrap(), "This is message number 5.");
+        assert_eq!(
+            format_message("This is message %s %d.", &[Text("number".into()), Int(5)]).unwrap(),
+            "This is message number 5."
+        );
     }
 
     #[test]
     fn numbers_have_flags_and_bases() {
-        assert_eq!(format_message("%+d|%05d|%-5d|%#x|%o|%u", &[Int(7), Int(-42), Int(3), Int(255), Int(8), Int(-1)]).unwrap(), "+7|-0042|3    |0xff|10|4294967295");
+        assert_eq!(
+            format_message("%+d|%05d|%-5d|%#x|%o|%u", &[Int(7), Int(-42), Int(3), Int(255), Int(8), Int(-1)]).unwrap(),
+            "+7|-0042|3    |0xff|10|4294967295"
+        );
         assert_eq!(format_message("%I64d 100%%", &[Int(1 << 40)]).unwrap(), "1099511627776 100%");
     }
 

@@ -1,19 +1,43 @@
 //! The procedural interpreter: runs the statements of a batch one after the other.
 //!
-//! A batch is parsed, flattened into steps ([`program`]) and run ([`run`]): variables, control of flow, `TRY … CATCH`,
+//! A batch is parsed, flattened into steps (`program`) and run (`run`): variables, control of flow, `TRY … CATCH`,
 //! calls. Each statement that touches data has a context of its own: stamp, cancel flag, table locks; when it fails it
 //! is undone whole. What a statement means to a client are [`Event`]s.
 //!
 //! Leaves to others: names and types (`binder`), plans (`execute`), definitions (crate `engine`), what views show
 //! (crate `session`, behind [`SystemViews`]).
 
+mod call;
+mod configuration;
+mod control;
+mod dbcc;
+mod ddl;
+mod environment;
 mod event;
+mod failure;
+mod format;
+mod frame;
+mod globals;
+mod insert;
+mod names;
+mod procedures;
 mod program;
+mod query;
+mod run;
+mod server;
+mod settings;
 mod state;
+mod statement;
+mod statistics;
+mod system_functions;
 mod system_views;
+mod values;
+mod view_table;
 
-pub use event::{
-    DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads,
-};
+pub use configuration::{OPTIONS, ServerOption};
+pub use environment::{Environment, SessionDirectory};
+pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
+pub use run::{drop_temporary_tables, run_batch};
 pub use state::{SessionState, SetOptions, TraceFlags};
-pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows, batch_of_values};
+pub use system_functions::{PRODUCT_VERSION, module_letters, type_names};
+pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows, batch_of_values, value_text};

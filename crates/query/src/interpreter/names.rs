@@ -10,7 +10,7 @@ use hobt_catalog::{ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, IsolationLevel, ObjectName, TableHint, VariableName};
-use hobt_txn::{IoCounts, LockMode};
+use hobt_txn::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::{Place, place_of};
@@ -23,6 +23,8 @@ use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
 use super::view_table::ViewTable;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+use crate::execute::StatementRun;
+use crate::source::HeapTable;
 
 /// A table that a statement reads.
 #[derive(Clone)]
@@ -31,10 +33,6 @@ pub(super) struct UsedTable {
     pub(super) table: Arc<Table>,
     /// How it must be locked.
     pub(super) mode: LockMode,
-    /// What `SET STATISTICS IO` prints of it.
-    pub(super) counts: Arc<IoCounts>,
-    /// The name to print.
-    pub(super) shown_name: String,
 }
 
 /// The names that one statement can use.
@@ -44,12 +42,13 @@ pub(super) struct Names<'a> {
     pub(super) frame: &'a Frame,
     pub(super) caught: Option<&'a Caught>,
     function_context: Arc<FunctionContext>,
+    run: &'a Arc<StatementRun>,
     used: RefCell<Vec<UsedTable>>,
 }
 
 impl Interpreter<'_> {
-    /// The names that the next statement can use.
-    pub(super) fn names(&self) -> Names<'_> {
+    /// The names that the statement `run` can use.
+    pub(super) fn names<'a>(&'a self, run: &'a Arc<StatementRun>) -> Names<'a> {
         let frame = self.frame();
         Names {
             environment: self.environment,
@@ -57,6 +56,7 @@ impl Interpreter<'_> {
             frame,
             caught: self.caught.last(),
             function_context: Arc::new(FunctionContext::now()),
+            run,
             used: RefCell::default(),
         }
     }
@@ -75,25 +75,18 @@ impl Names<'_> {
         ViewContext { database: database.clone(), session: self.state.id }
     }
 
-    fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>, shown_name: String) -> Result<Resolved, SqlError> {
+    fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Resolved {
         let mode = lock_mode(hints.hints, self.state.options.isolation);
-        let known = self.used.borrow().iter().find(|used| Arc::ptr_eq(&used.table, table)).map(|used| Arc::clone(&used.counts));
-        let counts = known.unwrap_or_default();
-        let provider = crate::source::heap_table(database, table, &counts)?;
-        self.used.borrow_mut().push(UsedTable {
-            database: database.clone(),
-            table: Arc::clone(table),
-            mode,
-            counts,
-            shown_name,
-        });
+        self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode });
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
             nullable: column.nullable,
             collation: column.collation,
         });
-        Ok(Resolved::Table { provider, columns: columns.collect() })
+        let columns = columns.collect();
+        let provider = HeapTable::new(database.clone(), Arc::clone(table), Arc::clone(self.run));
+        Resolved::Table { provider, columns }
     }
 
     fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
@@ -121,7 +114,7 @@ impl NameResolver for Names<'_> {
         let snapshot = place.database.snapshot();
         if let Some(schema) = snapshot.schema_id(&place.schema) {
             if let Some(table) = snapshot.table(schema, &place.name) {
-                return self.heap(&place.database, table, hints, name.name.value.clone());
+                return Ok(self.heap(&place.database, table, hints));
             }
             if let Some(module) = snapshot.module(schema, &place.name) {
                 return match module.kind {
@@ -182,11 +175,11 @@ impl NameResolver for Names<'_> {
             SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(name.position)
         };
         let table_name = self.frame.tables.get(&name.value.to_lowercase()).ok_or_else(undeclared)?;
-        let database = self.environment.instance.tempdb();
+        let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let snapshot = database.snapshot();
         let schema = snapshot.schema_id("dbo").ok_or_else(undeclared)?;
         let table = snapshot.table(schema, table_name).ok_or_else(undeclared)?;
-        self.heap(&database, table, &ScanHints::default(), name.value.clone())
+        Ok(self.heap(&database, table, &ScanHints::default()))
     }
 
     fn partition_function(
@@ -228,7 +221,15 @@ fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> LockMode {
     if has(&[TableHint::TabLockX, TableHint::XLock]) {
         return LockMode::Exclusive;
     }
-    let locking = [TableHint::ReadCommitted, TableHint::ReadCommittedLock, TableHint::RepeatableRead, TableHint::Serializable, TableHint::HoldLock, TableHint::TabLock, TableHint::UpdLock];
+    let locking = [
+        TableHint::ReadCommitted,
+        TableHint::ReadCommittedLock,
+        TableHint::RepeatableRead,
+        TableHint::Serializable,
+        TableHint::HoldLock,
+        TableHint::TabLock,
+        TableHint::UpdLock,
+    ];
     let dirty = has(&[TableHint::NoLock, TableHint::ReadUncommitted])
         || (isolation == IsolationLevel::ReadUncommitted && !has(&locking));
     if dirty { LockMode::SchemaStability } else { LockMode::Shared }
@@ -264,6 +265,9 @@ fn without_parameters(name: &ObjectName) -> SqlError {
 }
 
 fn not_a_function(name: &ObjectName) -> SqlError {
-    let text = format!("Parameters supplied for object '{}' which is not a function. If the parameters are intended as a table hint, a WITH keyword is required.", written(name));
+    let text = format!(
+        "Parameters supplied for object '{}' which is not a function. If the parameters are intended as a table hint, a WITH keyword is required.",
+        written(name)
+    );
     SqlError::new(number::NOT_A_TABLE_FUNCTION, text).at(name.position())
 }

@@ -150,7 +150,12 @@ impl Interpreter<'_> {
         Ok(0)
     }
 
-    fn configure(&mut self, option: &'static ServerOption, value: hobt_types::TypedValue, position: Position) -> Result<(), Failure> {
+    fn configure(
+        &mut self,
+        option: &'static ServerOption,
+        value: hobt_types::TypedValue,
+        position: Position,
+    ) -> Result<(), Failure> {
         let Value::Int(value) = self.convert(value, SqlType::Int)? else { return Ok(()) };
         if !(option.minimum..=option.maximum).contains(&value) || !(option.accepts)(value) {
             let text = format!(
@@ -159,11 +164,9 @@ impl Interpreter<'_> {
             );
             return Err(SqlError::new(number::INVALID_CONFIGURATION, text).at(position).into());
         }
-        let mut old = 0;
-        self.environment.instance.change_runtime(|runtime| {
-            old = (option.get)(runtime);
-            (option.set)(runtime, value);
-        });
+        let instance = &self.environment.instance;
+        let old = (option.get)(&instance.runtime());
+        instance.change_runtime(|runtime| (option.set)(runtime, value));
         let text = format!(
             "Configuration option '{}' changed from {old} to {value}. Run the RECONFIGURE statement to install.",
             option.name
@@ -179,7 +182,8 @@ mod tests {
     #[test]
     fn every_procedure_parses_as_one() {
         for (name, text) in PROCEDURES {
-            let batch = hobt_tsql::parse_batch(text).unwrap_or_else(|error| panic!("{name}: {error} {:?}", error.position));
+            let batch =
+                hobt_tsql::parse_batch(text).unwrap_or_else(|error| panic!("{name}: {error} {:?}", error.position));
             assert_eq!(batch.statements.len(), 1, "{name}");
             assert!(matches!(batch.statements[0].kind, hobt_tsql::ast::StatementKind::CreateProcedure(_)), "{name}");
         }

@@ -83,7 +83,10 @@ impl<'b> Program<'b> {
         compiler.block(statements, Place::default())?;
         for (step, label) in std::mem::take(&mut compiler.gotos) {
             let target = compiler.labels.get(&label.value.to_lowercase()).copied().ok_or_else(|| {
-                let text = format!("A GOTO statement references the label '{}' but the label has not been declared.", label.value);
+                let text = format!(
+                    "A GOTO statement references the label '{}' but the label has not been declared.",
+                    label.value
+                );
                 SqlError::new(number::UNKNOWN_LABEL, text).at(label.position)
             })?;
             compiler.steps[step].step = Step::Jump(target);
@@ -142,7 +145,8 @@ impl<'b> Compiler<'b> {
             }
             StatementKind::TryCatch { body, handler } => self.try_catch(body, handler, place)?,
             StatementKind::Break => {
-                let enclosing = place.enclosing.ok_or_else(|| outside_loop(number::BREAK_OUTSIDE_LOOP, "BREAK", position))?;
+                let enclosing =
+                    place.enclosing.ok_or_else(|| outside_loop(number::BREAK_OUTSIDE_LOOP, "BREAK", position))?;
                 let step = self.push(Step::Jump(OPEN), place);
                 self.breaks[enclosing.breaks].push(step);
             }

@@ -10,8 +10,8 @@ use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_types::{SqlType, Value};
 
 use super::environment::Environment;
-use super::event::{DoneKind, Event, EventSink, Flow, Message};
-use super::failure::{self, Failure, Reach};
+use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistics};
+use super::failure::{Failure, Reach};
 use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
 use super::state::SessionState;
@@ -77,6 +77,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) text: Arc<str>,
     /// What `INSERT … EXEC` collects in place of the client; result sets go there.
     pub(super) capture: Option<super::insert::Capture>,
+    /// What the statement that runs cost, when it is known.
+    pub(super) cost: Option<Box<StatementStatistics>>,
 }
 
 /// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
@@ -99,6 +101,7 @@ pub fn run_batch(
         sink,
         text: Arc::from(text),
         capture: None,
+        cost: None,
     };
     let ended = interpreter.batch(text);
     let result = interpreter.drop_table_variables();
@@ -106,6 +109,25 @@ pub fn run_batch(
         interpreter.report(error);
     }
     matches!(ended, Ok(Exit::Returned(_)))
+}
+
+/// Drops the temporary tables of a session that ends. What cannot be dropped stays until `tempdb` is made anew.
+pub fn drop_temporary_tables(environment: &Environment, state: &mut SessionState) {
+    let names: Vec<String> = state.temporary_tables.drain().map(|(_, name)| name).collect();
+    if names.is_empty() {
+        return;
+    }
+    let Ok(tempdb) = environment.instance.tempdb() else { return };
+    for name in names {
+        let context = environment.instance.statement_context(state.id, 1, Arc::default());
+        let ended = match tempdb.database().drop_table(&context, "dbo", &name) {
+            Ok(()) => context.commit(),
+            Err(_) => context.roll_back(),
+        };
+        if let Err(undo) = ended {
+            tempdb.mark_suspect(&undo.to_string());
+        }
+    }
 }
 
 impl Interpreter<'_> {
@@ -202,12 +224,21 @@ impl Interpreter<'_> {
         if let Some(count) = outcome.row_count {
             self.state.row_count = count;
         }
+        let row_count = outcome.rows.filter(|_| !self.state.options.switch(SwitchOption::NoCount));
+        self.send(Event::Done { row_count, kind: outcome.kind })?;
+        if let Some(cost) = self.cost.take() {
+            if self.state.options.statistics(StatisticsKind::Io) {
+                for reads in &cost.reads {
+                    self.send_message(statistics::table_reads(position.line, reads))?;
+                }
+            }
+            self.send(Event::Statistics(cost))?;
+        }
         if self.state.options.statistics(StatisticsKind::Time) && super::statement::is_timed(statement) {
             let cpu = processor::process_cpu_time().saturating_sub(cpu);
             self.send_message(statistics::execution_times(cpu, started.elapsed()))?;
         }
-        let row_count = outcome.rows.filter(|_| !self.state.options.switch(SwitchOption::NoCount));
-        self.send(Event::Done { row_count, kind: outcome.kind })
+        Ok(())
     }
 
     /// Decides where a failed step's error goes: to the handler of its place, to a caller's, or to the client.
@@ -319,19 +350,9 @@ impl Interpreter<'_> {
         }
     }
 
-    /// The client's sink.
-    pub(super) fn sink(&mut self) -> &mut dyn EventSink {
-        self.sink
-    }
-
     /// Whether the statement that runs was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// The error of a statement that ended because it was cancelled, in place of whatever it said.
-    pub(super) fn cancelled_or(&self, error: SqlError) -> SqlError {
-        if self.is_cancelled() { failure::cancelled() } else { error }
     }
 }
 

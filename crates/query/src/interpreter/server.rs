@@ -7,7 +7,12 @@ use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
-    pub(super) fn kill(&mut self, session: &Expression, status_only: bool, position: Position) -> Result<Outcome, Failure> {
+    pub(super) fn kill(
+        &mut self,
+        session: &Expression,
+        status_only: bool,
+        position: Position,
+    ) -> Result<Outcome, Failure> {
         let id = self.integer(session)?;
         let session = i32::try_from(id).map(SessionId).map_err(|_| no_such_session(id, position))?;
         if session == self.state.id {
@@ -39,7 +44,10 @@ fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
     let mut mask = 0;
     for &(first, last) in ranges {
         if first < 0 || first > last || last >= processors {
-            let text = format!("This server has the processors 0 to {}; the range {first} to {last} names others.", processors - 1);
+            let text = format!(
+                "This server has the processors 0 to {}; the range {first} to {last} names others.",
+                processors - 1
+            );
             return Err(SqlError::new(number::INVALID_AFFINITY, text));
         }
         for processor in first..=last {

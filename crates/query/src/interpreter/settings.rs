@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hobt_base::{Position, SqlError, number};
 use hobt_engine::EngineError;
-use hobt_tsql::ast::{IsolationLevel, SetOption, StatisticsKind, SwitchOption, ValueOption};
 use hobt_tsql::ast::{Expression, Identifier, Literal};
+use hobt_tsql::ast::{IsolationLevel, SetOption, StatisticsKind, SwitchOption, ValueOption};
 use hobt_types::{SqlType, Value};
 
 use super::event::Message;
@@ -88,7 +88,8 @@ impl Interpreter<'_> {
                     value => self.integer(value)?,
                 };
                 let priority = i8::try_from(priority).ok().filter(|priority| (-10..=10).contains(priority));
-                self.state.options.deadlock_priority = priority.ok_or_else(|| invalid("DEADLOCK_PRIORITY", position))?;
+                self.state.options.deadlock_priority =
+                    priority.ok_or_else(|| invalid("DEADLOCK_PRIORITY", position))?;
             }
             ValueOption::QueryGovernorCostLimit => {
                 self.state.options.query_governor_cost_limit = self.integer(value)?;

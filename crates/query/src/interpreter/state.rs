@@ -3,10 +3,12 @@
 //! Variables are not here: they live for a batch. What the options mean is decided where they are used.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_base::SessionId;
 use hobt_engine::DatabaseUse;
+use hobt_sync::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
 use hobt_types::Value;
 
@@ -173,6 +175,8 @@ pub struct SessionState {
     pub nest_level: usize,
     /// `@@PROCID`.
     pub procedure: i32,
+    /// The session's waits since it began.
+    pub waits: Arc<WaitCounters>,
     /// Temporary tables: the name as written, in lower case, to the name in `tempdb`.
     pub temporary_tables: HashMap<String, String>,
 }
@@ -193,6 +197,7 @@ impl SessionState {
             identity: Value::Null,
             nest_level: 0,
             procedure: 0,
+            waits: Arc::default(),
             temporary_tables: HashMap::new(),
         }
     }

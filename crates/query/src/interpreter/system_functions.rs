@@ -51,17 +51,21 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
         "ERROR_NUMBER" => ((0, 0), SqlType::Int, caught(|caught| Value::Int(i64::from(caught.error.number)))),
         "ERROR_SEVERITY" => ((0, 0), SqlType::Int, caught(|caught| Value::Int(i64::from(caught.error.severity)))),
         "ERROR_STATE" => ((0, 0), SqlType::Int, caught(|caught| Value::Int(i64::from(caught.error.state)))),
-        "ERROR_LINE" => ((0, 0), SqlType::Int, caught(|caught| {
-            Value::Int(i64::from(caught.error.position.unwrap_or_default().line))
-        })),
-        "ERROR_MESSAGE" => ((0, 0), SqlType::NVarChar(MaxLength::Limited(4000)), caught(|caught| {
-            Value::Text(caught.error.message.clone())
-        })),
-        "ERROR_PROCEDURE" => ((0, 0), NAME, caught(|caught| {
-            caught.procedure.clone().map_or(Value::Null, Value::Text)
-        })),
+        "ERROR_LINE" => (
+            (0, 0),
+            SqlType::Int,
+            caught(|caught| Value::Int(i64::from(caught.error.position.unwrap_or_default().line))),
+        ),
+        "ERROR_MESSAGE" => (
+            (0, 0),
+            SqlType::NVarChar(MaxLength::Limited(4000)),
+            caught(|caught| Value::Text(caught.error.message.clone())),
+        ),
+        "ERROR_PROCEDURE" => ((0, 0), NAME, caught(|caught| caught.procedure.clone().map_or(Value::Null, Value::Text))),
         "XACT_STATE" => ((0, 0), SqlType::SmallInt, constant(Value::Int(0))),
-        "SCOPE_IDENTITY" => ((0, 0), SqlType::Decimal { precision: 38, scale: 0 }, constant(names.frame.scope_identity.clone())),
+        "SCOPE_IDENTITY" => {
+            ((0, 0), SqlType::Decimal { precision: 38, scale: 0 }, constant(names.frame.scope_identity.clone()))
+        }
         "ROWCOUNT_BIG" => {
             let count = i64::try_from(state.row_count).unwrap_or(i64::MAX);
             ((0, 0), SqlType::BigInt, constant(Value::Int(count)))
@@ -82,19 +86,27 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
         "HOST_ID" => ((0, 0), SqlType::Char(10), constant(Value::Text(format!("{:<10}", std::process::id())))),
         "IS_SRVROLEMEMBER" | "IS_MEMBER" | "IS_ROLEMEMBER" => ((1, 2), SqlType::Int, constant(Value::Int(1))),
         "HAS_PERMS_BY_NAME" => ((3, 5), SqlType::Int, constant(Value::Int(1))),
-        "SERVERPROPERTY" => ((1, 1), NAME, Arc::new(move |arguments| Ok(server_property(&world, &text_of(arguments, 0))))),
-        _ => return Ok(find_object_function(name, arguments, world)?.map(|(result, evaluate)| SystemFunction {
-            result,
-            evaluate,
-            is_constant: true,
-        })),
+        "SERVERPROPERTY" => {
+            ((1, 1), NAME, Arc::new(move |arguments| Ok(server_property(&world, &text_of(arguments, 0)))))
+        }
+        _ => {
+            return Ok(find_object_function(name, arguments, world)?.map(|(result, evaluate)| SystemFunction {
+                result,
+                evaluate,
+                is_constant: true,
+            }));
+        }
     };
     check_arity(name, arity, arguments.len())?;
     Ok(Some(SystemFunction { result, evaluate: answer, is_constant: true }))
 }
 
 /// Functions of databases and their objects.
-fn find_object_function(name: &str, arguments: &[SqlType], world: World) -> Result<Option<(SqlType, Answer)>, SqlError> {
+fn find_object_function(
+    name: &str,
+    arguments: &[SqlType],
+    world: World,
+) -> Result<Option<(SqlType, Answer)>, SqlError> {
     let int = |answer: Option<i64>| Ok(answer.map_or(Value::Null, Value::Int));
     let text = |answer: Option<String>| Ok(answer.map_or(Value::Null, Value::Text));
     let (arity, result, answer): ((usize, usize), SqlType, Answer) = match name {
@@ -103,73 +115,144 @@ fn find_object_function(name: &str, arguments: &[SqlType], world: World) -> Resu
         "HAS_DBACCESS" => ((1, 1), SqlType::Int, Arc::new(move |a| int(database_id(&world, a).map(|_| 1)))),
         "OBJECT_ID" => ((1, 2), SqlType::Int, Arc::new(move |a| int(object_id(&world, a)))),
         "OBJECT_NAME" => ((1, 2), NAME, Arc::new(move |a| text(object_name(&world, a).map(|(_, name)| name)))),
-        "OBJECT_SCHEMA_NAME" => ((1, 2), NAME, Arc::new(move |a| text(object_name(&world, a).map(|(schema, _)| schema)))),
-        "OBJECT_DEFINITION" => ((1, 1), LONG, Arc::new(move |a| {
-            let id = int_of(a, 0);
-            let snapshot = world.database.snapshot();
-            text(id.and_then(|id| snapshot.modules.get(&ObjectId(id))).map(|module| module.definition.clone()))
-        })),
+        "OBJECT_SCHEMA_NAME" => {
+            ((1, 2), NAME, Arc::new(move |a| text(object_name(&world, a).map(|(schema, _)| schema))))
+        }
+        "OBJECT_DEFINITION" => (
+            (1, 1),
+            LONG,
+            Arc::new(move |a| {
+                let id = int_of(a, 0);
+                let snapshot = world.database.snapshot();
+                text(id.and_then(|id| snapshot.modules.get(&ObjectId(id))).map(|module| module.definition.clone()))
+            }),
+        ),
         "OBJECTPROPERTY" | "OBJECTPROPERTYEX" => {
             ((2, 2), SqlType::Int, Arc::new(move |a| int(object_property(&world, a))))
         }
-        "SCHEMA_NAME" => ((0, 1), NAME, Arc::new(move |a| {
-            let Some(id) = (if a.is_empty() { Some(1) } else { int_of(a, 0) }) else { return Ok(Value::Null) };
-            let snapshot = world.database.snapshot();
-            text(snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()))
-        })),
-        "SCHEMA_ID" => ((0, 1), SqlType::Int, Arc::new(move |a| {
-            let name = if a.is_empty() { "dbo".to_owned() } else { text_of(a, 0) };
-            int(world.database.snapshot().schema_id(&name).map(i64::from))
-        })),
-        "COL_NAME" => ((2, 2), NAME, Arc::new(move |a| {
-            let (Some(table), Some(column)) = (int_of(a, 0), int_of(a, 1)) else { return Ok(Value::Null) };
-            let snapshot = world.database.snapshot();
-            let table = snapshot.tables.get(&ObjectId(table));
-            text(table.and_then(|table| table.columns.iter().find(|c| c.id == column)).map(|column| column.name.clone()))
-        })),
-        "COL_LENGTH" => ((2, 2), SqlType::SmallInt, Arc::new(move |a| {
-            let Some((database, schema, name)) = split_name(&world, &text_of(a, 0)) else { return Ok(Value::Null) };
-            let snapshot = database.snapshot();
-            let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
-            let column = table.and_then(|table| table.column_named(&text_of(a, 1)).map(|column| &table.columns[column]));
-            int(column.map(|column| i64::from(column.sql_type.max_length_bytes())))
-        })),
-        "TYPE_NAME" => ((1, 1), NAME, Arc::new(move |a| {
-            text(int_of(a, 0).and_then(|id| type_names().find(|(_, type_id)| *type_id == id)).map(|(name, _)| name.to_owned()))
-        })),
-        "TYPE_ID" => ((1, 1), SqlType::Int, Arc::new(move |a| {
-            let name = text_of(a, 0).to_lowercase();
-            int(type_names().find(|(type_name, _)| *type_name == name).map(|(_, id)| i64::from(id)))
-        })),
-        "FILE_NAME" => ((1, 1), NAME, Arc::new(move |a| {
-            let snapshot = world.database.snapshot();
-            let id = int_of(a, 0);
-            text(snapshot.files.iter().find(|file| Some(i32::from(file.id.0)) == id).map(|file| file.name.clone()))
-        })),
-        "FILE_ID" | "FILE_IDEX" => ((1, 1), SqlType::Int, Arc::new(move |a| {
-            let name = text_of(a, 0);
-            let snapshot = world.database.snapshot();
-            int(snapshot.files.iter().find(|file| file.name.eq_ignore_ascii_case(&name)).map(|file| i64::from(file.id.0)))
-        })),
-        "FILEGROUP_NAME" => ((1, 1), NAME, Arc::new(move |a| {
-            let snapshot = world.database.snapshot();
-            let id = int_of(a, 0);
-            text(snapshot.filegroups.iter().find(|group| Some(i32::from(group.id.0)) == id).map(|group| group.name.clone()))
-        })),
-        "FILEGROUP_ID" => ((1, 1), SqlType::Int, Arc::new(move |a| {
-            int(world.database.snapshot().filegroup(&text_of(a, 0)).map(|group| i64::from(group.id.0)))
-        })),
-        "DATABASEPROPERTYEX" => ((2, 2), NAME, Arc::new(move |a| text(database_property(&world, a)))),
-        "IDENT_SEED" | "IDENT_INCR" => {
-            let increment = name == "IDENT_INCR";
-            ((1, 1), SqlType::Decimal { precision: 38, scale: 0 }, Arc::new(move |a| {
+        "SCHEMA_NAME" => (
+            (0, 1),
+            NAME,
+            Arc::new(move |a| {
+                let Some(id) = (if a.is_empty() { Some(1) } else { int_of(a, 0) }) else { return Ok(Value::Null) };
+                let snapshot = world.database.snapshot();
+                text(snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()))
+            }),
+        ),
+        "SCHEMA_ID" => (
+            (0, 1),
+            SqlType::Int,
+            Arc::new(move |a| {
+                let name = if a.is_empty() { "dbo".to_owned() } else { text_of(a, 0) };
+                int(world.database.snapshot().schema_id(&name).map(i64::from))
+            }),
+        ),
+        "COL_NAME" => (
+            (2, 2),
+            NAME,
+            Arc::new(move |a| {
+                let (Some(table), Some(column)) = (int_of(a, 0), int_of(a, 1)) else { return Ok(Value::Null) };
+                let snapshot = world.database.snapshot();
+                let table = snapshot.tables.get(&ObjectId(table));
+                text(
+                    table
+                        .and_then(|table| table.columns.iter().find(|c| c.id == column))
+                        .map(|column| column.name.clone()),
+                )
+            }),
+        ),
+        "COL_LENGTH" => (
+            (2, 2),
+            SqlType::SmallInt,
+            Arc::new(move |a| {
                 let Some((database, schema, name)) = split_name(&world, &text_of(a, 0)) else { return Ok(Value::Null) };
                 let snapshot = database.snapshot();
                 let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
-                let identity = table.and_then(|table| table.columns.iter().find_map(|column| column.identity));
-                let value = identity.map(|identity| if increment { identity.increment } else { identity.seed });
-                Ok(value.map_or(Value::Null, |value| Value::Decimal(i128::from(value))))
-            }))
+                let column =
+                    table.and_then(|table| table.column_named(&text_of(a, 1)).map(|column| &table.columns[column]));
+                int(column.map(|column| i64::from(column.sql_type.max_length_bytes())))
+            }),
+        ),
+        "TYPE_NAME" => (
+            (1, 1),
+            NAME,
+            Arc::new(move |a| {
+                text(
+                    int_of(a, 0)
+                        .and_then(|id| type_names().find(|(_, type_id)| *type_id == id))
+                        .map(|(name, _)| name.to_owned()),
+                )
+            }),
+        ),
+        "TYPE_ID" => (
+            (1, 1),
+            SqlType::Int,
+            Arc::new(move |a| {
+                let name = text_of(a, 0).to_lowercase();
+                int(type_names().find(|(type_name, _)| *type_name == name).map(|(_, id)| i64::from(id)))
+            }),
+        ),
+        "FILE_NAME" => (
+            (1, 1),
+            NAME,
+            Arc::new(move |a| {
+                let snapshot = world.database.snapshot();
+                let id = int_of(a, 0);
+                text(snapshot.files.iter().find(|file| Some(i32::from(file.id.0)) == id).map(|file| file.name.clone()))
+            }),
+        ),
+        "FILE_ID" | "FILE_IDEX" => (
+            (1, 1),
+            SqlType::Int,
+            Arc::new(move |a| {
+                let name = text_of(a, 0);
+                let snapshot = world.database.snapshot();
+                int(snapshot
+                    .files
+                    .iter()
+                    .find(|file| file.name.eq_ignore_ascii_case(&name))
+                    .map(|file| i64::from(file.id.0)))
+            }),
+        ),
+        "FILEGROUP_NAME" => (
+            (1, 1),
+            NAME,
+            Arc::new(move |a| {
+                let snapshot = world.database.snapshot();
+                let id = int_of(a, 0);
+                text(
+                    snapshot
+                        .filegroups
+                        .iter()
+                        .find(|group| Some(i32::from(group.id.0)) == id)
+                        .map(|group| group.name.clone()),
+                )
+            }),
+        ),
+        "FILEGROUP_ID" => (
+            (1, 1),
+            SqlType::Int,
+            Arc::new(move |a| {
+                int(world.database.snapshot().filegroup(&text_of(a, 0)).map(|group| i64::from(group.id.0)))
+            }),
+        ),
+        "DATABASEPROPERTYEX" => ((2, 2), NAME, Arc::new(move |a| text(database_property(&world, a)))),
+        "IDENT_SEED" | "IDENT_INCR" => {
+            let increment = name == "IDENT_INCR";
+            (
+                (1, 1),
+                SqlType::Decimal { precision: 38, scale: 0 },
+                Arc::new(move |a| {
+                    let Some((database, schema, name)) = split_name(&world, &text_of(a, 0)) else {
+                        return Ok(Value::Null);
+                    };
+                    let snapshot = database.snapshot();
+                    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
+                    let identity = table.and_then(|table| table.columns.iter().find_map(|column| column.identity));
+                    let value = identity.map(|identity| if increment { identity.increment } else { identity.seed });
+                    Ok(value.map_or(Value::Null, |value| Value::Decimal(i128::from(value))))
+                }),
+            )
         }
         "STATS_DATE" => ((2, 2), SqlType::DateTime, Arc::new(|_| Ok(Value::Null))),
         _ => return Ok(None),
@@ -186,7 +269,10 @@ fn check_arity(name: &str, (least, most): (usize, usize), count: usize) -> Resul
     Err(if least == most {
         SqlError::new(number::FUNCTION_ARGUMENT_COUNT, format!("The {name} function requires {least} argument(s)."))
     } else {
-        SqlError::new(number::FUNCTION_ARGUMENT_RANGE, format!("The {name} function requires {least} to {most} arguments."))
+        SqlError::new(
+            number::FUNCTION_ARGUMENT_RANGE,
+            format!("The {name} function requires {least} to {most} arguments."),
+        )
     })
 }
 
@@ -222,7 +308,10 @@ fn database_id(world: &World, arguments: &[Value]) -> Option<i64> {
     }
     let name = text_of(arguments, 0);
     let databases = world.environment.instance.databases();
-    databases.into_iter().find(|database| database.name.eq_ignore_ascii_case(&name)).map(|database| i64::from(database.id.0))
+    databases
+        .into_iter()
+        .find(|database| database.name.eq_ignore_ascii_case(&name))
+        .map(|database| i64::from(database.id.0))
 }
 
 /// The database, schema and name that a text like `db.dbo.[t]` names.
@@ -230,7 +319,7 @@ fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)
     let name = parse_name(text)?;
     let database = match &name.database {
         Some(database) => world.environment.instance.database(&database.value).ok()?,
-        None if name.name.value.starts_with('#') => world.environment.instance.tempdb(),
+        None if name.name.value.starts_with('#') => world.environment.instance.tempdb().ok()?,
         None => world.database.clone(),
     };
     let schema = name.schema.map_or_else(|| "dbo".to_owned(), |schema| schema.value);
@@ -260,7 +349,9 @@ pub(super) fn parse_name(text: &str) -> Option<ObjectName> {
             other => parts.last_mut()?.push(other),
         }
     }
-    let part = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).map(Identifier::new);
+    let part = |text: Option<String>| {
+        text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).map(Identifier::new)
+    };
     let name = part(parts.pop())?;
     let (schema, database, server) = (part(parts.pop()), part(parts.pop()), part(parts.pop()));
     parts.is_empty().then_some(ObjectName { server, database, schema, name })
@@ -333,11 +424,14 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "isprocedure" => kind(ModuleKind::Procedure),
         "isinlinefunction" => kind(ModuleKind::InlineFunction),
         "isscalarfunction" => kind(ModuleKind::ScalarFunction),
-        "istablefunction" => is(module.is_some_and(|module| {
-            matches!(module.kind, ModuleKind::InlineFunction | ModuleKind::TableFunction)
-        })),
+        "istablefunction" => {
+            is(module
+                .is_some_and(|module| matches!(module.kind, ModuleKind::InlineFunction | ModuleKind::TableFunction)))
+        }
         "ismsshipped" => is(table.is_some_and(|table| table.is_system)),
-        "tablehasidentity" => is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some()))),
+        "tablehasidentity" => {
+            is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some())))
+        }
         "tablehasclustindex" | "tablehasprimarykey" | "tablehasindex" => is(false),
         "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
         _ => None,
@@ -370,9 +464,17 @@ fn server_property(world: &World, property: &str) -> Value {
         "instancedefaultdatapath" | "instancedefaultlogpath" => {
             Value::Text(world.environment.instance.folder().display().to_string())
         }
-        "isclustered" | "isfulltextinstalled" | "ishadrenabled" | "isintegratedsecurityonly" | "islocaldb"
-        | "issingleuser" | "isxtpsupported" | "ispolybaseinstalled" | "isadvancedanalyticsinstalled"
-        | "filestreamconfiguredlevel" | "filestreameffectivelevel" => text("0"),
+        "isclustered"
+        | "isfulltextinstalled"
+        | "ishadrenabled"
+        | "isintegratedsecurityonly"
+        | "islocaldb"
+        | "issingleuser"
+        | "isxtpsupported"
+        | "ispolybaseinstalled"
+        | "isadvancedanalyticsinstalled"
+        | "filestreamconfiguredlevel"
+        | "filestreameffectivelevel" => text("0"),
         _ => Value::Null,
     }
 }

@@ -102,7 +102,17 @@ pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]
         let parts: Vec<&dyn arrow::array::Array> = single.iter().map(AsRef::as_ref).collect();
         arrow::compute::concat(&parts).map_err(internal)
     };
-    let columns = types.iter().enumerate().map(|(index, &sql_type)| column(index, sql_type)).collect::<Result<_, _>>()?;
+    let columns =
+        types.iter().enumerate().map(|(index, &sql_type)| column(index, sql_type)).collect::<Result<_, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(internal)
+}
+
+/// A value's text, as clients print it.
+///
+/// # Errors
+/// An internal error for a value that is not of its type.
+pub fn value_text(value: &Value, sql_type: SqlType) -> Result<String, SqlError> {
+    let array = value_to_array(value, sql_type)?;
+    hobt_functions::format_value(array.as_ref(), 0, sql_type)
 }

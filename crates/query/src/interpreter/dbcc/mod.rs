@@ -83,11 +83,6 @@ impl Interpreter<'_> {
         self.send_values(&columns, rows).map(|_| ())
     }
 
-    /// Whether a trace flag is on, for this session or for all.
-    pub(super) fn trace_flag(&self, flag: i32) -> bool {
-        self.state.trace_flags.contains(&flag) || self.environment.instance.runtime().trace_flags.contains(&flag)
-    }
-
     fn sqlperf(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
         let text = |index: usize| match arguments.get(index) {
             Some(Value::Text(text)) => text.to_lowercase(),
@@ -102,7 +97,9 @@ impl Interpreter<'_> {
             ("spinlockstats", "") => return self.spinlock_stats(),
             ("logspace", "") => return self.log_space(),
             _ => {
-                let text = format!("DBCC SQLPERF does not know '{what}'. Use a view's name with CLEAR, SPINLOCKSTATS or LOGSPACE.");
+                let text = format!(
+                    "DBCC SQLPERF does not know '{what}'. Use a view's name with CLEAR, SPINLOCKSTATS or LOGSPACE."
+                );
                 return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
             }
         }
@@ -140,9 +137,12 @@ impl Interpreter<'_> {
             ("Log Space Used (%)", SqlType::Real),
             ("Status", SqlType::Int),
         ];
-        let rows = self.environment.instance.databases().into_iter().map(|database| {
-            vec![Value::Text(database.name), Value::Float(0.0), Value::Float(0.0), Value::Int(0)]
-        });
+        let rows = self
+            .environment
+            .instance
+            .databases()
+            .into_iter()
+            .map(|database| vec![Value::Text(database.name), Value::Float(0.0), Value::Float(0.0), Value::Int(0)]);
         let rows = rows.collect();
         self.send_values(&columns, rows).map(|_| ())
     }
@@ -218,7 +218,8 @@ impl Interpreter<'_> {
         let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
         let count = rows.len() as u64;
         if let Some(capture) = &mut self.capture {
-            capture.add(&result_columns, batch);
+            capture.push(batch);
+            capture.end(result_columns)?;
             return Ok(count);
         }
         self.send(Event::ResultSet(result_columns))?;

@@ -1,6 +1,7 @@
 //! `DBCC PAGE (database, file, page [, style])`: a page's header and, in style 3, its rows.
 
 use hobt_base::{DatabaseId, FileId, PageId, Position, SqlError, number};
+use hobt_buffer::BufferError;
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::{format_value, value_to_array};
@@ -61,7 +62,11 @@ fn read_page(database: &DatabaseUse, page: PageId) -> Result<PageBytes, SqlError
     }
     let guard = file.pool_file().read(page.number);
     let guard = guard.map_err(|error| {
-        EngineError::from(hobt_access::AccessError::of_pool(error, file.name())).to_sql_error()
+        let number = match error {
+            BufferError::Damaged { .. } => number::PAGE_DAMAGED,
+            _ => number::IO_ERROR,
+        };
+        SqlError::new(number, format!("Page {page} of database '{}' cannot be read: {error}.", database.name()))
     })?;
     Ok(*guard)
 }

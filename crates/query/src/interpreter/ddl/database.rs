@@ -65,7 +65,9 @@ impl Interpreter<'_> {
         let instance = &self.environment.instance;
         match &alter.action {
             AlterDatabaseAction::AddFilegroup { name, contains: None } => {
-                instance.add_filegroup(&database, &name.value).map_err(|error| error.to_sql_error().at(name.position))?;
+                instance
+                    .add_filegroup(&database, &name.value)
+                    .map_err(|error| error.to_sql_error().at(name.position))?;
             }
             AlterDatabaseAction::AddFiles { files, filegroup } => {
                 let definitions = files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
@@ -98,10 +100,21 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
         "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
         "PAGE_VERIFY" => word("CHECKSUM"),
         "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
-        "AUTO_CREATE_STATISTICS" | "AUTO_UPDATE_STATISTICS" | "AUTO_UPDATE_STATISTICS_ASYNC"
-        | "ANSI_NULL_DEFAULT" | "ANSI_NULLS" | "ANSI_PADDING" | "ANSI_WARNINGS" | "ARITHABORT"
-        | "CONCAT_NULL_YIELDS_NULL" | "QUOTED_IDENTIFIER" | "RECURSIVE_TRIGGERS" | "COMPATIBILITY_LEVEL"
-        | "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION" | "DELAYED_DURABILITY"
+        "AUTO_CREATE_STATISTICS"
+        | "AUTO_UPDATE_STATISTICS"
+        | "AUTO_UPDATE_STATISTICS_ASYNC"
+        | "ANSI_NULL_DEFAULT"
+        | "ANSI_NULLS"
+        | "ANSI_PADDING"
+        | "ANSI_WARNINGS"
+        | "ARITHABORT"
+        | "CONCAT_NULL_YIELDS_NULL"
+        | "QUOTED_IDENTIFIER"
+        | "RECURSIVE_TRIGGERS"
+        | "COMPATIBILITY_LEVEL"
+        | "READ_COMMITTED_SNAPSHOT"
+        | "ALLOW_SNAPSHOT_ISOLATION"
+        | "DELAYED_DURABILITY"
         | "TARGET_RECOVERY_TIME" => true,
         _ => false,
     };

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
-use hobt_txn::{LockError, LockMode, ObjectLock, StatementContext};
+use hobt_txn::{LockError, LockMode, ObjectLock, StatementContext, UndoError};
 
 use super::environment::Environment;
 use super::failure::{self, Failure};
-use super::state::SessionState;
 use super::run::{Interpreter, Outcome};
+use super::state::SessionState;
 
 /// A name with its parts found: the database in use, the schema's name, the object's.
 #[derive(Clone)]
@@ -44,12 +44,14 @@ impl Interpreter<'_> {
         };
         match ended {
             Ok(()) => result,
-            Err(undo) => {
-                // What the pages hold is unknown now; nobody may read them before a repair.
-                self.state.database.mark_suspect(&undo.to_string());
-                Err(SqlError::new(number::DATABASE_SUSPECT, format!("{undo}. The database was marked SUSPECT.")).into())
-            }
+            Err(undo) => Err(self.not_undone(&undo)),
         }
+    }
+
+    /// A statement could not be undone: what the pages hold is unknown, nobody may read them before a repair.
+    pub(super) fn not_undone(&self, undo: &UndoError) -> Failure {
+        self.state.database.mark_suspect(&undo.to_string());
+        SqlError::new(number::DATABASE_SUSPECT, format!("{undo}. The database was marked SUSPECT.")).into()
     }
 
     /// Locks an object until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
@@ -113,12 +115,16 @@ impl Interpreter<'_> {
 
     pub(super) fn drop_schema(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| Ok(database.drop_schema(context, &name.value).map_err(SqlError::from)?))
+        self.in_context(1, |_, context| {
+            Ok(database.database().drop_schema(context, &name.value).map_err(SqlError::from)?)
+        })
     }
 
     pub(super) fn create_schema(&mut self, name: &Identifier) -> Result<Outcome, Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| Ok(database.create_schema(context, &name.value).map_err(SqlError::from)?))?;
+        self.in_context(1, |_, context| {
+            Ok(database.database().create_schema(context, &name.value).map_err(SqlError::from)?)
+        })?;
         Ok(Outcome::QUIET)
     }
 
@@ -148,7 +154,11 @@ pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &O
     if name.name.value.starts_with('#') {
         let lower = name.name.value.to_lowercase();
         let name = state.temporary_tables.get(&lower).cloned().unwrap_or(lower);
-        return Ok(Place { database: environment.instance.tempdb(), schema: "dbo".to_owned(), name });
+        return Ok(Place {
+            database: environment.instance.tempdb().map_err(SqlError::from)?,
+            schema: "dbo".to_owned(),
+            name,
+        });
     }
     let database = match &name.database {
         Some(database) => database_of(environment, database)?,

@@ -11,7 +11,11 @@ use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
-    pub(in super::super) fn create_view(&mut self, create: &CreateView, statement: &Statement) -> Result<Outcome, Failure> {
+    pub(in super::super) fn create_view(
+        &mut self,
+        create: &CreateView,
+        statement: &Statement,
+    ) -> Result<Outcome, Failure> {
         if create.check_option {
             return Err(SqlError::not_supported("CREATE VIEW … WITH CHECK OPTION").into());
         }
@@ -64,7 +68,7 @@ impl Interpreter<'_> {
         };
         let database = place.database;
         self.in_context(1, |_, context| {
-            let created = database.create_module(context, &definition);
+            let created = database.database().create_module(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
         Ok(Outcome::QUIET)
@@ -95,7 +99,11 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::DROP_DOES_NOT_EXIST, text).into());
         };
         self.in_context(1, |_, context| {
-            Ok(place.database.drop_module(context, &place.schema, &place.name, module).map_err(SqlError::from)?)
+            Ok(place
+                .database
+                .database()
+                .drop_module(context, &place.schema, &place.name, module)
+                .map_err(SqlError::from)?)
         })
     }
 }

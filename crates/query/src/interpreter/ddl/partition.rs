@@ -16,7 +16,8 @@ impl Interpreter<'_> {
         let parameter = self.data_type(&create.data_type)?;
         let collation = match &create.collation {
             Some(name) => Some(Collation::from_name(&name.value).ok_or_else(|| {
-                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value)).at(name.position)
+                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value))
+                    .at(name.position)
             })?),
             None if parameter.is_text() => Some(Collation::default()),
             None => None,
@@ -41,14 +42,17 @@ impl Interpreter<'_> {
         };
         let database = self.state.database.clone();
         let (_, warnings) = self.in_context(1, |_, context| {
-            let created = database.create_partition_function(context, &definition);
+            let created = database.database().create_partition_function(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(create.values_span.position))?)
         })?;
         self.warn(warnings)?;
         Ok(Outcome::QUIET)
     }
 
-    pub(in super::super) fn create_partition_scheme(&mut self, create: &CreatePartitionScheme) -> Result<Outcome, Failure> {
+    pub(in super::super) fn create_partition_scheme(
+        &mut self,
+        create: &CreatePartitionScheme,
+    ) -> Result<Outcome, Failure> {
         let definition = PartitionSchemeDefinition {
             name: create.name.value.clone(),
             function: create.function.value.clone(),
@@ -57,7 +61,7 @@ impl Interpreter<'_> {
         };
         let database = self.state.database.clone();
         let (_, warnings) = self.in_context(1, |_, context| {
-            Ok(database.create_partition_scheme(context, &definition).map_err(SqlError::from)?)
+            Ok(database.database().create_partition_scheme(context, &definition).map_err(SqlError::from)?)
         })?;
         self.warn(warnings)?;
         Ok(Outcome::QUIET)
@@ -65,12 +69,16 @@ impl Interpreter<'_> {
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| Ok(database.drop_partition_function(context, &name.value).map_err(SqlError::from)?))
+        self.in_context(1, |_, context| {
+            Ok(database.database().drop_partition_function(context, &name.value).map_err(SqlError::from)?)
+        })
     }
 
     pub(super) fn drop_partition_scheme(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| Ok(database.drop_partition_scheme(context, &name.value).map_err(SqlError::from)?))
+        self.in_context(1, |_, context| {
+            Ok(database.database().drop_partition_scheme(context, &name.value).map_err(SqlError::from)?)
+        })
     }
 }
 

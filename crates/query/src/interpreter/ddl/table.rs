@@ -8,7 +8,6 @@ use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DefaultDefinition, Tabl
 use hobt_tsql::ast::{
     self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
 };
-use hobt_txn::LockMode;
 use hobt_types::{Collation, SqlType, Value};
 
 use super::super::failure::Failure;
@@ -51,7 +50,11 @@ impl Interpreter<'_> {
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
         self.in_context(1, |_, context| {
-            Ok(place.database.create_table(context, &definition).map_err(|error| error.to_sql_error().at(name.position()))?)
+            Ok(place
+                .database
+                .database()
+                .create_table(context, &definition)
+                .map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name.clone());
@@ -80,17 +83,22 @@ impl Interpreter<'_> {
     }
 
     /// Makes the table of a table variable; gives its name in `tempdb`.
-    pub(in super::super) fn create_table_variable(&mut self, definition: &ast::TableDefinition) -> Result<String, Failure> {
+    pub(in super::super) fn create_table_variable(
+        &mut self,
+        definition: &ast::TableDefinition,
+    ) -> Result<String, Failure> {
         let columns = self.columns(definition, "@")?;
         let name = temporary_name("#");
-        let database = self.environment.instance.tempdb();
+        let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let table = TableDefinition {
             schema: "dbo".to_owned(),
             name: name.clone(),
             columns,
             data_space: DataSpaceDefinition::Default,
         };
-        self.in_context(1, |_, context| Ok(database.create_table(context, &table).map_err(SqlError::from)?))?;
+        self.in_context(1, |_, context| {
+            Ok(database.database().create_table(context, &table).map_err(SqlError::from)?)
+        })?;
         Ok(name)
     }
 
@@ -100,10 +108,10 @@ impl Interpreter<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let database = self.environment.instance.tempdb();
+        let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let dropped = self.in_context(1, |_, context| {
             for name in &names {
-                database.drop_table(context, "dbo", name).map_err(SqlError::from)?;
+                database.database().drop_table(context, "dbo", name).map_err(SqlError::from)?;
             }
             Ok(())
         });
@@ -113,8 +121,11 @@ impl Interpreter<'_> {
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
         let _lock = self.lock_definition(&place)?;
+        if let Some(table) = self.table_id(&place) {
+            self.environment.executor.identities.lock().remove(&(place.database.id(), table));
+        }
         let dropped = self.in_context(1, |_, context| {
-            Ok(place.database.drop_table(context, &place.schema, &place.name).map_err(SqlError::from)?)
+            Ok(place.database.database().drop_table(context, &place.schema, &place.name).map_err(SqlError::from)?)
         });
         if dropped.is_ok() {
             self.state.temporary_tables.remove(&name.name.value.to_lowercase());
@@ -132,8 +143,12 @@ impl Interpreter<'_> {
         }
         let place = self.place(name)?;
         let _lock = self.lock_definition(&place)?;
+        if let Some(table) = self.table_id(&place) {
+            // An empty table starts again at its seed.
+            self.environment.executor.identities.lock().remove(&(place.database.id(), table));
+        }
         self.in_context(1, |_, context| {
-            let truncated = place.database.truncate_table(context, &place.schema, &place.name);
+            let truncated = place.database.database().truncate_table(context, &place.schema, &place.name);
             Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
         Ok(Outcome::QUIET)
@@ -165,7 +180,7 @@ impl Interpreter<'_> {
         let mut default = None;
         for constraint in &column.constraints {
             match &constraint.kind {
-                ConstraintKind::Default { value, .. } => {
+                ConstraintKind::Default { .. } => {
                     if default.is_some() {
                         let text = format!(
                             "More than one column DEFAULT constraint specified for column '{}', table '{table}'.",
@@ -174,20 +189,23 @@ impl Interpreter<'_> {
                         return Err(SqlError::new(number::DEFAULT_TWICE, text).at(position).into());
                     }
                     let name = constraint.name.as_ref().map(|name| name.value.clone());
-                    default = Some(DefaultDefinition { name, definition: format!("({})", self.source_of(value)) });
+                    default = Some(DefaultDefinition {
+                        name,
+                        definition: format!("({})", default_text(constraint.span.text(&self.text))),
+                    });
                 }
                 other => return Err(unsupported_constraint(other).at(constraint.span.position).into()),
             }
         }
         let collation = match (&column.collation, sql_type.is_text()) {
             (Some(name), true) => Some(Collation::from_name(&name.value).ok_or_else(|| {
-                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value)).at(name.position)
+                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value))
+                    .at(name.position)
             })?),
             _ => None,
         };
-        let nullable = column.nullable.unwrap_or(
-            identity.is_none() && self.state.options.switch(SwitchOption::AnsiNullDefaultOn),
-        );
+        let nullable =
+            column.nullable.unwrap_or(identity.is_none() && self.state.options.switch(SwitchOption::AnsiNullDefaultOn));
         Ok(ColumnDefinition {
             name: column.name.value.clone(),
             sql_type,
@@ -224,7 +242,10 @@ impl Interpreter<'_> {
         };
         let (seed, increment) = (self.constant_integer(seed)?, self.constant_integer(increment)?);
         if increment == 0 {
-            let text = format!("Identity column '{}' in table '{table}' contains invalid INCREMENT. INCREMENT must not be zero.", column.name.value);
+            let text = format!(
+                "Identity column '{}' in table '{table}' contains invalid INCREMENT. INCREMENT must not be zero.",
+                column.name.value
+            );
             return Err(SqlError::new(number::IDENTITY_INCREMENT, text).at(column.name.position).into());
         }
         Ok(IdentityColumn { seed, increment })
@@ -235,11 +256,6 @@ impl Interpreter<'_> {
             Value::Int(value) => Ok(value),
             _ => Err(SqlError::new(number::SYNTAX, "An identity property takes integers.").into()),
         }
-    }
-
-    /// Locks a table whose rows change.
-    pub(in super::super) fn lock_for_insert(&self, place: &Place, table: hobt_base::ObjectId) -> Result<hobt_txn::ObjectLock, Failure> {
-        self.lock(&place.database, table, LockMode::Exclusive)
     }
 }
 
@@ -263,4 +279,42 @@ fn unsupported_constraint(kind: &ConstraintKind) -> SqlError {
         ConstraintKind::Check { .. } => "CHECK",
         ConstraintKind::ForeignKey { .. } => "FOREIGN KEY",
     })
+}
+
+/// The expression's text out of `[CONSTRAINT name] DEFAULT expression`.
+fn default_text(constraint: &str) -> &str {
+    let after = |text: &'_ str, word: &str| -> Option<usize> {
+        let head = text.get(..word.len())?;
+        head.eq_ignore_ascii_case(word).then_some(word.len())
+    };
+    let mut text = constraint.trim();
+    if let Some(start) = after(text, "CONSTRAINT") {
+        text = text[start..].trim_start();
+        let end = match text.as_bytes().first() {
+            Some(b'[') => text.find(']').map_or(text.len(), |end| end + 1),
+            Some(b'"') => text[1..].find('"').map_or(text.len(), |end| end + 2),
+            _ => text.find(char::is_whitespace).unwrap_or(text.len()),
+        };
+        text = text[end..].trim_start();
+    }
+    after(text, "DEFAULT").map_or(text, |start| text[start..].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_default_is_cut_out() {
+        assert_eq!(default_text("DEFAULT NEWID ()"), "NEWID ()");
+        assert_eq!(default_text("constraint [my df] default (1)"), "(1)");
+        assert_eq!(default_text("CONSTRAINT df DEFAULT 'DEFAULT'"), "'DEFAULT'");
+    }
+
+    #[test]
+    fn temporary_names_differ_and_fit() {
+        let (one, other) = (temporary_name("#t"), temporary_name("#t"));
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 128);
+    }
 }

@@ -1,0 +1,616 @@
+//! `INSERT`: rows of values go straight into the heap, queries through the executor.
+//!
+//! Columns that the statement does not list take their `IDENTITY`, their `DEFAULT` or NULL. A query that does not list
+//! all columns is wrapped into one that does, so the executor always sees whole rows.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::{DataSpace, DatabaseSnapshot, Table, TableColumn};
+use hobt_functions::array_value;
+use hobt_tsql::ast::{
+    ArithmeticOperator, ArithmeticStep, ColumnName, Execute, Expression, FunctionArguments, FunctionCall, Identifier,
+    Insert, InsertSource, Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias,
+    TableHint, TableSource, TargetName, Window,
+};
+use hobt_txn::LockMode;
+use hobt_types::{SqlType, TypedValue, Value};
+
+use super::ddl::Place;
+use super::event::{DoneKind, ResultColumn};
+use super::failure::Failure;
+use super::names::invalid_object;
+use super::query::bind_options;
+use super::run::{Interpreter, Outcome};
+use crate::binder::{self, BindOptions, Binder, BoundExpr, QueryHints, TargetColumn};
+use crate::execute::{InsertTarget, StatementRun, insert_rows};
+
+/// The name of the wrapped query.
+const SOURCE: &str = "inserted_rows";
+
+/// Result sets that go into a table in place of the client: `INSERT … EXEC`.
+#[derive(Debug, Default)]
+pub(super) struct Capture {
+    /// How many columns each result set must have.
+    width: usize,
+    rows: Vec<Vec<TypedValue>>,
+    batches: Vec<RecordBatch>,
+}
+
+impl Capture {
+    /// Takes a batch of the result set that is being sent.
+    pub(super) fn push(&mut self, batch: RecordBatch) {
+        self.batches.push(batch);
+    }
+
+    /// Ends the result set.
+    pub(super) fn end(&mut self, columns: Vec<ResultColumn>) -> Result<(), SqlError> {
+        if columns.len() != self.width {
+            return Err(column_count());
+        }
+        for batch in std::mem::take(&mut self.batches) {
+            for row in 0..batch.num_rows() {
+                let values = batch.columns().iter().zip(&columns).map(|(array, column)| {
+                    let value = array_value(array.as_ref(), row, column.sql_type)?;
+                    Ok(TypedValue { sql_type: column.sql_type, value })
+                });
+                self.rows.push(values.collect::<Result<_, SqlError>>()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an `INSERT` writes to.
+struct Target {
+    place: Place,
+    table: Arc<Table>,
+    /// The listed columns' places in the table, in the order of the list.
+    listed: Vec<usize>,
+    /// The listed columns as the binder wants them.
+    columns: binder::InsertTarget,
+    /// Whether the statement lists its columns.
+    is_explicit: bool,
+}
+
+impl Interpreter<'_> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &Insert,
+        position: Position,
+        caught_here: bool,
+    ) -> Result<Outcome, Failure> {
+        if insert.output.is_some() {
+            return Err(SqlError::not_supported("OUTPUT").at(position).into());
+        }
+        if insert.top.is_some() {
+            return Err(SqlError::not_supported("INSERT TOP").at(position).into());
+        }
+        let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
+        let target = self.insert_target(insert)?;
+        // The procedure's own statements come first: they must not wait for the lock that this one takes.
+        let captured = match &insert.source {
+            InsertSource::Execute { call } => Some(self.captured_rows(call, target.listed.len(), caught_here)?),
+            _ => None,
+        };
+        let run = self.new_run(Some(&hints));
+        let rows = self.in_run(&run, |this| {
+            let _lock = this.lock(&target.place.database, target.table.id, LockMode::Exclusive)?;
+            let store = target_store(&target)?;
+            match (&insert.source, captured) {
+                (InsertSource::Values { rows }, _) => this.insert_values(&run, &target, &store, rows),
+                (InsertSource::DefaultValues, _) => {
+                    let row = this.whole_row(&run, &target, &[], Vec::new())?;
+                    Ok(insert_rows(&run, &store, &[row])?)
+                }
+                (InsertSource::Query { query }, _) => {
+                    this.insert_from_query(&run, &target, &store, insert, query, &hints)
+                }
+                (InsertSource::Execute { .. }, captured) => {
+                    this.insert_captured(&run, &target, &store, captured.unwrap_or_default())
+                }
+            }
+        })?;
+        Ok(Outcome::counted(DoneKind::Insert, rows))
+    }
+
+    fn insert_target(&mut self, insert: &Insert) -> Result<Target, Failure> {
+        let place = match &insert.target.name {
+            TargetName::Object(name) => self.place(name).map_err(|error| match error.number {
+                number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
+                _ => error,
+            })?,
+            TargetName::Variable(variable) => {
+                let name = self.frame().tables.get(&variable.value.to_lowercase()).cloned().ok_or_else(|| {
+                    let text = format!("Must declare the table variable \"{}\".", variable.value);
+                    Failure::of_batch(SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(variable.position))
+                })?;
+                let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
+                Place { database, schema: "dbo".to_owned(), name }
+            }
+        };
+        let snapshot = place.database.snapshot();
+        let schema = snapshot.schema_id(&place.schema);
+        let Some(table) = schema.and_then(|schema| snapshot.table(schema, &place.name)) else {
+            return Err(Failure::of_binding(self.no_such_target(&snapshot, schema, &place, &insert.target.name)));
+        };
+        if table.is_system {
+            let text = "Ad hoc updates to system catalogs are not allowed.";
+            return Err(SqlError::new(number::SYSTEM_TABLE_UPDATE, text).at(insert.target.span.position).into());
+        }
+        let is_explicit = !insert.columns.is_empty();
+        let listed = match is_explicit {
+            true => listed_columns(table, &insert.columns).map_err(Failure::of_binding)?,
+            false => (0..table.columns.len()).filter(|&place| table.columns[place].identity.is_none()).collect(),
+        };
+        let column = |&place: &usize| TargetColumn {
+            name: table.columns[place].name.clone(),
+            sql_type: table.columns[place].sql_type,
+        };
+        let columns = binder::InsertTarget { table: table.name.clone(), columns: listed.iter().map(column).collect() };
+        Ok(Target { place, table: Arc::clone(table), listed, columns, is_explicit })
+    }
+
+    fn no_such_target(
+        &self,
+        snapshot: &DatabaseSnapshot,
+        schema: Option<i32>,
+        place: &Place,
+        name: &TargetName,
+    ) -> SqlError {
+        let TargetName::Object(name) = name else { return SqlError::internal("a table variable without a table") };
+        if schema.is_some_and(|schema| snapshot.module(schema, &place.name).is_some()) {
+            return SqlError::not_supported("INSERT into a view").at(name.position());
+        }
+        invalid_object(name)
+    }
+
+    fn insert_values(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        store: &InsertTarget,
+        rows: &[Vec<Expression>],
+    ) -> Result<u64, Failure> {
+        let position = rows.first().and_then(|row| row.first()).map(Expression::position).unwrap_or_default();
+        if rows.iter().any(|row| row.len() != rows[0].len()) {
+            let text = "The number of columns for each row in a table value constructor must be the same.";
+            return Err(Failure::of_binding(SqlError::new(number::VALUES_COLUMN_COUNT, text).at(position)));
+        }
+        if !target.is_explicit && rows[0].len() != target.listed.len() {
+            return Err(Failure::of_binding(column_count().at(position)));
+        }
+        let mut whole = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (values, deferred) = self.listed_values(run, target, row)?;
+            whole.push(self.whole_row_of(run, target, row, values, &deferred)?);
+        }
+        Ok(insert_rows(run, store, &whole)?)
+    }
+
+    /// The values of a row in the listed columns' types; the places of those that only a query can evaluate are told
+    /// apart.
+    fn listed_values(
+        &self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        row: &[Expression],
+    ) -> Result<(Vec<Value>, Vec<usize>), Failure> {
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        let mut default = |place: usize| default_of(&binder, &target.table.columns[target.listed[place]]);
+        let bound = binder.bind_insert_row(row, &target.columns, &mut default).map_err(Failure::of_binding)?;
+        let mut deferred = Vec::new();
+        let mut values = Vec::with_capacity(bound.len());
+        for (place, value) in bound.iter().enumerate() {
+            if Binder::needs_query(value) {
+                deferred.push(place);
+                values.push(Value::Null);
+            } else {
+                values.push(binder.evaluate(value)?);
+            }
+        }
+        Ok((values, deferred))
+    }
+
+    fn whole_row_of(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        row: &[Expression],
+        mut values: Vec<Value>,
+        deferred: &[usize],
+    ) -> Result<Vec<Value>, Failure> {
+        for &place in deferred {
+            let given = self.evaluate(&row[place])?;
+            values[place] = self.stored_value(run, given, target.columns.columns[place].sql_type)?;
+        }
+        self.whole_row(run, target, &target.listed, values)
+    }
+
+    /// A row of the table: the given values at their places, elsewhere what the columns say.
+    fn whole_row(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        places: &[usize],
+        values: Vec<Value>,
+    ) -> Result<Vec<Value>, Failure> {
+        let mut given: Vec<Option<Value>> = vec![None; target.table.columns.len()];
+        for (place, value) in places.iter().zip(values) {
+            given[*place] = Some(value);
+        }
+        let mut row = Vec::with_capacity(given.len());
+        for (column, given) in target.table.columns.iter().zip(given) {
+            row.push(match given {
+                Some(value) => value,
+                None if column.identity.is_some() => {
+                    let value = self.next_identity(run, target, column, 1)?;
+                    self.note_identity(value);
+                    integer_of_type(value, column)?
+                }
+                None => self.default_value(run, column)?,
+            });
+        }
+        Ok(row)
+    }
+
+    fn default_value(&self, run: &Arc<StatementRun>, column: &TableColumn) -> Result<Value, Failure> {
+        if column.default.is_none() {
+            return Ok(Value::Null);
+        }
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        let bound = default_of(&binder, column)?;
+        Ok(binder.evaluate(&binder.assign(bound, column.sql_type)?)?)
+    }
+
+    /// A value in a column's type, as an insert stores it: text that is too long is left so, and refused later.
+    fn stored_value(&self, run: &Arc<StatementRun>, given: TypedValue, to: SqlType) -> Result<Value, Failure> {
+        if given.value.is_null() {
+            return Ok(Value::Null);
+        }
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        let bound = BoundExpr::literal(given.value, given.sql_type, Position::default())?;
+        Ok(binder.evaluate(&binder.assign(bound, to)?)?)
+    }
+
+    fn insert_from_query(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        store: &InsertTarget,
+        insert: &Insert,
+        query: &Query,
+        hints: &QueryHints,
+    ) -> Result<u64, Failure> {
+        let options = bind_options(hints);
+        let mut query = query.clone();
+        if query.with.is_empty() {
+            query.with.clone_from(&insert.with);
+        }
+        let parallel =
+            insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX);
+        let is_whole = target.listed.iter().copied().eq(0..target.table.columns.len());
+        self.check_width(run, options, target, &query)?;
+        if is_whole {
+            let bind = |binder: &Binder<'_>| binder.bind_insert_source(&query, &target.columns);
+            return self.insert_query(run, options, &bind, store, parallel);
+        }
+        let identity = target.table.columns.iter().find(|column| column.identity.is_some());
+        let first = match identity {
+            Some(column) => Some(self.next_identity(run, target, column, 0)?),
+            None => None,
+        };
+        let wrapped = wrap(target, query, first)?;
+        let all = binder::InsertTarget {
+            table: target.table.name.clone(),
+            columns: target
+                .table
+                .columns
+                .iter()
+                .map(|column| TargetColumn { name: column.name.clone(), sql_type: column.sql_type })
+                .collect(),
+        };
+        let bind = |binder: &Binder<'_>| binder.bind_insert_source(&wrapped, &all);
+        let rows = self.insert_query(run, options, &bind, store, parallel)?;
+        if let (Some(column), Some(first), true) = (identity, first, rows > 0) {
+            self.next_identity(run, target, column, rows)?;
+            let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
+            self.note_identity(first + increment * i128::from(rows - 1));
+        }
+        Ok(rows)
+    }
+
+    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121.
+    fn check_width(
+        &self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        target: &Target,
+        query: &Query,
+    ) -> Result<(), Failure> {
+        let names = self.names(run);
+        let binder = Binder::new(&names, options);
+        if target.is_explicit {
+            return binder.bind_insert_source(query, &target.columns).map(|_| ()).map_err(Failure::of_binding);
+        }
+        let bound = binder.bind_query(query).map_err(Failure::of_binding)?;
+        if bound.columns.len() != target.listed.len() {
+            return Err(Failure::of_binding(column_count().at(query.span.position)));
+        }
+        Ok(())
+    }
+
+    fn captured_rows(
+        &mut self,
+        call: &Execute,
+        width: usize,
+        caught_here: bool,
+    ) -> Result<Vec<Vec<TypedValue>>, Failure> {
+        if self.capture.is_some() {
+            let text = "An INSERT EXEC statement cannot be nested.";
+            return Err(SqlError::new(number::NESTED_INSERT_EXEC, text).at(call.span.position).into());
+        }
+        self.capture = Some(Capture { width, ..Capture::default() });
+        let result = self.execute(call, caught_here);
+        let capture = self.capture.take().unwrap_or_default();
+        result.map(|_| capture.rows)
+    }
+
+    fn insert_captured(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        store: &InsertTarget,
+        captured: Vec<Vec<TypedValue>>,
+    ) -> Result<u64, Failure> {
+        let mut rows = Vec::with_capacity(captured.len());
+        for row in captured {
+            let mut values = Vec::with_capacity(row.len());
+            for (given, column) in row.into_iter().zip(&target.columns.columns) {
+                values.push(self.stored_value(run, given, column.sql_type)?);
+            }
+            rows.push(self.whole_row(run, target, &target.listed, values)?);
+        }
+        Ok(insert_rows(run, store, &rows)?)
+    }
+
+    /// The next value of an identity column; `count` values are taken. The table is locked against others.
+    ///
+    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on.
+    fn next_identity(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        column: &TableColumn,
+        count: u64,
+    ) -> Result<i128, Failure> {
+        let Some(identity) = column.identity else { return Ok(0) };
+        let key = (target.place.database.id(), target.table.id);
+        let known = self.environment.executor.identities.lock().get(&key).copied();
+        let next = match known {
+            Some(next) => next,
+            None => {
+                let aggregate = if identity.increment > 0 { "MAX" } else { "MIN" };
+                let last = self.last_identity(run, target, column, aggregate)?;
+                last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment))
+            }
+        };
+        let after = next + i128::from(identity.increment) * i128::from(count);
+        self.environment.executor.identities.lock().insert(key, after);
+        Ok(next)
+    }
+
+    fn last_identity(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        column: &TableColumn,
+        aggregate: &str,
+    ) -> Result<Option<i128>, Failure> {
+        let quote = |name: &str| format!("[{}]", name.replace(']', "]]"));
+        let text = format!(
+            "SELECT {aggregate}({}) FROM {}.{}.{} WITH (NOLOCK)",
+            quote(&column.name),
+            quote(target.place.database.name()),
+            quote(&target.place.schema),
+            quote(&target.place.name)
+        );
+        let batch = hobt_tsql::parse_batch(&text)?;
+        let Some(hobt_tsql::ast::StatementKind::Select(select)) = batch.statements.first().map(|first| &first.kind)
+        else {
+            return Err(SqlError::internal("the query for the last identity value is none").into());
+        };
+        let mut last = Value::Null;
+        let sql_type = column.sql_type;
+        let reader = self.new_run(None);
+        let _same_statement = run;
+        self.run_bound(
+            &reader,
+            |binder| binder.bind_query(&select.query),
+            |_, _| Ok(()),
+            |_, batch| {
+                if batch.num_rows() > 0 {
+                    last = array_value(batch.column(0).as_ref(), 0, sql_type)?;
+                }
+                Ok(())
+            },
+        )?;
+        Ok(match last {
+            Value::Int(last) => Some(i128::from(last)),
+            Value::Decimal(last) => Some(last),
+            _ => None,
+        })
+    }
+
+    fn note_identity(&mut self, value: i128) {
+        self.state.identity = Value::Decimal(value);
+        self.frame_mut().scope_identity = Value::Decimal(value);
+    }
+}
+
+/// The heaps behind a target.
+fn target_store(target: &Target) -> Result<InsertTarget, SqlError> {
+    let partitioning = match &target.table.base_index().data_space {
+        DataSpace::Filegroup(_) => None,
+        DataSpace::Scheme { scheme, column } => {
+            let snapshot = target.place.database.snapshot();
+            let scheme = snapshot.partition_schemes.iter().find(|known| known.id == *scheme);
+            let function = scheme
+                .and_then(|scheme| snapshot.partition_functions.iter().find(|function| function.id == scheme.function))
+                .ok_or_else(|| SqlError::internal("a table's partition function is not in the catalog"))?;
+            Some((*column, Arc::clone(function)))
+        }
+    };
+    InsertTarget::new(
+        target.place.database.clone(),
+        Arc::clone(&target.table),
+        target.place.schema.clone(),
+        partitioning,
+    )
+}
+
+/// The places of the listed columns.
+fn listed_columns(table: &Table, names: &[Identifier]) -> Result<Vec<usize>, SqlError> {
+    let mut places = Vec::with_capacity(names.len());
+    for name in names {
+        let place = table.column_named(&name.value).ok_or_else(|| {
+            SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{}'.", name.value)).at(name.position)
+        })?;
+        if places.contains(&place) {
+            let text = format!(
+                "The column name '{}' is specified more than once in the SET clause or column list of an INSERT. A column \
+                 cannot be assigned more than one value in the same clause.",
+                name.value
+            );
+            return Err(SqlError::new(number::COLUMN_TWICE, text).at(name.position));
+        }
+        if table.columns[place].identity.is_some() {
+            let text = format!(
+                "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to OFF.",
+                table.name
+            );
+            return Err(SqlError::new(number::IDENTITY_INSERT_OFF, text).at(name.position));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+/// A column's `DEFAULT` as an expression; NULL without.
+fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, SqlError> {
+    match &column.default {
+        Some(default) => binder.bind_scalar(&hobt_tsql::parse_expression(&default.definition)?),
+        None => BoundExpr::null(Position::default()),
+    }
+}
+
+fn integer_of_type(value: i128, column: &TableColumn) -> Result<Value, SqlError> {
+    let fits = match column.sql_type {
+        SqlType::TinyInt => u8::try_from(value).is_ok(),
+        SqlType::SmallInt => i16::try_from(value).is_ok(),
+        SqlType::Int => i32::try_from(value).is_ok(),
+        SqlType::Decimal { precision, .. } => value.unsigned_abs() < 10_u128.pow(u32::from(precision)),
+        _ => i64::try_from(value).is_ok(),
+    };
+    if !fits {
+        let text = format!("Arithmetic overflow error converting IDENTITY to data type {}.", column.sql_type.name());
+        return Err(SqlError::new(number::OVERFLOW, text));
+    }
+    Ok(match column.sql_type {
+        SqlType::Decimal { .. } => Value::Decimal(value),
+        _ => Value::Int(i64::try_from(value).unwrap_or(i64::MAX)),
+    })
+}
+
+/// 213.
+fn column_count() -> SqlError {
+    SqlError::new(
+        number::INSERT_COLUMN_COUNT,
+        "Column name or number of supplied values does not match table definition.",
+    )
+}
+
+/// The query with all columns of the table around one with the listed ones.
+fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Result<Query, SqlError> {
+    let span = query.span;
+    let with = std::mem::take(&mut query.with);
+    let has_limit = matches!(&query.body, QueryBody::Select(select) if select.top.is_some()) || query.offset.is_some();
+    if !has_limit {
+        query.order_by.clear();
+    }
+    let names: Vec<Identifier> = (1..=target.listed.len()).map(|place| Identifier::new(format!("c{place}"))).collect();
+    let mut items = Vec::with_capacity(target.table.columns.len());
+    for (place, column) in target.table.columns.iter().enumerate() {
+        let value = match target.listed.iter().position(|listed| *listed == place) {
+            Some(listed) => {
+                Expression::Column { name: Box::new(ColumnName { qualifier: None, name: names[listed].clone() }) }
+            }
+            None => match (&column.identity, first_identity, &column.default) {
+                (Some(identity), Some(first), _) => identity_expression(first, identity.increment, span),
+                (_, _, Some(default)) => hobt_tsql::parse_expression(&default.definition)?,
+                _ => Expression::Literal { value: Literal::Null, span },
+            },
+        };
+        items.push(SelectItem::Value { value, alias: Some(Identifier::new(column.name.clone())) });
+    }
+    let alias = TableAlias { name: Identifier::new(SOURCE), columns: names };
+    let select = Select {
+        distinct: false,
+        top: None,
+        items,
+        into: None,
+        from: vec![TableSource::Derived { query: Box::new(query), alias, span }],
+        condition: None,
+        group_by: None,
+        having: None,
+        span,
+    };
+    Ok(Query { with, body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span })
+}
+
+/// `first + (ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) - 1) * increment`.
+fn identity_expression(first: i128, increment: i64, span: Span) -> Expression {
+    let integer = |value: i64| Expression::Literal { value: Literal::Integer(value), span };
+    let step = |operator, operand| ArithmeticStep { operator, operand, span };
+    let order = vec![OrderItem { value: no_order(span), descending: false }];
+    let number = Expression::Function {
+        call: Box::new(FunctionCall {
+            name: ObjectName::simple(Identifier::new("ROW_NUMBER")),
+            arguments: FunctionArguments::List { distinct: false, values: Vec::new() },
+            ignore_nulls: None,
+            within_group: Vec::new(),
+            over: Some(Window { partition_by: Vec::new(), order_by: order, frame: None }),
+            span,
+        }),
+    };
+    let before =
+        Expression::Arithmetic { first: Box::new(number), rest: vec![step(ArithmeticOperator::Subtract, integer(1))] };
+    let offset = Expression::Arithmetic {
+        first: Box::new(before),
+        rest: vec![step(ArithmeticOperator::Multiply, integer(increment))],
+    };
+    let first = integer(i64::try_from(first).unwrap_or(i64::MAX));
+    Expression::Arithmetic { first: Box::new(first), rest: vec![step(ArithmeticOperator::Add, offset)] }
+}
+
+/// `(SELECT NULL)`: an order that asks for none.
+fn no_order(span: Span) -> Expression {
+    let select = Select {
+        distinct: false,
+        top: None,
+        items: vec![SelectItem::Value { value: Expression::Literal { value: Literal::Null, span }, alias: None }],
+        into: None,
+        from: Vec::new(),
+        condition: None,
+        group_by: None,
+        having: None,
+        span,
+    };
+    let query =
+        Query { with: Vec::new(), body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span };
+    Expression::Subquery { query: Box::new(query), span }
+}

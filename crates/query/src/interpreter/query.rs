@@ -1,0 +1,425 @@
+//! Queries: binding, locking, running, and where their rows go.
+//!
+//! A statement's way: bind → lock the tables that binding found, in the order of their ids → bind again if one of them
+//! changed meanwhile → optimise → run → commit, or undo. The locks are held until the statement has ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::session_state::SessionState as Planner;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use hobt_base::{SqlError, number};
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
+use hobt_functions::array_value;
+use hobt_sync::{processor, waits};
+use hobt_tsql::ast::{
+    ArithmeticStep, AssignmentOperator, CreateView, Expression, Query, QueryBody, SelectInto, SelectItem,
+    SelectStatement, Span, StatisticsKind, VariableName,
+};
+use hobt_txn::{LockMode, ObjectLock};
+use hobt_types::TypedValue;
+
+use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
+use super::failure::Failure;
+use super::names::UsedTable;
+use super::run::{Interpreter, Outcome};
+use super::statistics;
+use crate::binder::{
+    BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
+};
+use crate::execute::{InsertTarget, StatementRun, insert_select, run_query};
+use crate::wrap::sql_error_of;
+
+/// Rows of a batch between operators.
+const BATCH_ROWS: usize = 8192;
+/// Trace flag 652: no read-ahead.
+const NO_READ_AHEAD: i32 = 652;
+/// How often a statement is bound again because a table changed before its lock was granted.
+const BIND_ATTEMPTS: usize = 20;
+
+/// A query that is bound, with its tables locked and its plan optimised.
+struct Prepared {
+    query: BoundQuery,
+    plan: LogicalPlan,
+    planner: Planner,
+    _locks: Vec<ObjectLock>,
+}
+
+impl Interpreter<'_> {
+    pub(super) fn select(&mut self, select: &SelectStatement) -> Result<Outcome, Failure> {
+        let hints = QueryHints::read(&select.options).map_err(Failure::of_binding)?;
+        if assigns(&select.query) {
+            return self.select_into_variables(select, &hints);
+        }
+        let run = self.new_run(Some(&hints));
+        if let Some(into) = into_of(&select.query) {
+            return self.select_into(&run, select, into, &hints);
+        }
+        let options = bind_options(&hints);
+        let mut captured: Option<Vec<ResultColumn>> = None;
+        let rows = self.run_bound_with(
+            &run,
+            options,
+            |binder| binder.bind_query(&select.query),
+            |this, query| {
+                let columns = shown_columns(query);
+                if this.capture.is_some() {
+                    captured = Some(columns);
+                    return Ok(());
+                }
+                this.send(Event::ResultSet(columns))
+            },
+            |this, batch| match &mut this.capture {
+                Some(capture) => {
+                    capture.push(batch);
+                    Ok(())
+                }
+                None => this.send(Event::Rows(batch)),
+            },
+        )?;
+        if let (Some(capture), Some(columns)) = (&mut self.capture, captured) {
+            capture.end(columns)?;
+            return Ok(Outcome::assigned_from(rows));
+        }
+        self.send(Event::ResultSetDone { rows })?;
+        Ok(Outcome::counted(DoneKind::Select, rows))
+    }
+
+    /// A statement of this session that is about to run.
+    pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Arc<StatementRun> {
+        let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
+        let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
+        let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
+        StatementRun::new(
+            &self.environment.instance,
+            self.state.id,
+            max_dop,
+            Arc::clone(&self.cancelled),
+            no_read_ahead,
+        )
+    }
+
+    /// Binds and runs a query in its statement; `begin` learns its columns before the first row.
+    pub(super) fn run_bound(
+        &mut self,
+        run: &Arc<StatementRun>,
+        bind: impl Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
+        on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        self.run_bound_with(run, BindOptions::default(), bind, begin, on_batch)
+    }
+
+    fn run_bound_with(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: impl Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
+        mut on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        self.in_run(run, |this| {
+            let prepared = this.prepare(run, options, &bind)?;
+            begin(this, &prepared.query)?;
+            let executor = Arc::clone(&this.environment.executor);
+            let mut failed = None;
+            let rows = run_query(run, &executor.workers, &prepared.planner, &prepared.plan, &mut |batch| {
+                on_batch(this, batch).map_err(|failure| {
+                    let error = failure.error.clone();
+                    failed = Some(failure);
+                    error
+                })
+            });
+            // The failure of the sink says more than the error that stopped the plan.
+            rows.map_err(|error| failed.take().unwrap_or_else(|| error.into()))
+        })
+    }
+
+    /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.
+    pub(super) fn in_run<R>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let session = self.state.id;
+        self.environment.sessions.statement_runs(session, Arc::downgrade(run));
+        let counters = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
+        let result = body(self);
+        let ended = match &result {
+            Ok(_) => run.context.commit(),
+            Err(_) => run.context.roll_back(),
+        };
+        drop(counters);
+        let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+        let cost = cost_of(run, started.elapsed(), cpu);
+        self.state.waits.absorb(&run.waits);
+        self.environment.sessions.statement_ends(session, &cost, run.profiles());
+        self.cost = Some(Box::new(cost));
+        match ended {
+            Ok(()) => result,
+            Err(undo) => Err(self.not_undone(&undo)),
+        }
+    }
+
+    /// Binds until the tables that were found are the ones that are locked.
+    fn prepare(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+    ) -> Result<Prepared, Failure> {
+        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let (query, locks) = self.bind_and_lock(run, options, bind)?;
+        let executor = &self.environment.executor;
+        let config = session_config(run.degree(), BATCH_ROWS);
+        let planner = session_state(config, Arc::clone(&executor.runtime));
+        let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
+        let plan = match limit {
+            0 => query.plan.clone(),
+            limit => LogicalPlanBuilder::from(query.plan.clone())
+                .limit(0, Some(limit))
+                .and_then(LogicalPlanBuilder::build)
+                .map_err(sql_error_of)?,
+        };
+        let plan = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        if self.state.options.statistics(StatisticsKind::Time) {
+            let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+            self.send_message(statistics::compile_time(cpu, started.elapsed()))?;
+        }
+        Ok(Prepared { query, plan, planner, _locks: locks })
+    }
+
+    /// Binds, and locks the tables that were named, in a fixed order so that two statements never wait for each other.
+    pub(super) fn bind_and_lock<B>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<B, SqlError>,
+    ) -> Result<(B, Vec<ObjectLock>), Failure> {
+        for _ in 0..BIND_ATTEMPTS {
+            let names = self.names(run);
+            let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
+            let used = names.into_used();
+            let locks = used
+                .iter()
+                .map(|used| self.lock(&used.database, used.table.id, used.mode))
+                .collect::<Result<Vec<_>, Failure>>()?;
+            if used.iter().all(is_current) {
+                return Ok((bound, locks));
+            }
+        }
+        let text = "The definition of a table changed again and again while the statement was compiled.";
+        Err(SqlError::new(number::DEFINITION_CHANGED, text).into())
+    }
+
+    fn select_into(
+        &mut self,
+        run: &Arc<StatementRun>,
+        select: &SelectStatement,
+        into: &SelectInto,
+        hints: &QueryHints,
+    ) -> Result<Outcome, Failure> {
+        let (place, remember) = self.new_table_place(&into.name)?;
+        let rows = self.in_run(run, |this| {
+            let prepared = this.prepare(run, bind_options(hints), &|binder| binder.bind_query(&select.query))?;
+            let columns = new_columns(&prepared.query)?;
+            let data_space = match &into.filegroup {
+                Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
+                None => DataSpaceDefinition::Default,
+            };
+            let definition =
+                TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
+            let table = place
+                .database
+                .database()
+                .create_table(&run.context, &definition)
+                .map_err(|error| error.to_sql_error().at(into.name.position()))?;
+            let _lock = this.lock(&place.database, table.id, LockMode::SchemaModification)?;
+            let target = InsertTarget::new(place.database.clone(), table, place.schema.clone(), None)?;
+            let executor = Arc::clone(&this.environment.executor);
+            Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, &target, true)?)
+        })?;
+        if let Some(lower) = remember {
+            self.state.temporary_tables.insert(lower, place.name);
+        }
+        Ok(Outcome::counted(DoneKind::SelectInto, rows))
+    }
+
+    /// Runs a bound query into a table whose columns are the query's.
+    pub(super) fn insert_query(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        target: &InsertTarget,
+        parallel: bool,
+    ) -> Result<u64, Failure> {
+        let prepared = self.prepare(run, options, bind)?;
+        let executor = Arc::clone(&self.environment.executor);
+        Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, target, parallel)?)
+    }
+
+    /// Binds a view's query, so that a definition which names what is not there is refused at once.
+    pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
+        let run = self.new_run(None);
+        let names = self.names(&run);
+        let bound = Binder::new(&names, BindOptions::default()).bind_query(&create.query);
+        bound.map(|_| ()).map_err(Failure::of_binding)
+    }
+
+    fn select_into_variables(&mut self, select: &SelectStatement, hints: &QueryHints) -> Result<Outcome, Failure> {
+        let run = self.new_run(Some(hints));
+        let assignments = std::cell::RefCell::new(Vec::new());
+        let mut last: Option<Vec<TypedValue>> = None;
+        let bind = |binder: &Binder<'_>| {
+            let BoundAssignments { query, assignments: bound } = binder.bind_assignments(&select.query)?;
+            *assignments.borrow_mut() = bound;
+            Ok(query)
+        };
+        let types = std::cell::RefCell::new(Vec::new());
+        let rows = self.run_bound_with(
+            &run,
+            bind_options(hints),
+            bind,
+            |_, query| {
+                *types.borrow_mut() = query.columns.iter().map(|column| column.sql_type).collect();
+                Ok(())
+            },
+            |this, batch| {
+                let compound = assignments.borrow().iter().any(|bound| bound.operator != AssignmentOperator::Assign);
+                let first = if compound { 0 } else { batch.num_rows().saturating_sub(1) };
+                for row in first..batch.num_rows() {
+                    let mut values = Vec::with_capacity(batch.num_columns());
+                    for (column, &sql_type) in batch.columns().iter().zip(types.borrow().iter()) {
+                        values.push(TypedValue { sql_type, value: array_value(column.as_ref(), row, sql_type)? });
+                    }
+                    if compound {
+                        for (bound, value) in assignments.borrow().iter().zip(values) {
+                            this.assign(&bound.variable, bound.operator, value)?;
+                        }
+                    } else {
+                        last = Some(values);
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        let assignments = assignments.into_inner();
+        for (bound, value) in assignments.iter().zip(last.into_iter().flatten()) {
+            self.assign(&bound.variable, bound.operator, value)?;
+        }
+        Ok(Outcome::assigned_from(rows))
+    }
+
+    /// Puts a value into a variable, through the operator of a compound assignment.
+    fn assign(
+        &mut self,
+        variable: &VariableName,
+        operator: AssignmentOperator,
+        value: TypedValue,
+    ) -> Result<(), Failure> {
+        /// No user's variable has a space in its name.
+        const OPERAND: &str = "@ operand";
+        let sql_type = self.variable_type(variable)?;
+        let value = match operator.arithmetic() {
+            None => self.convert(value, sql_type)?,
+            Some(operator) => {
+                self.frame_mut().declare(OPERAND, value);
+                let operand = VariableName { value: OPERAND.to_owned(), position: variable.position };
+                let first = Box::new(Expression::Variable { name: variable.clone() });
+                let operand = Expression::Variable { name: operand };
+                let rest = vec![ArithmeticStep { operator, operand, span: Span::default() }];
+                self.evaluate_as(&Expression::Arithmetic { first, rest }, sql_type)?
+            }
+        };
+        Ok(self.frame_mut().set(&variable.value, value)?)
+    }
+}
+
+/// Whether the table is still the one of the catalog, now that it is locked.
+fn is_current(used: &UsedTable) -> bool {
+    used.database.snapshot().tables.get(&used.table.id).is_some_and(|table| Arc::ptr_eq(table, &used.table))
+}
+
+pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
+    let mut options = BindOptions::default();
+    if let Some(limit) = hints.max_recursion {
+        options.max_recursion = limit;
+    }
+    options
+}
+
+fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
+    let column = |column: &crate::binder::ResultColumn| ResultColumn {
+        name: column.name.clone().unwrap_or_default(),
+        sql_type: column.sql_type,
+        nullable: column.nullable,
+    };
+    query.columns.iter().map(column).collect()
+}
+
+/// The columns of the table that a `SELECT … INTO` makes.
+fn new_columns(query: &BoundQuery) -> Result<Vec<ColumnDefinition>, SqlError> {
+    let column = |column: &crate::binder::ResultColumn| {
+        let name = column.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
+            let text = "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a \
+                        name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not \
+                        allowed. Change the alias to a valid name.";
+            SqlError::new(number::EMPTY_NAME, text)
+        })?;
+        let mut definition = ColumnDefinition::new(name, column.sql_type, column.nullable);
+        definition.collation = column.collation;
+        Ok(definition)
+    };
+    query.columns.iter().map(column).collect()
+}
+
+/// The first `SELECT` of a query.
+fn first_select(query: &Query) -> &hobt_tsql::ast::Select {
+    let mut body = &query.body;
+    loop {
+        body = match body {
+            QueryBody::Select(select) => return select,
+            QueryBody::SetOperation { first, .. } => first,
+        };
+    }
+}
+
+fn assigns(query: &Query) -> bool {
+    first_select(query).items.iter().any(|item| matches!(item, SelectItem::Assign { .. }))
+}
+
+fn into_of(query: &Query) -> Option<&SelectInto> {
+    first_select(query).into.as_ref()
+}
+
+/// What a finished statement cost; `cpu` is that of the session's own thread.
+fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementStatistics {
+    use std::sync::atomic::Ordering::Relaxed;
+    let reads = run.table_counts().into_iter().map(|(table, counts)| TableReads {
+        table,
+        scans: counts.scans.load(Relaxed),
+        logical: counts.logical_reads.load(Relaxed),
+        physical: counts.physical_reads.load(Relaxed),
+        read_ahead: counts.read_ahead_reads.load(Relaxed),
+        lob_logical: counts.lob_logical_reads.load(Relaxed),
+        lob_physical: counts.lob_physical_reads.load(Relaxed),
+    });
+    let waits = run
+        .waits
+        .rows()
+        .into_iter()
+        .map(|row| (row.wait_type.name(), row.waiting_tasks_count, Duration::from_nanos(row.wait_time_ns)));
+    let widest = run.profiles().into_iter().map(|profile| profile.rows()).max_by_key(|rows| rows.iter().sum::<u64>());
+    StatementStatistics {
+        elapsed,
+        cpu: cpu + run.worker_report().cpu_total(),
+        degree_of_parallelism: run.degree(),
+        reads: reads.collect(),
+        waits: waits.collect(),
+        rows_per_worker: widest.unwrap_or_default(),
+        ..StatementStatistics::default()
+    }
+}
