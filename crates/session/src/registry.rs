@@ -1,0 +1,219 @@
+//! Who is connected and what they run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use hobt_base::{SessionId, SqlError, number};
+use hobt_query::execute::{OperatorProfile, StatementRun};
+use hobt_query::interpreter::{SessionDirectory, StatementStatistics};
+use hobt_sync::WaitCounters;
+
+use crate::session::SessionOptions;
+use crate::views::now;
+
+/// The first id of a user's session.
+const FIRST_SESSION: i32 = 51;
+
+/// One session, as views show it.
+#[derive(Clone, Debug)]
+pub(crate) struct Connected {
+    pub(crate) id: SessionId,
+    /// 100 ns since 1970-01-01 UTC.
+    pub(crate) login_time: i64,
+    pub(crate) login: String,
+    pub(crate) host: String,
+    pub(crate) program: String,
+    pub(crate) database: String,
+    pub(crate) waits: Arc<WaitCounters>,
+    pub(crate) total: Total,
+    pub(crate) request: Option<Request>,
+    /// When the last batch began, 100 ns since 1970-01-01 UTC.
+    pub(crate) last_request_start: i64,
+    /// When the last batch ended.
+    pub(crate) last_request_end: Option<i64>,
+    pub(crate) row_count: u64,
+    pub(crate) operators: Vec<Arc<OperatorProfile>>,
+    pub(crate) last_cost: StatementStatistics,
+    cancelled: Arc<AtomicBool>,
+    killed: bool,
+}
+
+/// What a session's statements cost in all.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Total {
+    pub(crate) cpu: Duration,
+    pub(crate) elapsed: Duration,
+    pub(crate) reads: u64,
+    pub(crate) logical_reads: u64,
+}
+
+/// A batch that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) started: Instant,
+    pub(crate) start_time: i64,
+    pub(crate) command: String,
+    pub(crate) text: String,
+    pub(crate) run: Weak<StatementRun>,
+}
+
+/// All sessions of an instance.
+#[derive(Default, Debug)]
+pub(crate) struct Registry {
+    sessions: Mutex<BTreeMap<i32, Connected>>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Connected>> {
+        // The map is whole between any two statements on it, so a panic elsewhere does not spoil it.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with(&self, id: SessionId, change: impl FnOnce(&mut Connected)) {
+        if let Some(session) = self.lock().get_mut(&id.0) {
+            change(session);
+        }
+    }
+
+    /// Adds a session under the least free id.
+    pub(crate) fn add(&self, options: &SessionOptions, cancelled: Arc<AtomicBool>) -> SessionId {
+        let mut sessions = self.lock();
+        let id = (FIRST_SESSION..).find(|id| !sessions.contains_key(id)).unwrap_or(i32::MAX);
+        let time = now();
+        sessions.insert(
+            id,
+            Connected {
+                id: SessionId(id),
+                login_time: time,
+                login: options.login.clone(),
+                host: options.host.clone(),
+                program: options.program.clone(),
+                database: options.database.clone(),
+                waits: Arc::default(),
+                total: Total::default(),
+                request: None,
+                last_request_start: time,
+                last_request_end: None,
+                row_count: 0,
+                operators: Vec::new(),
+                last_cost: StatementStatistics::default(),
+                cancelled,
+                killed: false,
+            },
+        );
+        SessionId(id)
+    }
+
+    pub(crate) fn remove(&self, id: SessionId) {
+        self.lock().remove(&id.0);
+    }
+
+    pub(crate) fn set_waits(&self, id: SessionId, waits: Arc<WaitCounters>) {
+        self.with(id, |session| session.waits = waits);
+    }
+
+    pub(crate) fn is_killed(&self, id: SessionId) -> bool {
+        self.lock().get(&id.0).is_some_and(|session| session.killed)
+    }
+
+    pub(crate) fn batch_begins(&self, id: SessionId, text: &str) {
+        self.with(id, |session| {
+            session.last_request_start = now();
+            session.request = Some(Request {
+                started: Instant::now(),
+                start_time: session.last_request_start,
+                command: "BATCH".to_owned(),
+                text: text.to_owned(),
+                run: Weak::new(),
+            });
+        });
+    }
+
+    pub(crate) fn batch_ends(&self, id: SessionId, database: &str, row_count: u64) {
+        self.with(id, |session| {
+            session.request = None;
+            session.last_request_end = Some(now());
+            session.row_count = row_count;
+            database.clone_into(&mut session.database);
+        });
+    }
+
+    /// All sessions as they are.
+    pub(crate) fn all(&self) -> Vec<Connected> {
+        self.lock().values().cloned().collect()
+    }
+}
+
+impl SessionDirectory for Registry {
+    fn kill(&self, session: SessionId) -> Result<(), SqlError> {
+        let mut sessions = self.lock();
+        let found = sessions.get_mut(&session.0).ok_or_else(|| {
+            SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {session} is not an active process ID."))
+        })?;
+        found.killed = true;
+        found.cancelled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn statement_begins(&self, session: SessionId, command: &str, database: &str) {
+        self.with(session, |session| {
+            database.clone_into(&mut session.database);
+            if let Some(request) = &mut session.request {
+                command.clone_into(&mut request.command);
+            }
+        });
+    }
+
+    fn statement_runs(&self, session: SessionId, run: Weak<StatementRun>) {
+        self.with(session, |session| {
+            if let Some(request) = &mut session.request {
+                request.run = run;
+            }
+        });
+    }
+
+    fn statement_ends(&self, session: SessionId, cost: &StatementStatistics, operators: Vec<Arc<OperatorProfile>>) {
+        self.with(session, |session| {
+            session.total.cpu += cost.cpu;
+            session.total.elapsed += cost.elapsed;
+            session.total.reads += cost.reads.iter().map(|reads| reads.physical + reads.read_ahead).sum::<u64>();
+            session.total.logical_reads += cost.reads.iter().map(|reads| reads.logical).sum::<u64>();
+            // What looks at the profiles must not take their place.
+            if !operators.is_empty() {
+                session.operators = operators;
+                session.last_cost = cost.clone();
+            }
+        });
+    }
+
+    fn uses_database(&self, database: &str, except: SessionId) -> bool {
+        self.lock().values().any(|session| session.id != except && session.database.eq_ignore_ascii_case(database))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_start_at_51_and_are_used_again() {
+        let registry = Registry::default();
+        let first = registry.add(&SessionOptions::default(), Arc::default());
+        let second = registry.add(&SessionOptions::default(), Arc::default());
+        assert_eq!((first.0, second.0), (51, 52));
+        registry.remove(first);
+        assert_eq!(registry.add(&SessionOptions::default(), Arc::default()).0, 51);
+    }
+
+    #[test]
+    fn a_killed_session_is_cancelled_and_stays_killed() {
+        let registry = Registry::default();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let id = registry.add(&SessionOptions::default(), Arc::clone(&cancelled));
+        registry.kill(id).expect("it is there");
+        assert!(cancelled.load(Ordering::Relaxed) && registry.is_killed(id));
+        assert_eq!(registry.kill(SessionId(99)).unwrap_err().number, number::NO_SUCH_SESSION);
+    }
+}

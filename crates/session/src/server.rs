@@ -1,0 +1,71 @@
+//! An instance with its sessions and views.
+
+use std::sync::Arc;
+
+use hobt_base::SqlError;
+use hobt_engine::Instance;
+use hobt_query::interpreter::{Environment, PRODUCT_VERSION};
+
+use crate::registry::Registry;
+use crate::session::{Session, SessionOptions};
+use crate::views::Views;
+
+/// What all sessions of an instance share.
+#[derive(Debug)]
+pub struct Server {
+    environment: Environment,
+    registry: Arc<Registry>,
+}
+
+impl Server {
+    /// Makes an instance ready for sessions.
+    ///
+    /// # Errors
+    /// The executor cannot use the instance's folder.
+    pub fn new(instance: Arc<Instance>) -> Result<Arc<Server>, SqlError> {
+        let registry = Arc::new(Registry::default());
+        let views = Views::new(Arc::clone(&instance), Arc::clone(&registry));
+        let name = server_name();
+        let version = format!(
+            "Microsoft SQL Server 2022 compatible - {PRODUCT_VERSION} (X64) hobt {} on {}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS
+        );
+        let directory = Arc::clone(&registry);
+        let environment = Environment::new(instance, Arc::new(views), directory, &name, &version)?;
+        Ok(Arc::new(Server { environment, registry }))
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.environment.instance
+    }
+
+    /// `@@SERVERNAME`.
+    pub fn name(&self) -> &str {
+        &self.environment.server_name
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// The database that `options` names cannot be used.
+    pub fn session(self: &Arc<Server>, options: &SessionOptions) -> Result<Session, SqlError> {
+        Session::new(Arc::clone(self), options)
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+}
+
+/// The computer's name, in capitals as Windows has it.
+fn server_name() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned());
+    let name = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname")).filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| "HOBT".to_owned()).to_uppercase()
+}

@@ -1,0 +1,133 @@
+//! One session: its state, its batches, its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hobt_base::{SessionId, SqlError};
+use hobt_query::interpreter::{Event, EventSink, SessionState, drop_temporary_tables, run_batch};
+
+use crate::server::Server;
+
+/// What a client says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionOptions {
+    /// The first database.
+    pub database: String,
+    /// The login's name.
+    pub login: String,
+    /// The client's computer.
+    pub host: String,
+    /// The client's program.
+    pub program: String,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            database: "master".to_owned(),
+            login: "sa".to_owned(),
+            host: String::new(),
+            program: "hobt".to_owned(),
+        }
+    }
+}
+
+/// Cancels what a session runs, from any thread.
+#[derive(Clone, Debug)]
+pub struct CancelHandle {
+    cancelled: Arc<AtomicBool>,
+}
+
+impl CancelHandle {
+    /// Asks the running batch to stop; it ends with error 3204 and leaves nothing half done. Without a running batch
+    /// nothing happens.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A session. Dropping it drops its temporary tables.
+#[derive(Debug)]
+pub struct Session {
+    server: Arc<Server>,
+    state: SessionState,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Session {
+    pub(crate) fn new(server: Arc<Server>, options: &SessionOptions) -> Result<Session, SqlError> {
+        let database = server.instance().database(&options.database).map_err(|error| error.to_sql_error())?;
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let id = server.registry().add(options, Arc::clone(&cancelled));
+        let mut state = SessionState::new(id, database);
+        state.login.clone_from(&options.login);
+        state.host.clone_from(&options.host);
+        state.program.clone_from(&options.program);
+        server.registry().set_waits(id, Arc::clone(&state.waits));
+        Ok(Session { server, state, cancelled })
+    }
+
+    /// `@@SPID`.
+    pub fn id(&self) -> SessionId {
+        self.state.id
+    }
+
+    /// The current database's name.
+    pub fn database(&self) -> &str {
+        self.state.database.name()
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// What the session remembers between batches.
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// A way to cancel the session's batches from another thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle { cancelled: Arc::clone(&self.cancelled) }
+    }
+
+    /// Runs a batch (the text between two `GO` lines) and sends what it says. Blocks until it has ended. Gives whether
+    /// it ran to its end; errors have been sent, an error that only ended a statement does not count.
+    pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
+        let registry = Arc::clone(self.server.registry());
+        if registry.is_killed(self.state.id) {
+            let text = "Cannot continue the execution because the session is in the kill state.";
+            let error = SqlError { severity: 21, ..SqlError::new(596, text) };
+            let _flow = sink.event(Event::Error(error));
+            return false;
+        }
+        self.cancelled.store(false, Ordering::Relaxed);
+        registry.batch_begins(self.state.id, batch);
+        let ended = run_batch(self.server.environment(), &mut self.state, batch, &self.cancelled, sink);
+        registry.batch_ends(self.state.id, self.state.database.name(), self.state.row_count);
+        ended
+    }
+
+    /// Runs a batch and gives the first error, if there was one. For programs that want nothing but its effect.
+    ///
+    /// # Errors
+    /// The first error that the batch sent.
+    pub fn run(&mut self, batch: &str) -> Result<(), SqlError> {
+        let mut first = None;
+        self.execute(batch, &mut |event: Event| {
+            if let Event::Error(error) = event {
+                first.get_or_insert(error);
+            }
+            crate::Flow::Continue
+        });
+        first.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop_temporary_tables(self.server.environment(), &mut self.state);
+        self.server.registry().remove(self.state.id);
+    }
+}

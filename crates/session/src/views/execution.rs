@@ -1,0 +1,257 @@
+//! Sessions, requests, operators, schedulers and counters.
+
+use std::sync::Arc;
+
+use hobt_base::PAGE_SIZE;
+use hobt_query::execute::OperatorProfile;
+use hobt_query::interpreter::ViewContext;
+use hobt_sync::processor;
+use hobt_types::Value;
+
+use super::value::{NULL, datetime, int, milliseconds, padded, row};
+use super::{Definition, Rows, Sources};
+use crate::registry::Connected;
+
+pub(super) static VIEWS: &[Definition] = &[
+    Definition::sys(
+        "dm_exec_sessions",
+        "session_id smallint!, login_time datetime!, host_name nvarchar(128), program_name nvarchar(128), \
+         host_process_id int, client_version int, client_interface_name nvarchar(32), security_id varbinary(85)!, \
+         login_name nvarchar(128)!, nt_domain nvarchar(128), nt_user_name nvarchar(128), status nvarchar(30)!, \
+         context_info varbinary(128), cpu_time int!, memory_usage int!, total_scheduled_time int!, \
+         total_elapsed_time int!, endpoint_id int!, last_request_start_time datetime!, last_request_end_time datetime, \
+         reads bigint!, writes bigint!, logical_reads bigint!, is_user_process bit!, text_size int!, \
+         language nvarchar(128), date_format nvarchar(3), date_first smallint!, quoted_identifier bit!, arithabort bit!, \
+         ansi_null_dflt_on bit!, ansi_defaults bit!, ansi_warnings bit!, ansi_padding bit!, ansi_nulls bit!, \
+         concat_null_yields_null bit!, transaction_isolation_level smallint!, lock_timeout int!, deadlock_priority int!, \
+         row_count bigint!, prev_error int!, original_security_id varbinary(85)!, original_login_name nvarchar(128)!, \
+         last_successful_logon datetime, last_unsuccessful_logon datetime, unsuccessful_logons bigint, group_id int!, \
+         database_id smallint!, authenticating_database_id int, open_transaction_count int!",
+        |sources, _, _| Ok(sources.registry.all().iter().map(|session| session_row(sources, session)).collect()),
+    ),
+    Definition::sys(
+        "dm_exec_requests",
+        "session_id smallint!, request_id int!, start_time datetime!, status nvarchar(30)!, command nvarchar(32)!, \
+         sql_handle varbinary(64), statement_start_offset int, statement_end_offset int, plan_handle varbinary(64), \
+         database_id smallint!, user_id int!, connection_id uniqueidentifier, blocking_session_id smallint, \
+         wait_type nvarchar(60), wait_time int!, last_wait_type nvarchar(60)!, wait_resource nvarchar(256)!, \
+         open_transaction_count int!, open_resultset_count int!, transaction_id bigint!, context_info varbinary(128), \
+         percent_complete real!, estimated_completion_time bigint!, cpu_time int!, total_elapsed_time int!, \
+         scheduler_id int, task_address varbinary(8), reads bigint!, writes bigint!, logical_reads bigint!, \
+         text_size int!, language nvarchar(128), date_format nvarchar(3), date_first smallint!, quoted_identifier bit!, \
+         arithabort bit!, ansi_null_dflt_on bit!, ansi_defaults bit!, ansi_warnings bit!, ansi_padding bit!, \
+         ansi_nulls bit!, concat_null_yields_null bit!, transaction_isolation_level smallint!, lock_timeout int!, \
+         deadlock_priority int!, row_count bigint!, prev_error int!, nest_level int!, granted_query_memory int!, \
+         executing_managed_code bit!, group_id int!, query_hash varbinary(8), query_plan_hash varbinary(8), \
+         statement_sql_handle varbinary(64), statement_context_id bigint, dop int!, parallel_worker_count int, \
+         external_script_request_id uniqueidentifier",
+        requests,
+    ),
+    Definition::sys(
+        "dm_exec_query_profiles",
+        "session_id smallint, request_id int, sql_handle varbinary(64), plan_handle varbinary(64), \
+         physical_operator_name nvarchar(256), node_id int, thread_id int, task_address varbinary(8), row_count bigint, \
+         rewind_count bigint, rebind_count bigint, end_of_scan_count bigint, estimate_row_count bigint, \
+         first_active_time bigint, last_active_time bigint, open_time bigint, first_row_time bigint, \
+         last_row_time bigint, close_time bigint, elapsed_time_ms bigint, cpu_time_ms bigint, database_id smallint, \
+         object_id int, index_id int, scan_count bigint, logical_read_count bigint, physical_read_count bigint, \
+         read_ahead_count bigint, write_page_count bigint, lob_logical_read_count bigint, \
+         lob_physical_read_count bigint, lob_read_ahead_count bigint, segment_read_count int, segment_skip_count int, \
+         actual_read_row_count bigint, estimated_read_row_count bigint, page_server_read_count bigint, \
+         hobt_table_name nvarchar(128), hobt_grant_count bigint, hobt_is_running bit",
+        query_profiles,
+    ),
+    Definition::sys(
+        "dm_os_waiting_tasks",
+        "waiting_task_address varbinary(8)!, session_id smallint, exec_context_id int, wait_duration_ms bigint, \
+         wait_type nvarchar(60), resource_address varbinary(8), blocking_task_address varbinary(8), \
+         blocking_session_id smallint, blocking_exec_context_id int, resource_description nvarchar(3072)",
+        waiting_tasks,
+    ),
+    Definition::sys(
+        "dm_os_schedulers",
+        "scheduler_address varbinary(8)!, parent_node_id int!, scheduler_id int!, cpu_id smallint!, status nvarchar(60)!, \
+         is_online bit!, is_idle bit!, preemptive_switches_count int!, context_switches_count int!, \
+         idle_switches_count int!, current_tasks_count int!, runnable_tasks_count int!, current_workers_count int!, \
+         active_workers_count int!, work_queue_count bigint!, pending_disk_io_count int!, load_factor int!, \
+         yield_count int!, last_timer_activity bigint!, failed_to_create_worker bit!",
+        schedulers,
+    ),
+    Definition::sys(
+        "dm_os_sys_info",
+        "cpu_ticks bigint!, ms_ticks bigint!, cpu_count int!, hyperthread_ratio int!, physical_memory_kb bigint!, \
+         virtual_memory_kb bigint!, committed_kb bigint!, committed_target_kb bigint!, stack_size_in_bytes int!, \
+         os_quantum bigint!, os_error_mode int!, os_priority_class int, max_workers_count int!, scheduler_count int!, \
+         scheduler_total_count int!, deadlock_monitor_serial_number int!, sqlserver_start_time_ms_ticks bigint!, \
+         sqlserver_start_time datetime!, affinity_type int!, affinity_type_desc nvarchar(60)!, \
+         process_kernel_time_ms bigint!, process_user_time_ms bigint!, time_source int!, time_source_desc nvarchar(60)!",
+        sys_info,
+    ),
+    Definition::sys(
+        "dm_os_performance_counters",
+        "object_name nchar(128)!, counter_name nchar(128)!, instance_name nchar(128), cntr_value bigint!, cntr_type int!",
+        performance_counters,
+    ),
+];
+
+fn database_id(sources: &Sources, name: &str) -> u16 {
+    sources.instance.database(name).map_or(1, |database| database.id().0)
+}
+
+fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
+    let status = if session.request.is_some() { "running" } else { "sleeping" };
+    let sa = || Value::Binary(vec![1]);
+    let elapsed = int(milliseconds(session.total.elapsed));
+    let mut row = row![
+        session.id.0, datetime(session.login_time), &session.host, &session.program, std::process::id(), 7, "hobt", sa(),
+        &session.login, "", "", status, NULL, int(milliseconds(session.total.cpu)), 0, elapsed, elapsed, 0,
+        datetime(session.last_request_start), session.last_request_end.map(datetime), session.total.reads, 0,
+        session.total.logical_reads, true
+    ];
+    row.extend(row![
+        i64::from(i32::MAX), "us_english", "mdy", 7, true, true, true, false, true, true, true, true, 2, -1, 0,
+        session.row_count, 0, sa(), &session.login, NULL, NULL, NULL, 1, database_id(sources, &session.database), 1, 0
+    ]);
+    row
+}
+
+fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for session in sources.registry.all() {
+        let Some(request) = &session.request else { continue };
+        let run = request.run.upgrade();
+        let last_wait = run.as_ref().and_then(|run| run.waits.last_wait_type()).map_or("", |wait| wait.name());
+        let degree = run.as_ref().map_or(1, |run| run.degree());
+        let cpu = run.as_ref().map_or_else(Default::default, |run| run.worker_report().cpu_total());
+        let logical: u64 = run.as_ref().map_or(0, |run| {
+            let tables = run.table_counts();
+            tables.iter().map(|(_, counts)| counts.logical_reads.load(std::sync::atomic::Ordering::Relaxed)).sum()
+        });
+        let blocker = blocking_session(sources, session.id.0);
+        let mut row = row![
+            session.id.0, 0, datetime(request.start_time), if blocker.is_some() { "suspended" } else { "running" },
+            &request.command, text_handle(&request.text), 0, -1, NULL, database_id(sources, &session.database), 1, NULL,
+            blocker.unwrap_or(0), NULL, 0, last_wait, "", 0, 1, 0, NULL, 0.0, 0, int(milliseconds(cpu)),
+            int(milliseconds(request.started.elapsed())), NULL, NULL, 0, 0, logical
+        ];
+        row.extend(row![
+            i64::from(i32::MAX), "us_english", "mdy", 7, true, true, true, false, true, true, true, true, 2, -1, 0,
+            session.row_count, 0, 0, 0, false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL
+        ]);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// A handle that two equal texts share: the length and a sum of the bytes.
+fn text_handle(text: &str) -> Value {
+    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
+}
+
+/// The session that holds a lock for which this one waits.
+fn blocking_session(sources: &Sources, session: i32) -> Option<i32> {
+    let locks = sources.instance.locks().rows();
+    let (database, object, ..) = locks.iter().find(|(_, _, id, _, granted)| id.0 == session && !granted)?;
+    let holder = locks.iter().find(|(d, o, id, _, granted)| d == database && o == object && *granted && id.0 != session);
+    holder.map(|(_, _, id, ..)| id.0)
+}
+
+fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for session in sources.registry.all() {
+        let running = session.request.as_ref().and_then(|request| request.run.upgrade());
+        let running = running.map(|run| run.profiles()).filter(|operators| !operators.is_empty());
+        let is_running = running.is_some();
+        let operators: Vec<Arc<OperatorProfile>> = running.unwrap_or_else(|| session.operators.clone());
+        let (cpu, elapsed) = (milliseconds(session.last_cost.cpu), milliseconds(session.last_cost.elapsed));
+        for (operator, node) in operators.iter().zip(0..) {
+            let reads = session.last_cost.reads.iter().find(|reads| reads.table == operator.table && !is_running);
+            for ((count, grants), thread) in operator.rows().into_iter().zip(operator.grants()).zip(1..) {
+                let mut row = row![
+                    session.id.0, 0, NULL, NULL, operator.operator, node, thread, NULL, count, 0, 0, 1, NULL, NULL, NULL,
+                    NULL, NULL, NULL, NULL, elapsed, cpu, context.database.id().0, NULL, 0, reads.map(|reads| reads.scans),
+                    reads.map(|reads| reads.logical), reads.map(|reads| reads.physical),
+                    reads.map(|reads| reads.read_ahead), 0
+                ];
+                row.extend(row![0, 0, 0, 0, 0, count, NULL, 0, &operator.table, grants, is_running]);
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let locks = sources.instance.locks().rows();
+    let rows = locks.iter().filter(|(.., granted)| !granted).map(|(database, object, session, mode, _)| {
+        let blocker = blocking_session(sources, session.0);
+        let resource = format!("objectlock lockPartition=0 objid={} dbid={} mode={}", object.0, database.0, mode.name());
+        row![
+            Value::Binary(vec![0; 8]), session.0, 0, NULL, format!("LCK_M_{}", mode.name().to_uppercase().replace('-', "_")),
+            NULL, NULL, blocker, NULL, resource
+        ]
+    });
+    Ok(rows.collect())
+}
+
+fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mask = sources.instance.runtime().affinity_mask;
+    let running = sources.registry.all().iter().filter(|session| session.request.is_some()).count() as u64;
+    let rows = (0..processor::processor_count()).map(|processor| {
+        let online = mask == 0 || processor < 64 && mask >> processor & 1 == 1;
+        let status = if online { "VISIBLE ONLINE" } else { "VISIBLE OFFLINE" };
+        row![
+            Value::Binary((processor as u64).to_be_bytes().to_vec()), 0, int(processor as u64), int(processor as u64),
+            status, online, running == 0, 0, 0, 0, int(running), 0, int(running), int(running), 0, 0, int(running), 0, 0,
+            false
+        ]
+    });
+    Ok(rows.collect())
+}
+
+fn sys_info(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let up_ms = u64::try_from((super::now() - sources.started) / 10_000).unwrap_or(0);
+    let processors = int(processor::processor_count() as u64);
+    let memory = sources.instance.memory();
+    let affinity = sources.instance.runtime().affinity_mask;
+    let cpu = milliseconds(processor::process_cpu_time());
+    Ok(vec![row![
+        up_ms, up_ms, processors, 1, memory.limit() / 1024, memory.limit() / 1024, memory.used() / 1024,
+        memory.limit() / 1024, 2_097_152, 4, 0, NULL, 512, processors, processors, 0, 0, datetime(sources.started),
+        if affinity == 0 { 2 } else { 1 }, if affinity == 0 { "AUTO" } else { "MANUAL" }, 0, cpu, 0,
+        "QUERY_PERFORMANCE_COUNTER"
+    ]])
+}
+
+/// A counter that shows its value as it is.
+const RAW: i64 = 65_792;
+/// A counter that rises; clients subtract two samples.
+const BULK: i64 = 272_696_576;
+
+fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let pool = sources.instance.pool().statistics();
+    let memory = sources.instance.memory();
+    let sessions = sources.registry.all().len() as u64;
+    let page = PAGE_SIZE as u64;
+    let buffer = "SQLServer:Buffer Manager";
+    let counters = [
+        (buffer, "Page lookups/sec", "", pool.page_hits + pool.page_misses, BULK),
+        (buffer, "Page reads/sec", "", pool.page_misses + pool.pages_loaded, BULK),
+        (buffer, "Readahead pages/sec", "", pool.pages_loaded, BULK),
+        (buffer, "Page writes/sec", "", pool.pages_written, BULK),
+        (buffer, "Database pages", "", pool.frames - pool.free, RAW),
+        (buffer, "Target pages", "", pool.frames, RAW),
+        (buffer, "Free pages", "", pool.free, RAW),
+        ("SQLServer:Memory Manager", "Total Server Memory (KB)", "", memory.used() / 1024, RAW),
+        ("SQLServer:Memory Manager", "Target Server Memory (KB)", "", memory.limit() / 1024, RAW),
+        ("SQLServer:Memory Manager", "Database Cache Memory (KB)", "", (pool.frames - pool.free) * page / 1024, RAW),
+        ("SQLServer:General Statistics", "User Connections", "", sessions, RAW),
+    ];
+    let rows = counters.into_iter().map(|(object, counter, instance, value, kind)| {
+        row![padded(object, 128), padded(counter, 128), padded(instance, 128), value, kind]
+    });
+    Ok(rows.collect())
+}

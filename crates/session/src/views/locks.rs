@@ -1,0 +1,23 @@
+//! Locks.
+
+use super::value::{NULL, row};
+use super::Definition;
+
+pub(super) static VIEWS: &[Definition] = &[Definition::sys(
+    "dm_tran_locks",
+    "resource_type nvarchar(60)!, resource_subtype nvarchar(60)!, resource_database_id int!, \
+     resource_description nvarchar(256)!, resource_associated_entity_id bigint, resource_lock_partition int!, \
+     request_mode nvarchar(60)!, request_type nvarchar(60)!, request_status nvarchar(60)!, \
+     request_reference_count smallint!, request_lifetime int!, request_session_id int!, request_exec_context_id int!, \
+     request_request_id int!, request_owner_type nvarchar(60)!, request_owner_id bigint, \
+     request_owner_guid uniqueidentifier, request_owner_lockspace_id nvarchar(32), lock_owner_address varbinary(8)",
+    |sources, _, _| {
+        let rows = sources.instance.locks().rows().into_iter().map(|(database, object, session, mode, granted)| {
+            row![
+                "OBJECT", "", database.0, "", i64::from(object.0), 0, mode.name(), "LOCK",
+                if granted { "GRANT" } else { "WAIT" }, 1, 0, session.0, 0, 0, "TRANSACTION", NULL, NULL, NULL, NULL
+            ]
+        });
+        Ok(rows.collect())
+    },
+)];
