@@ -7,6 +7,8 @@
 use hobt_page::{PageDamage, PageFlags, RowPage};
 use hobt_types::{Collation, PhysicalType};
 
+use super::NextPage;
+
 /// The range that a result must lie in: an integer type's width in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IntegerWidth {
@@ -117,6 +119,8 @@ impl From<PageDamage> for AggregateError {
 #[derive(Debug)]
 pub struct Aggregator {
     aggregates: Vec<ScanAggregate>,
+    /// The columns that each aggregate is the first to read.
+    columns: Vec<Vec<usize>>,
     values: Vec<AggregateValue>,
     text: Vec<TextExtreme>,
     scratch: Vec<Vec<i64>>,
@@ -150,6 +154,7 @@ impl Aggregator {
             *weight = key.first().copied().unwrap_or(0);
         }
         Aggregator {
+            columns: first_columns(&aggregates),
             values: aggregates.iter().map(start).collect(),
             text: aggregates.iter().map(|_| TextExtreme::default()).collect(),
             aggregates,
@@ -157,23 +162,6 @@ impl Aggregator {
             live: Vec::new(),
             primary,
         }
-    }
-
-    /// The columns that the aggregates read, in no order, each once.
-    pub fn columns(&self) -> Vec<usize> {
-        let mut columns = Vec::new();
-        for aggregate in &self.aggregates {
-            match aggregate {
-                ScanAggregate::CountRows | ScanAggregate::CountColumn(_) => {}
-                ScanAggregate::Min(expression) | ScanAggregate::Max(expression) | ScanAggregate::Sum(expression) => {
-                    expression.add_columns(&mut columns);
-                }
-                ScanAggregate::MinText(column, _) | ScanAggregate::MaxText(column, _) => columns.push(*column),
-            }
-        }
-        columns.sort_unstable();
-        columns.dedup();
-        columns
     }
 
     /// What the aggregates have come to, in order.
@@ -186,12 +174,17 @@ impl Aggregator {
         self.values
     }
 
-    /// Takes a page's live rows in.
+    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile.
     ///
     /// # Errors
     /// The page is damaged, or a result overflows.
-    pub fn add_page(&mut self, page: &RowPage<'_>) -> Result<(), AggregateError> {
+    pub fn add_page(&mut self, page: &RowPage<'_>, next: Option<&NextPage<'_>>) -> Result<(), AggregateError> {
         for index in 0..self.aggregates.len() {
+            if let Some(next) = next {
+                for &column in &self.columns[index] {
+                    next.fetch(page, column);
+                }
+            }
             self.add(index, page)?;
         }
         Ok(())
@@ -242,6 +235,28 @@ impl Aggregator {
         }
         Ok(())
     }
+}
+
+/// For each aggregate the columns that none before it reads.
+fn first_columns(aggregates: &[ScanAggregate]) -> Vec<Vec<usize>> {
+    let mut seen = Vec::new();
+    let mut first = Vec::new();
+    for aggregate in aggregates {
+        let mut columns = Vec::new();
+        match aggregate {
+            ScanAggregate::CountRows | ScanAggregate::CountColumn(_) => {}
+            ScanAggregate::Min(expression) | ScanAggregate::Max(expression) | ScanAggregate::Sum(expression) => {
+                expression.add_columns(&mut columns);
+            }
+            ScanAggregate::MinText(column, _) | ScanAggregate::MaxText(column, _) => columns.push(*column),
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns.retain(|column| !seen.contains(column));
+        seen.extend(&columns);
+        first.push(columns);
+    }
+    first
 }
 
 /// Whether a column is an array of 64-bit integers all of which count.
@@ -535,9 +550,8 @@ fn add_sum(values: &[i64], rows: Rows, live: &[u8], sum: &mut i128, count: &mut 
 
 /// The exact sum of a page's values: in two halves, neither of which can overflow in a page.
 fn sum_of(values: impl Iterator<Item = i64>) -> i128 {
-    let (high, low) = values.fold((0i64, 0u64), |(high, low), value| {
-        (high + (value >> 32), low + (value.cast_unsigned() & 0xFFFF_FFFF))
-    });
+    let (high, low) = values
+        .fold((0i64, 0u64), |(high, low), value| (high + (value >> 32), low + (value.cast_unsigned() & 0xFFFF_FFFF)));
     (i128::from(high) << 32) + i128::from(low)
 }
 
@@ -583,9 +597,8 @@ impl TextExtreme {
         greatest: bool,
         primary: &[u8; 128],
     ) -> Result<(), AggregateError> {
-        let text = |bytes| {
-            std::str::from_utf8(bytes).map_err(|_| PageDamage::Structure { rule: "text that is not UTF-8" })
-        };
+        let text =
+            |bytes| std::str::from_utf8(bytes).map_err(|_| PageDamage::Structure { rule: "text that is not UTF-8" });
         if let Some(best) = &self.bytes {
             if best == value {
                 return Ok(());

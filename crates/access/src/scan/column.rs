@@ -71,9 +71,7 @@ impl ColumnVector {
             (PhysicalType::Fixed8, _) => VectorData::I64(Vec::new()),
             (PhysicalType::Fixed16, _) if guid => VectorData::Bytes16(Vec::new()),
             (PhysicalType::Fixed16, _) => VectorData::I128(Vec::new()),
-            (PhysicalType::Variable, _) => {
-                VectorData::Views { views: Vec::new(), bytes: Vec::new(), is_ascii: true }
-            }
+            (PhysicalType::Variable, _) => VectorData::Views { views: Vec::new(), bytes: Vec::new(), is_ascii: true },
         };
         ColumnVector { column, data, validity: Vec::new(), null_count: 0, rows: 0 }
     }
@@ -101,6 +99,9 @@ impl ColumnVector {
         let nulls = page.null_count(self.column);
         if nulls > 0 {
             let bits = page.validity(self.column).ok_or(PageDamage::Structure { rule: "NULL in a NOT NULL column" })?;
+            if count_zeros(bits, rows) != nulls {
+                return Err(PageDamage::Structure { rule: "null count of a column" });
+            }
             self.push_bits(bits, rows);
             self.null_count += nulls;
         } else if !self.validity.is_empty() {
@@ -122,7 +123,8 @@ impl ColumnVector {
                 }
                 data => {
                     let zeros = [0; 16];
-                    let width = page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
+                    let width =
+                        page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
                     append_fixed(data, value.unwrap_or(&zeros[..width]), 1);
                 }
             }
@@ -156,6 +158,13 @@ impl ColumnVector {
             self.validity[rows / 8] &= (1 << (rows % 8)) - 1;
         }
     }
+}
+
+/// How many of the first `count` bits are 0.
+fn count_zeros(bits: &[u8], count: usize) -> usize {
+    let whole: u32 = bits[..count / 8].iter().map(|byte| byte.count_zeros()).sum();
+    let rest = if count.is_multiple_of(8) { 0 } else { (!bits[count / 8] << (8 - count % 8)).count_ones() };
+    (whole + rest) as usize
 }
 
 /// Appends the low `count` bits of `bits` behind `length` bits of `target`; bits behind the end are 0.
@@ -211,7 +220,7 @@ fn append_views(
     let mut start = 0;
     for end in page.ends(column) {
         let end = usize::from(u16::from_le_bytes(*end));
-        views.push(view_of(&area[start..end], base + start));
+        views.push(view_of(area.get(start..end).ok_or(damage)?, base + start));
         start = end;
     }
     Ok(())

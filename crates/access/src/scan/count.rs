@@ -1,9 +1,10 @@
 //! Counting without looking at rows: the header of a page says how many rows it has and how many NULLs in each column.
 //!
-//! For a resident page this copies three or four words optimistically; the next pages' headers are prefetched, so that
+//! For a resident page this copies the header's words and those of the counts optimistically; the next pages' headers are prefetched, so that
 //! their cache misses overlap.
 
-use hobt_page::RowPage;
+use hobt_base::HobtId;
+use hobt_page::{PageType, RowPage};
 
 /// Rows and NULLs seen so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,11 +14,20 @@ pub struct Counts {
     nulls: Vec<u64>,
 }
 
-/// The word of the header that holds the row counts, and how many words reach to the null count of a column.
-pub(super) const FIRST_WORD: usize = 6;
+/// The words of the header that hold the page's type, its column count, its HOBT and its row counts.
+const TYPE_WORD: usize = 0;
+const COLUMNS_WORD: usize = 1;
+const HOBT_WORD: usize = 3;
+const ROWS_WORD: usize = 6;
+/// The null counts begin here, four a word.
 const NULL_COUNTS_WORD: usize = 8;
-/// Words that an optimistic copy may take: null counts of the first 64 columns.
-pub(super) const WORDS_MAX: usize = NULL_COUNTS_WORD - FIRST_WORD + 16;
+/// Words that an optimistic copy may take: the header and the null counts of the first 64 columns.
+pub(super) const WORDS_MAX: usize = NULL_COUNTS_WORD + 16;
+
+/// Sixteen bits of a word.
+fn lane(word: u64, lane: usize) -> u64 {
+    word >> (16 * lane) & 0xFFFF
+}
 
 impl Counts {
     /// Counts rows, and NULLs of `columns`.
@@ -44,19 +54,28 @@ impl Counts {
         }
     }
 
-    /// Words from [`FIRST_WORD`] on that hold all the counts; `None` if a column is too far behind.
+    /// How many words of a page hold all the counts; `None` if a column is too far behind.
     pub(super) fn words(&self) -> Option<usize> {
         let last = self.columns.iter().copied().max().map_or(0, |column| column / 4 + 1);
-        let words = NULL_COUNTS_WORD - FIRST_WORD + last;
+        let words = NULL_COUNTS_WORD + last;
         (words <= WORDS_MAX).then_some(words)
     }
 
-    /// Adds a page by its words. The caller has checked that it is a row page of the table.
+    /// Whether the words are those of a row page of this table: with another page counting would be wrong in silence.
+    pub(super) fn is_row_page(words: &[u64], columns: usize, hobt: HobtId) -> bool {
+        let page_type = words[TYPE_WORD].to_le_bytes()[5];
+        page_type == PageType::Row as u8
+            && lane(words[COLUMNS_WORD], 3) == columns as u64
+            && words[HOBT_WORD] == hobt.0
+            && lane(words[ROWS_WORD], 0) <= lane(words[ROWS_WORD], 1)
+            && lane(words[ROWS_WORD], 2) <= lane(words[ROWS_WORD], 0)
+    }
+
+    /// Adds a page by its words, which [`Counts::is_row_page`] accepted.
     pub(super) fn add_words(&mut self, words: &[u64]) {
-        let lanes = |word: u64, lane: usize| word >> (16 * lane) & 0xFFFF;
-        self.rows += lanes(words[0], 0).saturating_sub(lanes(words[0], 2));
+        self.rows += lane(words[ROWS_WORD], 0) - lane(words[ROWS_WORD], 2);
         for (sum, &column) in self.nulls.iter_mut().zip(&self.columns) {
-            *sum += lanes(words[NULL_COUNTS_WORD - FIRST_WORD + column / 4], column % 4);
+            *sum += lane(words[NULL_COUNTS_WORD + column / 4], column % 4);
         }
     }
 

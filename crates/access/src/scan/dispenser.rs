@@ -64,8 +64,7 @@ impl Dispenser {
                 left -= u64::from(count);
             }
         }
-        let latched = (kind == DealerKind::Latched)
-            .then(|| Latch::new(LatchClass::DatasetParent, 0));
+        let latched = (kind == DealerKind::Latched).then(|| Latch::new(LatchClass::DatasetParent, 0));
         Dispenser { ranges, next: AtomicUsize::new(0), latched }
     }
 
@@ -75,10 +74,16 @@ impl Dispenser {
             let mut next = latch.write();
             let range = self.ranges.get(*next).copied();
             *next += usize::from(range.is_some());
+            self.next.store(*next, Ordering::Relaxed);
             return range;
         }
         // A worker stops asking after its first `None`, so the counter does not run away.
         self.ranges.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+
+    /// How many ranges are not dealt yet.
+    pub fn remaining(&self) -> usize {
+        self.ranges.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// How many ranges there are in all.
@@ -104,12 +109,15 @@ mod tests {
             let runs = [(0, 0, run(8, 8, 1)), (0, 0, run(64, 1000, 0)), (1, 1, run(8, 3, 1)), (1, 1, run(800, 0, 0))];
             let dispenser = Dispenser::new(&runs, 64, 2, kind);
             let seen: Vec<PageRange> = std::thread::scope(|scope| {
-                let workers: Vec<_> =
-                    (0..2).map(|_| scope.spawn(|| std::iter::from_fn(|| dispenser.grant()).collect::<Vec<_>>())).collect();
+                let workers: Vec<_> = (0..2)
+                    .map(|_| scope.spawn(|| std::iter::from_fn(|| dispenser.grant()).collect::<Vec<_>>()))
+                    .collect();
                 workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
             });
-            let mut pages: Vec<(usize, u32)> =
-                seen.iter().flat_map(|range| (range.first..range.first + range.count).map(|page| (range.file, page))).collect();
+            let mut pages: Vec<(usize, u32)> = seen
+                .iter()
+                .flat_map(|range| (range.first..range.first + range.count).map(|page| (range.file, page)))
+                .collect();
             pages.sort_unstable();
             let mut expected: Vec<(usize, u32)> = (9..16).map(|page| (0, page)).collect();
             expected.extend((64..1064).map(|page| (0, page)));

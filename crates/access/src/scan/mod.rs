@@ -23,7 +23,9 @@ mod worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{PAGE_SIZE, PageId};
+use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
+use hobt_buffer::LOAD_PAGES_MAX;
+use hobt_buffer::PageRun;
 use hobt_page::{RowLayout, RowPage, Run};
 use hobt_txn::{IoCounts, StatementContext};
 
@@ -97,9 +99,38 @@ pub trait PageVisitor {
     /// What stops the scan.
     fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
 
-    /// The columns that the visitor looks at: they are fetched into the cache a page ahead.
-    fn columns(&self) -> &[usize] {
-        &[]
+    /// The same, with the means to fetch columns of the page that comes next into the cache. A visitor that works column
+    /// by column asks for a column of the next page before it reads that of this one: spread out like that, the fetches
+    /// overlap with its work.
+    ///
+    /// # Errors
+    /// As [`PageVisitor::visit`].
+    fn visit_ahead(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        let _the_page_is_read_as_a_whole = next;
+        self.visit(partition, id, page)
+    }
+}
+
+/// The page that a scan shows next, if it is resident.
+#[derive(Debug)]
+pub struct NextPage<'a> {
+    run: &'a PageRun<'a>,
+    number: u32,
+}
+
+impl NextPage<'_> {
+    /// Fetches a column of the next page into the cache; it is taken to lie where it lies in `page`, because neighbours
+    /// are laid out alike.
+    pub fn fetch(&self, page: &RowPage<'_>, column: usize) {
+        for (at, length) in page.extents(column) {
+            self.run.prefetch(self.number, at, length);
+        }
     }
 }
 
@@ -119,6 +150,8 @@ impl Scan {
         counts: Arc<IoCounts>,
     ) -> Result<Arc<Scan>, AccessError> {
         assert!(workers > 0 && !hobts.is_empty(), "somebody scans something");
+        let whole_extents = settings.read_pages > 0 && settings.read_pages.is_multiple_of(EXTENT_PAGES);
+        assert!(whole_extents && settings.read_pages <= LOAD_PAGES_MAX, "reads of {} pages", settings.read_pages);
         let first = &hobts[0];
         let partitions: Vec<ScanPartition> =
             hobts.iter().map(|hobt| ScanPartition { hobt: Arc::clone(hobt), runs: hobt.runs() }).collect();

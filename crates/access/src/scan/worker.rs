@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use hobt_base::{PAGE_SIZE, PageId};
 use hobt_buffer::{BufferError, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
-use hobt_page::{PageBytes, RowPage, verify};
+use hobt_page::{PageBytes, PageDamage, RowPage, verify};
 use hobt_sync::{Wait, WaitType};
 
-use super::count::{Counts, FIRST_WORD, WORDS_MAX};
+use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;
-use super::{PageVisitor, Scan};
+use super::{NextPage, PageVisitor, Scan};
 use crate::{AccessError, DataFile};
 
 /// A page that a scan reads is not marked as used.
@@ -36,8 +36,8 @@ pub struct ScanWorker {
     rows_by_worker: u64,
     grants: u64,
     changed: Vec<u32>,
-    /// Where the last page's wanted columns lie.
-    extents: Vec<(usize, usize)>,
+    /// Bytes of buffers in the statement's memory account.
+    held_bytes: u64,
 }
 
 struct Pending {
@@ -49,6 +49,9 @@ struct Pending {
 enum Source {
     /// Every page was resident when the range was taken.
     Resident,
+    /// Another scan is reading pages of the range. It is never waited for: its task may be one that nobody polls. The
+    /// range is put off until the pages are there, and read past the pool when there is nothing else to do.
+    Elsewhere,
     /// Reads into the pool's frames are under way.
     Load { load: PendingLoad, completions: Vec<Completion> },
     /// A read past the pool is under way.
@@ -59,6 +62,7 @@ impl Pending {
     fn is_ready(&self) -> bool {
         match &self.source {
             Source::Resident => true,
+            Source::Elsewhere => false,
             Source::Load { load, completions } => completions.len() == load.reads(),
             Source::Private { completion, .. } => completion.is_some(),
         }
@@ -67,7 +71,10 @@ impl Pending {
 
 impl std::fmt::Debug for ScanWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScanWorker").field("grants", &self.grants).field("rows", &self.rows_by_worker).finish_non_exhaustive()
+        f.debug_struct("ScanWorker")
+            .field("grants", &self.grants)
+            .field("rows", &self.rows_by_worker)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +103,7 @@ impl ScanWorker {
             rows_by_worker: 0,
             grants: 0,
             changed: Vec::new(),
-            extents: Vec::new(),
+            held_bytes: 0,
         }
     }
 
@@ -126,7 +133,11 @@ impl ScanWorker {
     }
 
     /// Counts the pages of one range; as [`ScanWorker::poll_range`].
-    pub fn poll_counts(&mut self, task: &mut Context<'_>, counts: &mut Counts) -> Poll<Option<Result<(), AccessError>>> {
+    pub fn poll_counts(
+        &mut self,
+        task: &mut Context<'_>,
+        counts: &mut Counts,
+    ) -> Poll<Option<Result<(), AccessError>>> {
         self.poll(task, &mut Work::Count(counts))
     }
 
@@ -141,12 +152,23 @@ impl ScanWorker {
             while let Some(completion) = self.queue.try_pop() {
                 self.arrive(completion);
             }
-            if let Some(place) = self.pending.iter().position(Pending::is_ready) {
-                let pending = self.pending.remove(place).expect("just found");
-                return Poll::Ready(Some(self.process(pending, work)));
+            if let Some(place) = self.pending.iter().position(|pending| pending.is_ready() || self.has_come(pending)) {
+                let mut pending = self.pending.remove(place).expect("just found");
+                match self.finish_shared_load(&mut pending) {
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                    Ok(true) => return Poll::Ready(Some(self.process(pending, work))),
+                    Ok(false) => self.pending.push_back(pending),
+                }
+                continue;
             }
             if self.pending.is_empty() {
                 return Poll::Ready(None);
+            }
+            if self.pending.iter().all(|pending| matches!(pending.source, Source::Elsewhere)) {
+                if let Err(error) = self.read_first_past_pool() {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                continue;
             }
             match self.queue.poll_pop(task) {
                 Poll::Ready(Some(completion)) => self.arrive(completion),
@@ -156,18 +178,52 @@ impl ScanWorker {
         }
     }
 
+    /// Whether the pages that another scan was reading are there.
+    fn has_come(&self, pending: &Pending) -> bool {
+        let range = &pending.range;
+        let file = &self.scan.files[range.file];
+        matches!(pending.source, Source::Elsewhere)
+            && file.pool_file().state_snapshot(range.first, range.count).all_resident()
+    }
+
+    /// Ends a load of a range that another scan reads a part of; `false` if that part has not come yet.
+    fn finish_shared_load(&mut self, pending: &mut Pending) -> Result<bool, AccessError> {
+        if !matches!(&pending.source, Source::Load { load, .. } if !load.elsewhere().is_empty()) {
+            return Ok(true);
+        }
+        let source = std::mem::replace(&mut pending.source, Source::Elsewhere);
+        let Source::Load { load, completions } = source else { unreachable!("matched above") };
+        let file = &self.scan.files[pending.range.file];
+        load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        Ok(self.has_come(pending))
+    }
+
+    /// Reads the first range of the window past the pool, although others bring its pages in.
+    fn read_first_past_pool(&mut self) -> Result<(), AccessError> {
+        let mut pending = self.pending.pop_front().expect("a range that is put off");
+        let file = Arc::clone(&self.scan.files[pending.range.file]);
+        pending.source = self.start_private(&file, &pending.range, pending.tag)?;
+        self.pending.push_front(pending);
+        Ok(())
+    }
+
     fn arrive(&mut self, completion: Completion) {
         let pending = self.pending.iter_mut().find(|pending| pending.tag == completion.tag);
         match &mut pending.expect("a completion belongs to a range of the window").source {
-            Source::Resident => unreachable!("a resident range has no reads"),
+            Source::Resident | Source::Elsewhere => unreachable!("a range without reads of its own"),
             Source::Load { completions, .. } => completions.push(completion),
             Source::Private { completion: place, .. } => *place = Some(completion),
         }
     }
 
-    /// Takes ranges until enough reads are under way. A resident range ends the filling: there is something to do.
+    /// Takes ranges until enough reads are under way. A resident range ends the filling: there is something to do. Nor
+    /// does a worker hold more than its share of what is left, so that none runs dry while another has a full window.
     fn fill_window(&mut self) -> Result<(), AccessError> {
-        while !self.exhausted && self.pending.len() < self.window {
+        while !self.exhausted {
+            let share = self.scan.dispenser.remaining().div_ceil(self.scan.workers).max(1);
+            if self.pending.len() >= self.window.min(share) {
+                return Ok(());
+            }
             let Some(range) = self.scan.dispenser.grant() else {
                 self.exhausted = true;
                 return Ok(());
@@ -200,7 +256,8 @@ impl ScanWorker {
 
     fn start_load(&mut self, file: &DataFile, range: &PageRange, tag: u64) -> Result<Source, AccessError> {
         match file.pool_file().start_load(range.first, range.count, &self.queue, tag) {
-            Ok(load) if load.reads() == 0 => Ok(Source::Resident),
+            Ok(load) if load.reads() == 0 && load.elsewhere().is_empty() => Ok(Source::Resident),
+            Ok(load) if load.reads() == 0 => Ok(Source::Elsewhere),
             Ok(load) => {
                 self.scan.count_reads(load.loading().len() as u64, true);
                 Ok(Source::Load { load, completions: Vec::new() })
@@ -221,6 +278,7 @@ impl ScanWorker {
             None => {
                 let size = self.scan.settings.read_pages as usize * PAGE_SIZE;
                 self.scan.context.memory().grow(size as u64)?;
+                self.held_bytes += size as u64;
                 AlignedBuffer::new(size)?
             }
         };
@@ -241,7 +299,7 @@ impl ScanWorker {
         let file = Arc::clone(&self.scan.files[range.file]);
         self.scan.counts.logical_reads.fetch_add(u64::from(range.count), Ordering::Relaxed);
         match pending.source {
-            Source::Resident => self.resident(&file, &range, work),
+            Source::Resident | Source::Elsewhere => self.resident(&file, &range, work),
             Source::Load { load, completions } => {
                 load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
                 self.resident(&file, &range, work)
@@ -268,25 +326,17 @@ impl ScanWorker {
         }
     }
 
-    /// Shows resident pages; the columns that the visitor looks at are prefetched a page ahead, at the places where they
-    /// lie in this one.
-    fn visit_resident(
-        &mut self,
-        file: &DataFile,
-        range: &PageRange,
-        work: &mut Work<'_>,
-    ) -> Result<(), AccessError> {
+    /// Shows resident pages; the header of the page after next is prefetched here, columns of the next by the visitor.
+    fn visit_resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<(), AccessError> {
         let run = file.pool_file().page_run(range.first, range.count);
         let end = range.first + range.count;
         for number in range.first..end {
-            if number + 1 < end {
-                run.prefetch(number + 1, 0, HEADER_BYTES);
-                for &(at, length) in &self.extents {
-                    run.prefetch(number + 1, at, length);
-                }
+            if number + 2 < end {
+                run.prefetch(number + 2, 0, HEADER_BYTES);
             }
+            let next = (number + 1 < end).then_some(NextPage { run: &run, number: number + 1 });
             match run.try_read(number) {
-                TryRead::Guard(guard) => self.show(range, number, &guard, work)?,
+                TryRead::Guard(guard) => self.show(range, number, &guard, work, next.as_ref())?,
                 TryRead::Busy | TryRead::NotResident => self.page_from_pool(file, range, number, work)?,
             }
         }
@@ -304,7 +354,8 @@ impl ScanWorker {
         let run = file.pool_file().page_run(range.first, range.count);
         let mut words = [0u64; WORDS_MAX];
         let words = &mut words[..word_count];
-        let bytes = (FIRST_WORD + word_count) * 8;
+        let bytes = word_count * 8;
+        let (columns, hobt) = (self.scan.rows.columns().len(), self.scan.partitions[range.partition].hobt.id());
         let end = range.first + range.count;
         for number in range.first..(range.first + PREFETCH_PAGES).min(end) {
             run.prefetch(number, 0, bytes);
@@ -313,14 +364,17 @@ impl ScanWorker {
             if number + PREFETCH_PAGES < end {
                 run.prefetch(number + PREFETCH_PAGES, 0, bytes);
             }
-            match run.optimistic_words(number, FIRST_WORD, words) {
-                Optimistic::Ok => {
+            match run.optimistic_words(number, 0, words) {
+                Optimistic::Ok if Counts::is_row_page(words, columns, hobt) => {
                     let Work::Count(counts) = work else { unreachable!("called for counts") };
                     let before = counts.rows();
                     counts.add_words(words);
                     self.rows_by_worker += counts.rows() - before;
                 }
-                Optimistic::NotResident | Optimistic::Busy => self.page_from_pool(file, range, number, work)?,
+                // What is no row page of the table is looked at whole, and refused there.
+                Optimistic::Ok | Optimistic::NotResident | Optimistic::Busy => {
+                    self.page_from_pool(file, range, number, work)?
+                }
             }
         }
         Ok(())
@@ -337,6 +391,9 @@ impl ScanWorker {
         let pool_file = file.pool_file();
         let guard = match pool_file.try_read(number) {
             TryRead::Guard(guard) => guard,
+            TryRead::Busy if !pool_file.state_snapshot(number, 1).all_resident() => {
+                return self.page_past_pool(file, range, number, work);
+            }
             unavailable => {
                 self.settle()?;
                 if matches!(unavailable, TryRead::NotResident) {
@@ -345,7 +402,35 @@ impl ScanWorker {
                 pool_file.read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?
             }
         };
-        self.show(range, number, &guard, work)
+        self.show(range, number, &guard, work, None)
+    }
+
+    /// Shows one page that another scan is bringing into the pool, from a read of its own.
+    fn page_past_pool(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        number: u32,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        let snapshot = file.pool_file().state_snapshot(number, 1);
+        let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
+        let id = PageId::new(file.id(), number);
+        self.scan.count_reads(1, false);
+        let wait = Wait::begin(WaitType::PageIoLatchSh);
+        file.disk().read_at(&mut buffer, id.byte_offset())?;
+        drop(wait);
+        let mut changed = Vec::new();
+        file.pool_file().changed_since(&snapshot, &mut changed);
+        let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
+        let tag = self.scan.partitions[range.partition].hobt.storage().database_tag();
+        if changed.is_empty() && verify(&pages[0], id, tag).is_ok() {
+            return self.show(range, number, &pages[0], work, None);
+        }
+        self.settle()?;
+        let guard =
+            file.pool_file().read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.show(range, number, &guard, work, None)
     }
 
     /// Waits for the worker's own loads and publishes them. A worker that holds pages in the loading state must not
@@ -385,7 +470,7 @@ impl ScanWorker {
             let sound = changed.binary_search(&number).is_err()
                 && verify(page, id, self.scan.partitions[range.partition].hobt.storage().database_tag()).is_ok();
             if sound {
-                self.show(range, number, page, work)?;
+                self.show(range, number, page, work, None)?;
             } else {
                 self.page_from_pool(file, range, number, work)?;
             }
@@ -400,22 +485,31 @@ impl ScanWorker {
         number: u32,
         bytes: &PageBytes,
         work: &mut Work<'_>,
+        next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
         let scan = &self.scan;
         let page = RowPage::open(bytes, &scan.rows).map_err(|damage| scan.damaged(range, number, damage))?;
+        if page.hobt() != scan.partitions[range.partition].hobt.id() {
+            return Err(scan.damaged(range, number, PageDamage::Structure { rule: "a page of another HOBT" }));
+        }
         self.rows_by_worker += (page.row_count() - page.deleted_count()) as u64;
         match work {
             Work::Visit(visitor) => {
-                self.extents.clear();
-                for &column in visitor.columns() {
-                    self.extents.extend(page.extents(column).into_iter().filter(|(_, length)| *length > 0));
-                }
-                visitor.visit(range.partition, PageId::new(scan.files[range.file].id(), number), &page)
+                visitor.visit_ahead(range.partition, PageId::new(scan.files[range.file].id(), number), &page, next)
             }
             Work::Count(counts) => {
                 counts.add_page(&page);
                 Ok(())
             }
         }
+    }
+}
+
+impl Drop for ScanWorker {
+    fn drop(&mut self) {
+        // Loads first: each waits for its reads and gives its frames back.
+        self.pending.clear();
+        self.spare.clear();
+        self.scan.context.memory().shrink(self.held_bytes);
     }
 }

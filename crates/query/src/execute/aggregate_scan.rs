@@ -31,8 +31,8 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use hobt_access::AccessError;
 use hobt_access::scan::{
-    AggregateError, AggregateValue, Aggregator, Arithmetic, Counts, IntegerWidth, PageVisitor, Scan, ScanAggregate,
-    ScanExpression, ScanWorker,
+    AggregateError, AggregateValue, Aggregator, Arithmetic, Counts, IntegerWidth, NextPage, PageVisitor, Scan,
+    ScanAggregate, ScanExpression, ScanWorker,
 };
 use hobt_base::{PageId, SqlError, number};
 use hobt_functions::aggregate::{Aggregate, AggregateKind, Emit};
@@ -327,7 +327,7 @@ impl ExecutionPlan for AggregateScanExec {
             Work::Counts(Counts::new(columns.collect()))
         } else {
             let inner = Aggregator::new(self.aggregates.clone());
-            Work::Pages(Box::new(PageAggregator { columns: inner.columns(), inner, scan: Arc::clone(&scan) }))
+            Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan) }))
         };
         Ok(Box::pin(AggregateStream {
             worker: ScanWorker::new(scan),
@@ -356,20 +356,36 @@ enum Work {
 
 struct PageAggregator {
     inner: Aggregator,
-    columns: Vec<usize>,
     scan: Arc<Scan>,
 }
 
-impl PageVisitor for PageAggregator {
-    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
-        self.inner.add_page(page).map_err(|error| match error {
+impl PageAggregator {
+    fn add(
+        &mut self,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> std::result::Result<(), AccessError> {
+        self.inner.add_page(page, next).map_err(|error| match error {
             AggregateError::Damaged(damage) => self.scan.damaged_page(id, damage),
             AggregateError::Overflow(width) => AccessError::Visitor(Box::new(overflow(width))),
         })
     }
+}
 
-    fn columns(&self) -> &[usize] {
-        &self.columns
+impl PageVisitor for PageAggregator {
+    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
+        self.add(id, page, None)
+    }
+
+    fn visit_ahead(
+        &mut self,
+        _: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> std::result::Result<(), AccessError> {
+        self.add(id, page, next)
     }
 }
 

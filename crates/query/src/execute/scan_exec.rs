@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use hobt_access::AccessError;
-use hobt_access::scan::{ColumnKind, ColumnVector, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::{PageDamage, RowPage};
@@ -173,7 +173,7 @@ impl ExecutionPlan for ScanExec {
             run: Arc::clone(&self.run),
             schema: Arc::clone(&self.schema),
             projection: self.projection.clone(),
-            batch: BatchBuilder { columns, places: self.projection.clone(), rows: 0 },
+            batch: BatchBuilder { columns, rows: 0 },
             waiting: false,
             done: false,
         }))
@@ -216,21 +216,34 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
 
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
-    places: Vec<usize>,
     rows: usize,
 }
 
+/// The file's name is filled in by the scan's owner, who knows it.
+fn damaged(page: PageId, damage: PageDamage) -> AccessError {
+    AccessError::Damaged { file: String::new(), page, damage }
+}
+
 impl PageVisitor for BatchBuilder {
-    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.rows += page.row_count() - page.deleted_count();
-        self.columns
-            .iter_mut()
-            .try_for_each(|column| column.append_page(page))
-            .map_err(|damage: PageDamage| AccessError::Damaged { file: String::new(), page: id, damage })
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.visit_ahead(partition, id, page, None)
     }
 
-    fn columns(&self) -> &[usize] {
-        &self.places
+    fn visit_ahead(
+        &mut self,
+        _: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        self.rows += page.row_count() - page.deleted_count();
+        for column in &mut self.columns {
+            if let Some(next) = next {
+                next.fetch(page, column.column);
+            }
+            column.append_page(page).map_err(|damage| damaged(id, damage))?;
+        }
+        Ok(())
     }
 }
 
@@ -257,8 +270,7 @@ impl ScanStream {
 
     fn take_batch(&mut self) -> Result<RecordBatch> {
         let columns = batch_columns(self.table.table(), &self.projection);
-        let places = self.projection.clone();
-        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, places, rows: 0 });
+        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0 });
         let rows = full.rows;
         let arrays: Result<Vec<ArrayRef>, SqlError> = full
             .columns
