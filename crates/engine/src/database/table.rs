@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use hobt_access::Hobt;
-use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, number};
+use hobt_base::{FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, number};
 use hobt_catalog::{
     ColumnDefault, DatabaseSnapshot, Index, IndexKind, Partition, SYS_SCHEMA, SnapshotChange, Table, TableColumn,
 };
 use hobt_page::MAX_COLUMNS;
-use hobt_txn::{StatementContext, UndoError};
+use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
 use super::pending::{Claim, Name, Sharing};
@@ -113,7 +113,7 @@ impl Database {
         Ok(table)
     }
 
-    /// Makes a heap that goes with the statement: what it has grown by then is freed too.
+    /// Makes a heap that goes with the statement.
     fn create_heap(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -124,21 +124,12 @@ impl Database {
         let hobt = Hobt::create(&self.storage, id, filegroup, Arc::clone(rows), 1, ctx)
             .map_err(|error| self.storage_error(error))?;
         self.hobts.write().insert(id, Arc::clone(&hobt));
-        let (database, made) = (Arc::clone(self), Arc::clone(&hobt));
-        ctx.on_undo(move || database.undo_create_heap(&made));
+        let database = Arc::clone(self);
+        ctx.on_undo(move || {
+            database.hobts.write().remove(&id);
+            Ok(())
+        });
         Ok(hobt)
-    }
-
-    /// The first extent goes with the undo of [`Hobt::create`]; rows and loads have been undone before.
-    fn undo_create_heap(&self, hobt: &Hobt) -> std::result::Result<(), UndoError> {
-        self.hobts.write().remove(&hobt.id());
-        for run in hobt.runs().iter().skip(1) {
-            self.storage.free(run.first, run.page_count / EXTENT_PAGES).map_err(|error| {
-                self.mark_suspect(&error.to_string());
-                UndoError(error.to_string())
-            })?;
-        }
-        Ok(())
     }
 
     /// Drops a table; its extents are free when the statement has committed. The caller holds `Sch-M` on it.

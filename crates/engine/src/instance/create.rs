@@ -19,7 +19,7 @@ use super::registry::{Entry, EntryState};
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::clock::time_of_day;
 use crate::data_file::DataFile;
-use crate::database::{Database, MASTER, NewDatabase};
+use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
 use crate::error::{EngineError, Result};
 
@@ -159,7 +159,7 @@ impl Instance {
                 format!("Cannot drop the database '{name}', because it does not exist or you do not have permission.");
             EngineError::statement(number::DROP_DOES_NOT_EXIST, text)
         })?;
-        if entry.id.0 < 5 {
+        if is_system(entry.id) {
             let text = format!("Cannot drop the database '{name}' because it is a system database.");
             return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
         }
@@ -228,5 +228,5 @@ fn delete_database(
 
 /// Whether a database is one of the instance's own.
 pub(super) fn is_system(id: DatabaseId) -> bool {
-    id.0 <= MASTER.0.max(crate::database::TEMPDB.0)
+    id == MASTER || id == TEMPDB
 }

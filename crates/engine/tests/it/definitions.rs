@@ -172,6 +172,17 @@ fn a_change_is_its_statements_own_until_it_commits() {
 }
 
 #[test]
+fn a_table_that_grew_and_is_undone_gives_all_its_extents_back() {
+    let (instance, database) = shop();
+    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let made = database.create_table(&ctx, &table_named("t")).expect("made");
+    insert(&database, &ctx, &made, 0, (0..20_000).map(row)).expect("room");
+    assert!(database.hobt(made.base_index().partitions[0].hobt).expect("a heap").runs().len() > 2);
+    ctx.roll_back().expect("undone");
+    check_extents(&database);
+}
+
+#[test]
 fn a_name_that_another_statement_holds_is_waited_for() {
     let (instance, database) = shop();
     for commits in [false, true] {

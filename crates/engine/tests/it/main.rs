@@ -4,5 +4,6 @@ mod databases;
 mod definitions;
 mod failures;
 mod fixture;
+mod garbage;
 mod on_disk;
 mod restart;
