@@ -16,6 +16,7 @@ use super::from::join;
 use super::query::{Body, BodyColumn};
 use super::scope::{Names, Outer, Scope};
 use super::subquery::subquery_of;
+use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
@@ -48,6 +49,8 @@ impl Binder<'_> {
             join(left, right, join_type, always)?
         } else if let Some(layers) = layers_of(&right) {
             self.add_columns(left, &left_scope, layers)?
+        } else if is_beyond_engine(&right, false) {
+            self.unnest(left, &right, join_type)?.ok_or_else(|| SqlError::internal("an APPLY that reads nothing"))?
         } else {
             join(left, LogicalPlan::Subquery(subquery_of(right)), join_type, always)?
         };

@@ -2,7 +2,7 @@
 
 use datafusion::common::{Column, JoinType, NullEquality, TableReference};
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource};
 use hobt_types::TypedValue;
@@ -260,7 +260,7 @@ impl Binder<'_> {
         let plan = match on {
             Some(on) if join_type == JoinType::Inner && (super::subquery::has_subquery(&on) || on.contains_outer()) => {
                 let product = join(left, right, JoinType::Inner, None)?;
-                LogicalPlan::Filter(Filter::try_new(on, shared(product)).map_err(sql_error_of)?)
+                self.filter(product, on)?
             }
             on => join(left, right, join_type, on)?,
         };

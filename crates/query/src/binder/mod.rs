@@ -31,6 +31,7 @@ mod select;
 mod session;
 mod set_operation;
 mod subquery;
+mod unnest;
 mod values;
 mod window;
 

@@ -72,7 +72,7 @@ impl Binder<'_> {
             plan = groups.plan.clone();
             if let Some(having) = having {
                 let having = groups.rewrite(having, &scope, Clause::Having, query.span.position)?;
-                plan = LogicalPlan::Filter(Filter::try_new(having, shared(plan)).map_err(sql_error_of)?);
+                plan = self.filter(plan, having)?;
             }
             for item in &mut items {
                 let position = item.value.position;
@@ -105,6 +105,8 @@ impl Binder<'_> {
     /// The rows for which a condition is true. In a subquery, what is compared with the query around becomes a column
     /// first: DataFusion takes only columns out of a correlated filter that lies under an aggregate.
     pub(super) fn filter(&self, plan: LogicalPlan, predicate: Expr) -> Result<LogicalPlan, SqlError> {
+        let (plan, mut predicates) = self.unnest_scalars(plan, vec![predicate])?;
+        let Some(predicate) = predicates.pop() else { return Ok(plan) };
         if !predicate.contains_outer() {
             return Ok(LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?));
         }
@@ -328,6 +330,7 @@ impl Binder<'_> {
             };
             sorts.push(SortExpr::new(by, !descending, !descending));
         }
+        let (plan, exprs) = self.unnest_scalars(plan, exprs)?;
         let mut has_hidden = exprs.len() > visible || !late.is_empty();
         let mut plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
         if select.distinct {

@@ -18,6 +18,7 @@ use super::comparison::{comparable, engine_operator};
 use super::condition::balanced;
 use super::query::{Body, QueryUse};
 use super::scope::{Names, Outer};
+use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::{SingleValue, sql_error_of};
 
@@ -121,7 +122,7 @@ impl Binder<'_> {
     }
 
     fn exists_of(&self, plan: LogicalPlan, negated: bool, site: Site<'_>) -> Result<Expr, SqlError> {
-        if joins_here(site) {
+        if joins_here(site) && !is_beyond_engine(&plan, true) {
             return Ok(Expr::Exists(Exists::new(subquery_of(plan), negated)));
         }
         // Where no join can be made of it (a select list), rows are counted.

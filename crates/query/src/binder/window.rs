@@ -100,7 +100,6 @@ impl Binder<'_> {
 
     /// The function of DataFusion for a window function, its arguments and its result; the flag says whether the
     /// result needs a cast.
-    #[expect(clippy::type_complexity, reason = "a local tuple of four parts")]
     fn shape(
         &self,
         name: &str,
@@ -258,12 +257,15 @@ fn window_expr(
     }))
 }
 
+/// The partition and order of some windows, and the windows.
+type WindowGroup = ((Vec<Expr>, Vec<SortExpr>), Vec<Expr>);
+
 /// Puts window nodes over a plan: one for each different partition and order.
 ///
 /// # Errors
 /// An internal error when DataFusion refuses.
 pub(super) fn window_plan(mut plan: LogicalPlan, windows: Vec<(Expr, Column)>) -> Result<LogicalPlan, SqlError> {
-    let mut groups: Vec<((Vec<Expr>, Vec<SortExpr>), Vec<Expr>)> = Vec::new();
+    let mut groups: Vec<WindowGroup> = Vec::new();
     for (expr, column) in windows {
         let Expr::WindowFunction(window) = &expr else { return Err(SqlError::internal("a window that is none")) };
         let order = (window.params.partition_by.clone(), window.params.order_by.clone());

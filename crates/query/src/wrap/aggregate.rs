@@ -86,7 +86,7 @@ impl AggregateUDFImpl for SqlAggregate {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let types = argument_types(&args);
-        let inner = OneGroup::new(self.aggregate, &types)?;
+        let inner = OneGroup::open(self.aggregate, &types)?;
         if args.is_distinct {
             return Ok(Box::new(DistinctAccumulator::new(inner, types)?));
         }
@@ -178,14 +178,14 @@ impl std::fmt::Debug for OneGroup {
     }
 }
 
-// SAFETY is not at stake: `Groups` is `Send` but not `Sync`, and DataFusion asks for both. Every method takes the
-// accumulator by `&mut`, except `size`, so a mutex that is never contended gives `Sync` without unsafe code.
+/// A [`OneGroup`] that several threads may hold, as DataFusion asks of an accumulator. Only [`Accumulator::size`] takes
+/// it by a shared reference, so the mutex is never contended.
 #[derive(Debug)]
 pub(super) struct SharedOneGroup(parking_lot::Mutex<OneGroup>);
 
 impl OneGroup {
     /// An accumulator whose only group has seen no row.
-    pub(super) fn new(aggregate: Aggregate, types: &[DataType]) -> Result<SharedOneGroup> {
+    pub(super) fn open(aggregate: Aggregate, types: &[DataType]) -> Result<SharedOneGroup> {
         let mut inner = aggregate.accumulator().map_err(external)?;
         let nothing: Vec<ArrayRef> = types.iter().map(new_empty_array).collect();
         inner.update_batch(&nothing, &[], None, 1).map_err(external)?;

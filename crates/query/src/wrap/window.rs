@@ -59,7 +59,7 @@ impl Accumulator for WindowAccumulator {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut accumulator = OneGroup::new(self.aggregate, &self.types)?;
+        let mut accumulator = OneGroup::open(self.aggregate, &self.types)?;
         for piece in &self.pieces {
             accumulator.update_batch(piece)?;
         }

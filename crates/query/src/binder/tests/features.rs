@@ -371,6 +371,75 @@ fn views_functions_and_apply() {
 }
 
 #[test]
+fn correlation_of_every_kind() {
+    let world = world();
+    // Not by equality: a running total, and a count that is 0 of no rows.
+    check(
+        &world,
+        "SELECT id, (SELECT SUM(i.id) FROM emp i WHERE i.id <= e.id), (SELECT COUNT(*) FROM emp i WHERE i.id < e.id) FROM emp e ORDER BY id",
+        &["1|1|0", "2|3|1", "3|6|2", "4|10|3", "5|15|4"],
+    );
+    check(
+        &world,
+        "SELECT id FROM emp e WHERE 2 > (SELECT COUNT(*) FROM emp i WHERE i.pay > e.pay) AND pay > 0 ORDER BY id",
+        &["2", "3"],
+    );
+    // TOP in a subquery and in an APPLY.
+    check(
+        &world,
+        "SELECT d.id, (SELECT TOP (1) e.name FROM emp e WHERE e.dept = d.id ORDER BY e.pay DESC) FROM dept d ORDER BY 1",
+        &["10|bob", "20|BOB ", "40|NULL"],
+    );
+    check(
+        &world,
+        "SELECT d.id, x.id FROM dept d CROSS APPLY (SELECT TOP (1) e.id FROM emp e WHERE e.dept = d.id ORDER BY e.pay DESC) x ORDER BY 1",
+        &["10|2", "20|3"],
+    );
+    check(
+        &world,
+        "SELECT d.id, x.id FROM dept d OUTER APPLY (SELECT e.id FROM emp e WHERE e.dept = d.id ORDER BY e.id OFFSET 1 ROWS FETCH NEXT 1 ROWS ONLY) x ORDER BY 1",
+        &["10|2", "20|NULL", "40|NULL"],
+    );
+    // A union, a window, a DISTINCT, a GROUP BY with HAVING.
+    check(
+        &world,
+        "SELECT d.id, x.n FROM dept d CROSS APPLY (SELECT e.id AS n FROM emp e WHERE e.dept = d.id UNION ALL SELECT d.id) x WHERE d.id < 30 ORDER BY 1, 2",
+        &["10|1", "10|2", "10|10", "20|3", "20|20"],
+    );
+    check(
+        &world,
+        "SELECT d.id, x.n FROM dept d CROSS APPLY (SELECT ROW_NUMBER() OVER (ORDER BY e.id DESC) AS n, e.id FROM emp e WHERE e.dept = d.id) x WHERE x.id = 1",
+        &["10|2"],
+    );
+    check(
+        &world,
+        "SELECT d.id, x.n FROM dept d CROSS APPLY (SELECT DISTINCT e.dept AS n FROM emp e WHERE e.dept >= d.id) x ORDER BY 1, 2",
+        &["10|10", "10|20", "10|30", "20|20", "20|30"],
+    );
+    check(
+        &world,
+        "SELECT d.id, x.m FROM dept d CROSS APPLY (SELECT COUNT(*) AS m FROM emp e WHERE e.dept = d.id HAVING COUNT(*) > 0) x ORDER BY 1",
+        &["10|2", "20|1"],
+    );
+    // Over two levels.
+    check(
+        &world,
+        "SELECT d.id FROM dept d WHERE EXISTS (SELECT 1 FROM emp e WHERE e.dept = d.id AND e.pay = (SELECT MAX(i.pay) FROM emp i WHERE i.dept = d.id AND i.id >= e.id)) ORDER BY 1",
+        &["10", "20"],
+    );
+    check(
+        &world,
+        "SELECT d.id, (SELECT COUNT(*) FROM emp e WHERE EXISTS (SELECT 1 FROM emp i WHERE i.id = e.id AND i.dept = d.id)) FROM dept d ORDER BY 1",
+        &["10|2", "20|1", "40|0"],
+    );
+    check(
+        &world,
+        "SELECT COUNT(*) FROM emp a WHERE a.id >= ALL (SELECT i.id FROM emp i WHERE i.dept = a.dept)",
+        &["4"],
+    );
+}
+
+#[test]
 fn variables_and_system_functions() {
     let mut world = world();
     world.set("@n", SqlType::Int, Value::Int(3));
