@@ -65,10 +65,15 @@ impl<'a> BulkPageBuilder<'a> {
 
     /// How many of the rows, whose variable bytes are `variable_bytes[i]`, fill one page; 0 if not even the first fits.
     pub fn rows_that_fit(&self, variable_bytes: &[u32]) -> usize {
+        self.rows_that_fit_behind(0, 0, variable_bytes)
+    }
+
+    /// How many of the rows fit behind `rows` others whose variable bytes sum to `bytes`.
+    pub fn rows_that_fit_behind(&self, rows: usize, bytes: usize, variable_bytes: &[u32]) -> usize {
         let bits = self.rows.columns().iter().filter(|column| column.nullable).count() + 1;
         let base = self.rows.page_bytes_bound(0, 0);
-        let mut variable = 0;
-        let mut count = 0;
+        let mut variable = bytes;
+        let mut count = rows;
         for &bytes in variable_bytes {
             variable += bytes as usize;
             let next = count + 1;
@@ -77,7 +82,7 @@ impl<'a> BulkPageBuilder<'a> {
             }
             count = next;
         }
-        count
+        count - rows
     }
 
     /// Formats `page` with `row_count` rows: header, empty areas, all values present.
@@ -132,7 +137,8 @@ impl BulkPage<'_, '_> {
         if self.rows.columns()[column].nullable {
             self.validity(column, validity);
         } else {
-            assert!(validity.is_none(), "NULL in a NOT NULL column");
+            let is_whole = validity.is_none_or(|bits| (0..self.row_count).all(|row| bits.is_valid(row)));
+            assert!(is_whole, "NULL in a NOT NULL column");
         }
     }
 

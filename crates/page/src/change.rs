@@ -10,6 +10,9 @@ use crate::layout::{PageLayout, RowLayout};
 use crate::row_page::{POINTER_BIT, RowPage};
 use crate::{PageBytes, PageDamage, PageFlags, PageHeader, put_u16, u16_at};
 
+/// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
+const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
+
 /// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
 pub type ColumnValue<'a> = Option<&'a [u8]>;
 
@@ -187,6 +190,7 @@ fn append(
 ) -> Result<Option<PageChange>, PageDamage> {
     assert_eq!(row.column_count(), rows.columns().len(), "a row of this table");
     let view = RowPage::open(page, rows)?;
+    check_null_counts(&view, rows)?;
     let fits = view.row_count() < view.capacity()
         && (0..row.column_count()).filter(|&column| rows.variable_rank(column).is_some()).all(|column| {
             view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len) <= view.variable(column).len()
@@ -211,6 +215,13 @@ fn append(
     page.copy_from_slice(&bytes[..]);
     header.write(page);
     Ok(Some(undo))
+}
+
+/// A column has at most as many NULLs as the page has live rows: what is added to the counts later relies on it.
+fn check_null_counts(view: &RowPage<'_>, rows: &RowLayout) -> Result<(), PageDamage> {
+    let live = view.row_count() - view.deleted_count();
+    let sound = (0..rows.columns().len()).all(|column| view.null_count(column) <= live);
+    if sound { Ok(()) } else { Err(PageDamage::Structure { rule: "null count of a column" }) }
 }
 
 fn ascii_flags(rows: &RowLayout, header: &PageHeader, row: &RowImage) -> PageFlags {
@@ -269,14 +280,20 @@ fn lay_out_with(
     rows: &RowLayout,
     row: &RowImage,
 ) -> Result<Option<Box<PageBytes>>, PageDamage> {
+    let variable_columns = (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some());
+    // NULLs are copied without a look at their end offsets, so that only the order of all of them bounds the sum.
+    if !variable_columns.clone().all(|column| view.ends_are_ordered(column)) {
+        return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+    }
     let old_count = view.row_count();
-    let used: Vec<usize> = (0..rows.columns().len())
-        .filter(|&column| rows.variable_rank(column).is_some())
-        .map(|column| view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len))
-        .collect();
+    let used: Vec<usize> =
+        variable_columns.map(|column| view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len)).collect();
     let variable: usize = used.iter().sum();
     let count = old_count + 1;
-    if rows.page_bytes_bound(count, variable) > PAGE_SIZE {
+    let Some(free) = PAGE_SIZE.checked_sub(rows.page_bytes_bound(count, variable)) else {
+        return Ok(None);
+    };
+    if free < NEW_LAYOUT_FREE_MIN && old_count > 0 {
         return Ok(None);
     }
     let average = variable.div_ceil(count).max(row.variable_bytes(rows) / 2);
@@ -321,9 +338,9 @@ fn place_areas(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, used
     let free = PAGE_SIZE - usize::from(layout.variable_base) - variable;
     let mut at = usize::from(layout.variable_base);
     let weight: usize = used.iter().map(|bytes| bytes + 1).sum();
-    for rank in 0..rows.variable_count() {
+    for (rank, &used) in used.iter().enumerate() {
         put_u16(page, usize::from(layout.area_starts) + 2 * rank, u16::try_from(at).expect("in the page"));
-        at += used[rank] + free * (used[rank] + 1) / weight;
+        at += used + free * (used + 1) / weight;
     }
     let end = if rows.variable_count() == 0 { at } else { PAGE_SIZE };
     put_u16(
@@ -336,23 +353,45 @@ fn place_areas(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, used
 fn remove_last(page: &mut PageBytes, rows: &RowLayout, writer: Stamp) -> Result<PageChange, PageDamage> {
     let view = RowPage::open(page, rows)?;
     let slot = view.row_count().checked_sub(1).expect("a row to remove");
-    assert!(!view.is_deleted(slot), "only the row that was appended last is taken away");
+    if view.is_deleted(slot) {
+        return Err(PageDamage::Structure { rule: "the row that was appended last is deleted" });
+    }
     let values: Result<Vec<ColumnValue<'_>>, PageDamage> =
         (0..rows.columns().len()).map(|column| view.value(column, slot)).collect();
     let row = RowImage::new(values?);
     let mut header = PageHeader::read(page)?;
     let undo = PageChange::AppendRow { row, writer: header.newest_writer };
     let layout = rows.page_layout(header.capacity).expect("opened above");
-    let nulls: Vec<usize> = (0..rows.columns().len()).filter(|&column| RowPage::is_null(&view, column, slot)).collect();
-    for column in nulls {
-        let at = usize::from(layout.null_counts) + 2 * column;
-        let count = u16_at(page, at).checked_sub(1).ok_or(PageDamage::Structure { rule: "null count of a column" })?;
-        put_u16(page, at, count);
-    }
+    let counts = null_counts_after(&view, rows, slot, false)?;
+    put_null_counts(page, layout, &counts);
     header.row_count -= 1;
     header.newest_writer = writer;
     header.write(page);
     Ok(undo)
+}
+
+/// The columns in which the row of `slot` is NULL, each with its null count once the row counts (`live`) or not.
+fn null_counts_after(
+    view: &RowPage<'_>,
+    rows: &RowLayout,
+    slot: usize,
+    live: bool,
+) -> Result<Vec<(usize, u16)>, PageDamage> {
+    let damage = PageDamage::Structure { rule: "null count of a column" };
+    (0..rows.columns().len())
+        .filter(|&column| view.is_null(column, slot))
+        .map(|column| {
+            let count = view.null_count(column);
+            let after = if live { Some(count + 1) } else { count.checked_sub(1) };
+            after.and_then(|after| u16::try_from(after).ok()).map(|after| (column, after)).ok_or(damage)
+        })
+        .collect()
+}
+
+fn put_null_counts(page: &mut PageBytes, layout: &PageLayout, counts: &[(usize, u16)]) {
+    for &(column, count) in counts {
+        put_u16(page, usize::from(layout.null_counts) + 2 * column, count);
+    }
 }
 
 fn set_deleted(
@@ -366,16 +405,11 @@ fn set_deleted(
     let index = usize::from(slot.0);
     assert!(index < view.row_count(), "a slot of the page");
     assert_ne!(view.is_deleted(index), deleted, "the row changes its state");
-    let nulls: Vec<usize> = (0..rows.columns().len()).filter(|&column| view.is_null(column, index)).collect();
+    let counts = null_counts_after(&view, rows, index, !deleted)?;
     let mut header = PageHeader::read(page)?;
     let undo = PageChange::SetDeleted { slot, deleted: !deleted, writer: header.newest_writer };
     let layout = rows.page_layout(header.capacity).expect("opened above");
-    for column in nulls {
-        let at = usize::from(layout.null_counts) + 2 * column;
-        let count = u16_at(page, at);
-        let count = if deleted { count.checked_sub(1) } else { count.checked_add(1) };
-        put_u16(page, at, count.ok_or(PageDamage::Structure { rule: "null count of a column" })?);
-    }
+    put_null_counts(page, layout, &counts);
     page[usize::from(layout.deleted) + index / 8] ^= 1 << (index % 8);
     header.deleted_count = if deleted { header.deleted_count + 1 } else { header.deleted_count.saturating_sub(1) };
     header.newest_writer = writer;

@@ -4,8 +4,10 @@
 //! [`RowPage::ends_are_ordered`] checks for a column in one pass; a page whose checksum is right but whose counts are
 //! not is refused, never followed out of its bounds.
 
+use hobt_base::HobtId;
+
 use crate::header::PageFlags;
-use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, u16_at};
+use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, u16_at, u64_at};
 
 /// The high bit of an end offset: the value's bytes are a pointer to pages of its own.
 pub(crate) const POINTER_BIT: u16 = 0x8000;
@@ -49,6 +51,11 @@ impl<'a> RowPage<'a> {
         }
         let flags = PageFlags(u16_at(bytes, 6));
         Ok(RowPage { bytes, rows, layout, row_count, deleted_count, flags })
+    }
+
+    /// The heap or B-tree that owns the page.
+    pub fn hobt(&self) -> HobtId {
+        HobtId(u64_at(self.bytes, 24))
     }
 
     /// Slots in use, deleted ones included.

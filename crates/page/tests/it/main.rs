@@ -1,0 +1,5 @@
+//! Pages as bytes that anybody may have written: reading them never panics and never leaves their bounds.
+
+mod flips;
+mod random;
+mod relayout;

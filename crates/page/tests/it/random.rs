@@ -1,0 +1,171 @@
+//! Random bytes, and sound pages with random damage, into every decoder and every change.
+
+use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp};
+use hobt_page::{
+    BootPage, ColumnLayout, FileHeader, MAX_COLUMNS, PageBytes, PageChange, PageHeader, PageType, RowImage, RowLayout,
+    RowPage, RunListPage, apply, check_row_page, verify,
+};
+use hobt_types::PhysicalType;
+
+fn layouts() -> Vec<RowLayout> {
+    let column = |physical, nullable| ColumnLayout { physical, nullable };
+    vec![
+        RowLayout::new(vec![
+            column(PhysicalType::Fixed8, false),
+            column(PhysicalType::Variable, true),
+            column(PhysicalType::Variable, true),
+            column(PhysicalType::Fixed2, true),
+            column(PhysicalType::Variable, false),
+        ]),
+        RowLayout::new(vec![column(PhysicalType::Fixed1, true)]),
+        RowLayout::new(vec![column(PhysicalType::Variable, false); 3]),
+        RowLayout::new(vec![column(PhysicalType::Fixed16, true); MAX_COLUMNS]),
+    ]
+}
+
+fn row(random: &mut SplitMix64, rows: &RowLayout) -> RowImage {
+    let values: Vec<Option<Vec<u8>>> = rows
+        .columns()
+        .iter()
+        .map(|column| {
+            let length = column.physical.width().unwrap_or(random.below(90) as usize);
+            (!column.nullable || random.below(3) > 0).then(|| vec![random.below(256) as u8; length])
+        })
+        .collect();
+    RowImage::new(values.iter().map(|value| value.as_deref()))
+}
+
+fn filled(random: &mut SplitMix64, rows: &RowLayout) -> Box<PageBytes> {
+    let mut page = Box::new([0; PAGE_SIZE]);
+    let mut header = PageHeader::new(PageType::Row, PageId::new(FileId(1), 9), 5, HobtId(1));
+    header.capacity = rows.capacity_for(30);
+    if header.capacity == 0 {
+        header.capacity = rows.capacity_for(0);
+    }
+    apply(&mut page, Some(rows), &PageChange::Format { header }).expect("sound").expect("always");
+    for slot in 0..random.below(60) {
+        let change = PageChange::AppendRow { row: row(random, rows), writer: Stamp(1) };
+        if apply(&mut page, Some(rows), &change).expect("sound").is_none() {
+            break;
+        }
+        if slot % 4 == 0 {
+            let change = PageChange::SetDeleted { slot: SlotId(slot as u16), deleted: true, writer: Stamp(1) };
+            apply(&mut page, Some(rows), &change).expect("sound");
+        }
+    }
+    page
+}
+
+/// Overwrites some bytes, mostly where the counts, offsets and bits are.
+fn damage(random: &mut SplitMix64, page: &mut PageBytes) {
+    for _ in 0..1 + random.below(6) {
+        let bound = if random.below(3) == 0 { PAGE_SIZE as u64 } else { 700 };
+        let at = random.below(bound) as usize;
+        page[at] = match random.below(4) {
+            0 => 0xFF,
+            1 => 0,
+            _ => random.below(256) as u8,
+        };
+    }
+}
+
+/// Uses a page in every way that its owner would.
+fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
+    let sound = check_row_page(page, rows).is_ok();
+    let Ok(view) = RowPage::open(page, rows) else { return };
+    for (column, described) in rows.columns().iter().enumerate().take(8) {
+        if described.physical.width().is_none() {
+            let ordered = view.ends_are_ordered(column);
+            assert!(!sound || ordered);
+            let _bytes = view.variable_used(column);
+        }
+        let _bits = (view.validity(column), view.null_count(column), view.deleted());
+        for slot in 0..view.row_count() {
+            assert!(view.value(column, slot).is_ok() || !sound);
+        }
+    }
+    for _ in 0..3 {
+        let mut copy = Box::new(*page);
+        let change = PageChange::AppendRow { row: row(random, rows), writer: Stamp(2) };
+        let before = copy.clone();
+        if !matches!(apply(&mut copy, Some(rows), &change), Ok(Some(_))) {
+            assert!(copy == before, "a change that does not come about leaves the page as it was");
+        }
+    }
+    if view.row_count() > 0 {
+        let mut copy = Box::new(*page);
+        let slot = random.below(view.row_count() as u64) as usize;
+        let deleted = !view.is_deleted(slot);
+        let change = PageChange::SetDeleted { slot: SlotId(slot as u16), deleted, writer: Stamp(2) };
+        if apply(&mut copy, Some(rows), &change).is_err() {
+            assert!(copy[..] == page[..], "damage is not made worse");
+        }
+        let mut copy = Box::new(*page);
+        if apply(&mut copy, Some(rows), &PageChange::RemoveLastRow { writer: Stamp(2) }).is_err() {
+            assert!(copy[..] == page[..], "damage is not made worse");
+        }
+    }
+}
+
+fn use_any_page(page: &PageBytes) {
+    let _runs_or_damage = RunListPage::read(page);
+    let _header_or_damage = FileHeader::read(page);
+    let _boot_or_damage = BootPage::read(page);
+    let _sound_or_not = verify(page, PageId::new(FileId(1), 9), 5);
+}
+
+#[test]
+fn damaged_row_pages_are_refused_or_read_within_bounds() {
+    for (seed, rows) in layouts().iter().enumerate() {
+        let mut random = SplitMix64::new(seed as u64);
+        for _ in 0..300 {
+            let page = filled(&mut random, rows);
+            check_row_page(&page, rows).expect("a sound page");
+            for _ in 0..if rows.columns().len() > 100 { 1 } else { 12 } {
+                let mut broken = page.clone();
+                damage(&mut random, &mut broken);
+                use_row_page(&mut random, &broken, rows);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_bytes_are_refused_or_read_within_bounds() {
+    let layouts = layouts();
+    let mut random = SplitMix64::new(99);
+    for _ in 0..4000 {
+        let mut page = Box::new([0u8; PAGE_SIZE]);
+        for chunk in page.as_chunks_mut::<8>().0 {
+            *chunk = random.next_u64().to_le_bytes();
+        }
+        use_any_page(&page);
+        // What a decoder looks at first is right, so that it goes on.
+        page[4] = hobt_page::FORMAT_VERSION;
+        for (page_type, magic) in
+            [(PageType::RunList, None), (PageType::FileHeader, Some(b"HOBTFILE")), (PageType::Boot, Some(b"HOBTBOOT"))]
+        {
+            page[5] = page_type as u8;
+            if let Some(magic) = magic {
+                page[64..72].copy_from_slice(magic);
+            }
+            page[48..50].copy_from_slice(&(random.below(600) as u16).to_le_bytes());
+            page[120..122].copy_from_slice(&(random.below(600) as u16).to_le_bytes());
+            use_any_page(&page);
+        }
+        page[5] = PageType::Row as u8;
+        for rows in &layouts {
+            page[14..16].copy_from_slice(&(rows.columns().len() as u16).to_le_bytes());
+            let capacity = random.below(200) as u16;
+            page[50..52].copy_from_slice(&capacity.to_le_bytes());
+            page[48..50].copy_from_slice(&(random.below(u64::from(capacity) + 1) as u16).to_le_bytes());
+            page[52..54].fill(0);
+            let areas = 64 + 2 * rows.columns().len();
+            for index in 0..=rows.variable_count() {
+                let start = PAGE_SIZE as u16 - 900 + 100 * index as u16;
+                page[areas + 2 * index..areas + 2 * index + 2].copy_from_slice(&start.to_le_bytes());
+            }
+            use_row_page(&mut random, &page, rows);
+        }
+    }
+}
