@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId};
-use hobt_buffer::{ExclusiveGuard, PoolFile};
-use hobt_page::{PageChange, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply};
+use hobt_buffer::ExclusiveGuard;
+use hobt_page::{
+    PageChange, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply,
+};
 use hobt_sync::{Latch, LatchClass};
 use hobt_txn::{StatementContext, UndoError};
 
@@ -53,6 +55,8 @@ impl Hobt {
     ) -> Result<Arc<Hobt>, AccessError> {
         let (first, extents) = storage.allocate(filegroup, 1)?;
         context.on_undo(storage.free_action(first, extents));
+        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1 };
+        let next_extents = storage.settings().run_extents_first;
         let hobt = Hobt {
             id,
             storage: Arc::clone(storage),
@@ -61,18 +65,9 @@ impl Hobt {
             layout_version,
             run_list: first,
             row_count: AtomicU64::new(0),
-            state: Latch::new(
-                LatchClass::HobtVirtualRoot,
-                State { list: Vec::new(), runs: Vec::new(), next_extents: storage.settings().run_extents_first },
-            ),
+            state: Latch::new(LatchClass::HobtVirtualRoot, State { list: vec![first], runs: vec![run], next_extents }),
         };
-        let run = Run { first, page_count: EXTENT_PAGES, used: 1, skip: 1 };
-        {
-            let mut state = hobt.state.write();
-            hobt.format_list_page(first)?;
-            state.list.push(first);
-            hobt.push_run(&mut state, run)?;
-        }
+        hobt.create_list_page(first, &[run])?;
         Ok(Arc::new(hobt))
     }
 
@@ -94,8 +89,7 @@ impl Hobt {
         let mut next = run_list;
         while next != PageId::default() {
             let file = storage.file(next.file)?;
-            let damaged =
-                |damage| AccessError::Damaged { file: file.name().to_owned(), page: next, damage };
+            let damaged = |damage| AccessError::Damaged { file: file.name().to_owned(), page: next, damage };
             let wrong = |rule| damaged(hobt_page::PageDamage::Structure { rule });
             if list.contains(&next) {
                 return Err(wrong("a run list that returns to itself"));
@@ -114,6 +108,10 @@ impl Hobt {
             }
             if list.is_empty() {
                 row_count = RunListPage::row_count(&page);
+            }
+            let is_whole = header.next == PageId::default() || entries.len() == RUNS_PER_PAGE;
+            if !is_whole || !entries.first().is_some_and(|own| own.first == next && own.skip > 0) {
+                return Err(wrong("entries of a run list"));
             }
             runs.extend(entries);
             list.push(next);
@@ -187,17 +185,13 @@ impl Hobt {
         self.state.read().runs.clone()
     }
 
-    fn format_list_page(&self, id: PageId) -> Result<(), AccessError> {
-        let (file, name) = self.file(id)?;
-        let mut page = file.create(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+    /// Formats a new page of the run list with its first entries.
+    fn create_list_page(&self, id: PageId, runs: &[Run]) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.id);
         self.change(&mut page, id, &PageChange::Format { header })?;
-        Ok(())
-    }
-
-    fn file(&self, page: PageId) -> Result<(Arc<PoolFile>, String), AccessError> {
-        let file = self.storage.file(page.file)?;
-        Ok((Arc::clone(file.pool_file()), file.name().to_owned()))
+        self.put_entries(&mut page, id, 0, runs, runs.len(), PageId::default())
     }
 
     /// Applies a change; `None` if the page has no room.
@@ -221,62 +215,105 @@ impl Hobt {
     }
 
     fn with_page(&self, id: PageId, change: &PageChange) -> Result<Option<PageChange>, AccessError> {
-        let (file, name) = self.file(id)?;
-        let mut page = file.write(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         self.change(&mut page, id, change)
     }
 
-    /// Writes entry `index` of the run list.
-    fn write_entry(&self, state: &State, index: usize) -> Result<(), AccessError> {
-        let id = state.list[index / RUNS_PER_PAGE];
-        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &state.runs[index]);
-        self.with_page(id, &PageChange::Write { offset, bytes })?;
-        Ok(())
+    /// Writes entries of a run-list page from place `from` on, then how many the page has and which page follows. All of
+    /// it or, with an error, nothing: only reaching the page can fail.
+    fn write_entries(
+        &self,
+        id: PageId,
+        from: usize,
+        runs: &[Run],
+        count: usize,
+        next: PageId,
+    ) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.put_entries(&mut page, id, from, runs, count, next)
     }
 
-    fn write_entry_count(&self, list_page: PageId, count: usize, next: PageId) -> Result<(), AccessError> {
-        let (file, name) = self.file(list_page)?;
-        let mut page = file.write(list_page.number).map_err(|error| AccessError::of_pool(error, &name))?;
-        let mut header = PageHeader::read(&page).map_err(|damage| AccessError::Damaged {
-            file: name.clone(),
-            page: list_page,
-            damage,
-        })?;
+    fn put_entries(
+        &self,
+        page: &mut ExclusiveGuard<'_>,
+        id: PageId,
+        from: usize,
+        runs: &[Run],
+        count: usize,
+        next: PageId,
+    ) -> Result<(), AccessError> {
+        let damaged = |damage| {
+            let file = self.storage.file(id.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+            AccessError::Damaged { file, page: id, damage }
+        };
+        let mut header = PageHeader::read(page).map_err(damaged)?;
         header.row_count = u16::try_from(count).expect("a page's entries");
         header.next = next;
-        self.change(&mut page, list_page, &PageChange::SetHeader { header })?;
+        for (index, run) in (from..).zip(runs) {
+            let (offset, bytes) = RunListPage::entry_bytes(index, run);
+            self.change(page, id, &PageChange::Write { offset, bytes })?;
+        }
+        self.change(page, id, &PageChange::SetHeader { header })?;
         Ok(())
     }
 
-    /// Adds a run to the list; a new list page, if one is needed, gets an extent of its own first.
+    /// Replaces the last run, in the list and in memory.
+    fn replace_last_run(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
+        let index = state.runs.len() - 1;
+        let page = state.list[index / RUNS_PER_PAGE];
+        self.write_entries(page, index % RUNS_PER_PAGE, &[run], index % RUNS_PER_PAGE + 1, PageId::default())?;
+        state.runs[index] = run;
+        Ok(())
+    }
+
+    /// Adds a run to the list; a new list page, if one is needed, gets an extent of its own. With an error the list is
+    /// as it was, and the run's extents are still the caller's.
     fn push_run(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
         let index = state.runs.len();
         if index / RUNS_PER_PAGE == state.list.len() {
-            let (first, _) = self.storage.allocate(self.filegroup, 1)?;
-            self.format_list_page(first)?;
-            let last = *state.list.last().expect("a heap has a run list");
-            self.write_entry_count(last, RUNS_PER_PAGE, first)?;
-            state.list.push(first);
-            state.runs.push(Run { first, page_count: EXTENT_PAGES, used: 1, skip: 1 });
-            self.write_entry(state, index)?;
-            self.write_entry_count(first, 1, PageId::default())?;
-            return self.push_run(state, run);
+            return self.push_list_page(state, run);
         }
-        state.runs.push(run);
-        self.write_entry(state, index)?;
         let page = state.list[index / RUNS_PER_PAGE];
-        self.write_entry_count(page, index % RUNS_PER_PAGE + 1, PageId::default())
+        self.write_entries(page, index % RUNS_PER_PAGE, &[run], index % RUNS_PER_PAGE + 1, PageId::default())?;
+        state.runs.push(run);
+        Ok(())
     }
 
-    /// Takes runs off the end of the list until `count` are left; their extents are the caller's.
-    fn truncate_runs(&self, state: &mut State, count: usize) -> Result<(), AccessError> {
-        state.runs.truncate(count);
-        while state.list.len() > count.div_ceil(RUNS_PER_PAGE).max(1) {
-            state.list.pop();
+    /// Adds a list page whose entries are itself and `run`, and only then links it.
+    fn push_list_page(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
+        let (first, extents) = self.storage.allocate(self.filegroup, 1)?;
+        let own = Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1 };
+        let last = *state.list.last().expect("a heap has a run list");
+        let linked = self
+            .create_list_page(first, &[own, run])
+            .and_then(|()| self.write_entries(last, RUNS_PER_PAGE, &[], RUNS_PER_PAGE, first));
+        if let Err(error) = linked {
+            return Err(self.give_back(first, extents, error));
         }
-        let page = *state.list.last().expect("a heap has a run list");
-        let in_page = count - (state.list.len() - 1) * RUNS_PER_PAGE;
-        self.write_entry_count(page, in_page, PageId::default())
+        state.list.push(first);
+        state.runs.extend([own, run]);
+        Ok(())
+    }
+
+    /// Frees extents that nothing refers to yet, on the way out with `error`.
+    fn give_back(&self, first: PageId, extents: u32, error: AccessError) -> AccessError {
+        match self.storage.free(first, extents) {
+            // The first error is the cause of both; the extents stay allocated, which `DBCC CHECKDB` finds.
+            Ok(()) | Err(_) => error,
+        }
+    }
+
+    /// Takes runs off the end of the list until `count` are left and frees the extents of list pages that go with them;
+    /// those of the other runs are the caller's.
+    fn pop_runs(&self, state: &mut State, count: usize) -> Result<(), AccessError> {
+        let pages = count.div_ceil(RUNS_PER_PAGE).max(1);
+        let in_page = count - (pages - 1) * RUNS_PER_PAGE;
+        self.write_entries(state.list[pages - 1], in_page, &[], in_page, PageId::default())?;
+        state.runs.truncate(count);
+        let gone = state.list.split_off(pages);
+        gone.into_iter().try_for_each(|page| self.storage.free(page, 1))
     }
 
     /// Inserts a row at the end. Blocks on the tail page's latch and, when the tail is full, on allocation.
@@ -288,14 +325,15 @@ impl Hobt {
         context: &StatementContext,
         row: &RowImage,
     ) -> Result<(PageId, SlotId), AccessError> {
+        let change = PageChange::AppendRow { row: row.clone(), writer: context.stamp() };
         let mut state = self.state.write();
         loop {
             let tail = *state.runs.last().expect("a heap has its first run");
             if tail.used > u32::from(tail.skip) {
                 let id = PageId::new(tail.first.file, tail.used_end() - 1);
-                let change = PageChange::AppendRow { row: row.clone(), writer: context.stamp() };
-                let (file, name) = self.file(id)?;
-                let mut page = file.write(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+                let file = self.storage.file(id.file)?;
+                let mut page =
+                    file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
                 let slot = PageHeader::read(&page).map(|header| header.row_count).unwrap_or_default();
                 if let Some(undo) = self.change(&mut page, id, &change)? {
                     drop(page);
@@ -312,46 +350,87 @@ impl Hobt {
         }
     }
 
-    /// Formats the next page of the tail run, allocating a run if that is full.
-    fn add_page(&self, state: &mut State, context: &StatementContext, row: &RowImage) -> Result<(), AccessError> {
-        let tail = state.runs.last().expect("a heap has its first run");
-        if tail.used == tail.page_count {
-            let (first, extents) = self.storage.allocate(self.filegroup, state.next_extents)?;
-            state.next_extents = (state.next_extents * 2).min(self.storage.settings().run_extents_max).max(1);
-            self.push_run(state, Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 })?;
-        }
-        let index = state.runs.len() - 1;
-        let run = &mut state.runs[index];
-        let id = PageId::new(run.first.file, run.used_end());
+    /// Formats the next page of the tail run, allocating a run if that is full. Undone with the statement, unless
+    /// somebody has gone on from there.
+    fn add_page(
+        self: &Arc<Hobt>,
+        state: &mut State,
+        context: &StatementContext,
+        row: &RowImage,
+    ) -> Result<(), AccessError> {
         let variable = (0..row.column_count())
             .filter(|&column| self.rows.variable_rank(column).is_some())
             .map(|column| row.value(column).map_or(0, <[u8]>::len))
             .sum();
-        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.id);
-        header.capacity = self.rows.capacity_for(variable);
-        if header.capacity == 0 {
+        let capacity = self.rows.capacity_for(variable);
+        if capacity == 0 {
             return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
         }
+        let tail = state.runs.last().expect("a heap has its first run");
+        if tail.used == tail.page_count {
+            self.add_run(state, context)?;
+        }
+        let index = state.runs.len() - 1;
+        let run = state.runs[index];
+        let id = PageId::new(run.first.file, run.used_end());
+        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.id);
+        header.capacity = capacity;
         header.layout_version = self.layout_version;
         header.newest_writer = context.stamp();
-        let (file, name) = self.file(id)?;
-        let mut page = file.create(id.number).map_err(|error| AccessError::of_pool(error, &name))?;
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         self.change(&mut page, id, &PageChange::Format { header })?;
         drop(page);
-        state.runs[index].used += 1;
-        self.write_entry(state, index)
+        let grown = Run { used: run.used + 1, ..run };
+        self.replace_last_run(state, grown)?;
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_add_page(index, grown));
+        Ok(())
+    }
+
+    /// Allocates the next run for single rows.
+    fn add_run(self: &Arc<Hobt>, state: &mut State, context: &StatementContext) -> Result<(), AccessError> {
+        let before = state.runs.len();
+        let extents_before = state.next_extents;
+        let (first, extents) = self.storage.allocate(self.filegroup, extents_before)?;
+        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 };
+        if let Err(error) = self.push_run(state, run) {
+            return Err(self.give_back(first, extents, error));
+        }
+        state.next_extents = self.storage.settings().next_run(extents_before);
+        let after = state.runs.len();
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
+        Ok(())
+    }
+
+    fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
+        let mut state = self.state.write();
+        if state.runs.len() != index + 1 || state.runs[index] != grown {
+            return Ok(());
+        }
+        // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
+        self.replace_last_run(&mut state, Run { used: grown.used - 1, ..grown })
+            .map_err(|error| UndoError(error.to_string()))
+    }
+
+    fn undo_add_run(&self, before: usize, after: usize, run: Run, next_extents: u32) -> Result<(), UndoError> {
+        let mut state = self.state.write();
+        if state.runs.len() != after || state.runs[after - 1] != run {
+            return Ok(());
+        }
+        state.next_extents = next_extents;
+        let undone = self
+            .pop_runs(&mut state, before)
+            .and_then(|()| self.storage.free(run.first, run.page_count / EXTENT_PAGES));
+        undone.map_err(|error| UndoError(error.to_string()))
     }
 
     /// Deletes a row. Undone with the statement.
     ///
     /// # Errors
     /// The page is damaged or cannot be read.
-    pub fn delete(
-        self: &Arc<Hobt>,
-        context: &StatementContext,
-        page: PageId,
-        slot: SlotId,
-    ) -> Result<(), AccessError> {
+    pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
         let change = PageChange::SetDeleted { slot, deleted: true, writer: context.stamp() };
         let undo = self.with_page(page, &change)?.expect("a deleted bit always fits");
         self.row_count.fetch_sub(1, Ordering::Relaxed);
@@ -375,12 +454,16 @@ impl Hobt {
         visit: &mut dyn FnMut(PageId, &RowPage<'_>) -> Result<(), AccessError>,
     ) -> Result<(), AccessError> {
         for run in self.runs() {
-            let (file, name) = self.file(run.first)?;
+            let file = self.storage.file(run.first.file)?;
+            let name = file.name();
             for number in run.first.number + u32::from(run.skip)..run.used_end() {
                 let id = PageId::new(run.first.file, number);
-                let page = file.read(number).map_err(|error| AccessError::of_pool(error, &name))?;
-                let view = RowPage::open(&page, &self.rows)
-                    .map_err(|damage| AccessError::Damaged { file: name.clone(), page: id, damage })?;
+                let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, name))?;
+                let view = RowPage::open(&page, &self.rows).map_err(|damage| AccessError::Damaged {
+                    file: name.to_owned(),
+                    page: id,
+                    damage,
+                })?;
                 visit(id, &view)?;
             }
         }
@@ -404,31 +487,26 @@ impl Hobt {
     ///
     /// # Errors
     /// The run list cannot grow.
-    pub fn publish(
-        self: &Arc<Hobt>,
-        context: &StatementContext,
-        loaded: Vec<LoadedRuns>,
-    ) -> Result<(), AccessError> {
+    pub fn publish(self: &Arc<Hobt>, context: &StatementContext, loaded: Vec<LoadedRuns>) -> Result<(), AccessError> {
         let mut state = self.state.write();
         let before = state.runs.len();
         let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.undo_publish(before, rows));
+        let mut runs = loaded.into_iter().flat_map(|runs| runs.runs);
+        let pushed = runs.try_for_each(|run| self.push_run(&mut state, run));
+        let after = state.runs.len();
         self.row_count.fetch_add(rows, Ordering::Relaxed);
-        for run in loaded.into_iter().flat_map(|runs| runs.runs) {
-            self.push_run(&mut state, run)?;
-        }
-        Ok(())
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_publish(before, after, rows));
+        pushed
     }
 
-    fn undo_publish(&self, before: usize, rows: u64) -> Result<(), UndoError> {
+    fn undo_publish(&self, before: usize, after: usize, rows: u64) -> Result<(), UndoError> {
         let mut state = self.state.write();
-        let list_extents: Vec<PageId> = state.list.iter().skip(before.div_ceil(RUNS_PER_PAGE).max(1)).copied().collect();
+        if state.runs.len() != after {
+            return Err(UndoError(format!("HOBT {} has got pages from another statement meanwhile", self.id)));
+        }
         self.row_count.fetch_sub(rows, Ordering::Relaxed);
-        let undone = self
-            .truncate_runs(&mut state, before)
-            .and_then(|()| list_extents.into_iter().try_for_each(|page| self.storage.free(page, 1)));
-        undone.map_err(|error| UndoError(error.to_string()))
+        self.pop_runs(&mut state, before).map_err(|error| UndoError(error.to_string()))
     }
 
     /// Frees all its extents when the statement commits.
@@ -438,41 +516,53 @@ impl Hobt {
         }
     }
 
-    /// Takes all rows away: the runs but the first are freed when the statement commits, and the first keeps only its
-    /// run-list page.
+    /// Takes all rows away: the runs but the first are freed when the statement commits. Of the first, pages that held
+    /// rows are used again only after the commit, for until then the undo may need them.
     ///
     /// # Errors
-    /// The run list cannot be written.
+    /// The run list cannot be written; the rows are there still.
     pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
         let mut state = self.state.write();
-        let (old_runs, old_list) = (state.runs.clone(), state.list.clone());
+        let first = state.runs[0];
+        let emptied = Run { skip: u16::try_from(first.used).expect("the first run is one extent"), ..first };
+        self.write_entries(state.list[0], 0, &[emptied], 1, PageId::default())?;
+        let old_runs = std::mem::replace(&mut state.runs, vec![emptied]);
+        let old_list = std::mem::replace(&mut state.list, vec![self.run_list]);
+        let old_extents = std::mem::replace(&mut state.next_extents, self.storage.settings().run_extents_first);
         let rows = self.row_count.swap(0, Ordering::Relaxed);
-        let hobt = Arc::clone(self);
-        let undo_runs = old_runs.clone();
-        context.on_undo(move || hobt.undo_truncate(undo_runs, old_list, rows));
-        self.truncate_runs(&mut state, 1)?;
-        state.runs[0].used = 1;
-        state.next_extents = self.storage.settings().run_extents_first;
-        self.write_entry(&state, 0)?;
         for run in &old_runs[1..] {
             context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
         }
+        let hobt = Arc::clone(self);
+        context.on_commit(move || hobt.reuse_first_run());
+        let hobt = Arc::clone(self);
+        let old = State { list: old_list, runs: old_runs, next_extents: old_extents };
+        context.on_undo(move || hobt.undo_truncate(old, rows));
         Ok(())
     }
 
-    fn undo_truncate(&self, runs: Vec<Run>, list: Vec<PageId>, rows: u64) -> Result<(), UndoError> {
+    /// Makes the pages of the first run that a truncation left free for rows, if none has gone into it since.
+    fn reuse_first_run(&self) -> Result<(), UndoError> {
+        let mut state = self.state.write();
+        let first = state.runs[0];
+        if u32::from(first.skip) < first.used || first.used == 1 {
+            return Ok(());
+        }
+        let fresh = Run { used: 1, skip: 1, ..first };
+        let (count, next) = (state.runs.len().min(RUNS_PER_PAGE), state.list.get(1).copied().unwrap_or_default());
+        self.write_entries(self.run_list, 0, &[fresh], count, next).map_err(|error| UndoError(error.to_string()))?;
+        state.runs[0] = fresh;
+        Ok(())
+    }
+
+    fn undo_truncate(&self, old: State, rows: u64) -> Result<(), UndoError> {
         let mut state = self.state.write();
         self.row_count.store(rows, Ordering::Relaxed);
-        state.runs = runs;
-        state.list = list;
-        let last = state.list.len() - 1;
-        let written = self.write_entry(&state, 0).and_then(|()| {
-            (0..state.list.len()).try_for_each(|index| {
-                let next = state.list.get(index + 1).copied().unwrap_or_default();
-                let count =
-                    if index == last { state.runs.len() - last * RUNS_PER_PAGE } else { RUNS_PER_PAGE };
-                self.write_entry_count(state.list[index], count, next)
-            })
+        *state = old;
+        let chunks = state.runs.chunks(RUNS_PER_PAGE);
+        let written = state.list.iter().zip(chunks).enumerate().try_for_each(|(index, (&page, runs))| {
+            let next = state.list.get(index + 1).copied().unwrap_or_default();
+            self.write_entries(page, 0, runs, runs.len(), next)
         });
         written.map_err(|error| UndoError(error.to_string()))
     }

@@ -13,12 +13,15 @@
 //!
 //! Leaves to others: SQL types and Arrow arrays (crate `query`), which tables exist (`catalog`), table locks (`txn`).
 
+mod check;
 mod error;
+mod free_extents;
 mod hobt;
 mod load;
 pub mod scan;
 mod storage;
 
+pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::Hobt;
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};

@@ -52,7 +52,7 @@ pub struct LoadedRuns {
 struct Staged {
     rows: usize,
     columns: Vec<StagedColumn>,
-    variable_bytes: Vec<u32>,
+    variable_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +75,10 @@ pub struct Loader {
     in_flight: usize,
     next_extents: u32,
     loaded: LoadedRuns,
+    /// Bytes of buffers in the statement's memory account.
+    held_bytes: u64,
+    /// An error came: what is staged or written is not whole any more.
+    failed: bool,
 }
 
 impl std::fmt::Debug for Loader {
@@ -99,6 +103,8 @@ impl Loader {
             in_flight: 0,
             next_extents,
             loaded: LoadedRuns::default(),
+            held_bytes: 0,
+            failed: false,
         }
     }
 
@@ -111,6 +117,24 @@ impl Loader {
     /// If the columns do not have the table's shape, or a NOT NULL column has a NULL: the caller checks both.
     pub fn append(&mut self, rows: usize, columns: &[LoadColumn<'_>]) -> Result<(), AccessError> {
         assert_eq!(columns.len(), self.hobt.row_layout().columns().len(), "a batch of this table");
+        self.expect_sound()?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let appended = self.append_rows(rows, columns);
+        self.failed = appended.is_err();
+        appended
+    }
+
+    /// After an error a part of the rows is lost; they must not be published without it.
+    fn expect_sound(&self) -> Result<(), AccessError> {
+        if self.failed {
+            return Err(AccessError::Closed("the load has failed before; undo its statement".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn append_rows(&mut self, rows: usize, columns: &[LoadColumn<'_>]) -> Result<(), AccessError> {
         if self.context.is_cancelled() {
             return Err(AccessError::Cancelled);
         }
@@ -159,12 +183,7 @@ impl Loader {
         columns: &[LoadColumn<'_>],
         variable_bytes: &[u32],
     ) -> Result<usize, AccessError> {
-        let before = self.staged.rows;
-        let limit = variable_bytes.len().min(usize::from(u16::MAX));
-        let mut all = self.staged.variable_bytes.clone();
-        all.extend_from_slice(&variable_bytes[..limit]);
-        let fit = builder.rows_that_fit(&all);
-        let take = fit - before;
+        let take = builder.rows_that_fit_behind(self.staged.rows, self.staged.variable_bytes, variable_bytes);
         self.stage(0, take, columns, variable_bytes);
         if take < rows {
             self.write_staged(builder)?;
@@ -196,7 +215,8 @@ impl Loader {
                 }
             }
         }
-        self.staged.variable_bytes.extend_from_slice(&variable_bytes[from..from + count]);
+        self.staged.variable_bytes +=
+            variable_bytes[from..from + count].iter().map(|&bytes| bytes as usize).sum::<usize>();
         self.staged.rows += count;
     }
 
@@ -229,7 +249,7 @@ impl Loader {
             column.validity.clear();
             column.nulls = 0;
         }
-        staged.variable_bytes.clear();
+        staged.variable_bytes = 0;
         staged.rows = 0;
         self.staged = staged;
         Ok(())
@@ -249,8 +269,7 @@ impl Loader {
         let buffer = self.buffer.as_mut().expect("taken above");
         let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
         let page: &mut PageBytes = &mut pages[self.filled];
-        let mut header =
-            PageHeader::new(PageType::Row, id, self.hobt.storage().database_tag(), self.hobt.id());
+        let mut header = PageHeader::new(PageType::Row, id, self.hobt.storage().database_tag(), self.hobt.id());
         header.layout_version = self.hobt.layout_version();
         header.newest_writer = self.context.stamp();
         let mut bulk = builder.start(page, header, rows);
@@ -274,7 +293,7 @@ impl Loader {
             let storage = self.hobt.storage();
             let (first, extents) = storage.allocate(self.hobt.filegroup(), self.next_extents)?;
             self.context.on_undo(storage.free_action(first, extents));
-            self.next_extents = (self.next_extents * 2).min(storage.settings().run_extents_max).max(1);
+            self.next_extents = storage.settings().next_run(self.next_extents);
             self.loaded.runs.push(Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 });
         }
         let run = self.loaded.runs.last().expect("just made");
@@ -288,7 +307,9 @@ impl Loader {
         if let Some(buffer) = self.spare.pop_front() {
             return Ok(buffer);
         }
-        self.context.memory().grow((WRITE_PAGES * PAGE_SIZE) as u64)?;
+        let bytes = (WRITE_PAGES * PAGE_SIZE) as u64;
+        self.context.memory().grow(bytes)?;
+        self.held_bytes += bytes;
         Ok(AlignedBuffer::new(WRITE_PAGES * PAGE_SIZE)?)
     }
 
@@ -317,9 +338,7 @@ impl Loader {
         let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
         let first = PageId::new(run.first.file, run.used_end() - pages);
         let file = self.hobt.storage().file(first.file)?;
-        file.pool_file()
-            .discard(first.number, pages)
-            .map_err(|error| AccessError::of_pool(error, file.name()))?;
+        file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))?;
         file.disk().submit(Request {
             direction: Direction::Write,
             offset: first.byte_offset(),
@@ -337,8 +356,12 @@ impl Loader {
     /// The caller syncs the files before it publishes.
     ///
     /// # Errors
-    /// As [`Loader::append`].
+    /// As [`Loader::append`]; the statement is then undone.
     pub fn finish(mut self) -> Result<LoadedRuns, AccessError> {
+        self.expect_sound()?;
+        if self.context.is_cancelled() {
+            return Err(AccessError::Cancelled);
+        }
         if self.staged.rows > 0 {
             let layout = Arc::clone(self.hobt.row_layout());
             self.write_staged(&BulkPageBuilder::new(&layout))?;
@@ -367,6 +390,9 @@ impl Drop for Loader {
         while self.in_flight > 0 {
             let _failed_write_of_a_failed_statement = self.reap();
         }
+        self.buffer = None;
+        self.spare.clear();
+        self.context.memory().shrink(self.held_bytes);
     }
 }
 

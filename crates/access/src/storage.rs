@@ -20,6 +20,7 @@ use hobt_txn::UndoError;
 use parking_lot::{Mutex, RwLock};
 
 use crate::AccessError;
+use crate::free_extents::FreeExtents;
 
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,20 @@ pub struct StorageSettings {
 impl Default for StorageSettings {
     fn default() -> StorageSettings {
         StorageSettings { run_extents_first: 1, run_extents_max: 256 }
+    }
+}
+
+impl StorageSettings {
+    /// Runs of at least one extent, and none longer than an interval.
+    fn in_range(self) -> StorageSettings {
+        let run_extents_first = self.run_extents_first.clamp(1, EXTENTS_PER_MAP);
+        let run_extents_max = self.run_extents_max.clamp(run_extents_first, EXTENTS_PER_MAP);
+        StorageSettings { run_extents_first, run_extents_max }
+    }
+
+    /// The length of the run after one of `extents`.
+    pub(crate) fn next_run(&self, extents: u32) -> u32 {
+        extents.saturating_mul(2).clamp(1, self.run_extents_max)
     }
 }
 
@@ -64,19 +79,8 @@ pub struct DataFile {
     description: DataFileDescription,
     pool_file: Arc<PoolFile>,
     free: Mutex<FreeExtents>,
-}
-
-/// The free extents of a file, in memory.
-#[derive(Debug)]
-struct FreeExtents {
-    /// One bit an extent, 1 for allocated.
-    bits: Vec<u64>,
-    size_pages: u32,
-    free: u32,
-    /// Searches start here; all extents before it are allocated or were passed over.
-    next: u32,
-    /// The file's turn in the deal.
-    credit: f64,
+    /// The file's turn in the deal; changed under the storage's `dealing`.
+    credit: Mutex<f64>,
 }
 
 impl std::fmt::Debug for DataFile {
@@ -122,12 +126,12 @@ impl DataFile {
 
     /// Its size in pages.
     pub fn size_pages(&self) -> u32 {
-        self.free.lock().size_pages
+        self.free.lock().size_pages()
     }
 
     /// Extents that are not allocated.
     pub fn free_extents(&self) -> u32 {
-        self.free.lock().free
+        self.free.lock().free()
     }
 
     fn pool_error(&self, error: hobt_buffer::BufferError) -> AccessError {
@@ -140,6 +144,7 @@ impl DataFile {
 
     /// Formats the allocation maps of intervals that start in `from..to`.
     fn format_maps(&self, from: u32, to: u32, database_tag: u32) -> Result<(), AccessError> {
+        let (from, to) = (from / EXTENT_PAGES * EXTENT_PAGES, to / EXTENT_PAGES * EXTENT_PAGES);
         let mut interval = from.div_ceil(INTERVAL_PAGES) * INTERVAL_PAGES;
         while interval < to {
             let number = interval + MAP_PAGE_IN_INTERVAL;
@@ -155,6 +160,49 @@ impl DataFile {
         Ok(())
     }
 
+    /// Shows the bits of each allocation map: the number of its first extent, how many of its extents lie in the file,
+    /// and the page.
+    pub(crate) fn for_each_map(
+        &self,
+        visit: &mut dyn FnMut(u32, u32, &hobt_page::PageBytes),
+    ) -> Result<(), AccessError> {
+        let extents = self.free.lock().extents();
+        let mut first = 0;
+        while first < extents {
+            let number = first * EXTENT_PAGES + MAP_PAGE_IN_INTERVAL;
+            let page = self.pool_file.read(number).map_err(|error| self.pool_error(error))?;
+            self.expect_map(&page, number)?;
+            visit(first, EXTENTS_PER_MAP.min(extents - first), &page);
+            first += EXTENTS_PER_MAP;
+        }
+        Ok(())
+    }
+
+    fn expect_map(&self, page: &hobt_page::PageBytes, number: u32) -> Result<(), AccessError> {
+        let header = PageHeader::read(page).map_err(|damage| self.damaged(number, damage))?;
+        if header.page_type == PageType::AllocationMap {
+            return Ok(());
+        }
+        Err(self.damaged(number, hobt_page::PageDamage::Type { found: header.page_type as u8 }))
+    }
+
+    /// Takes over what the allocation maps say.
+    fn read_maps(&self) -> Result<(), AccessError> {
+        self.for_each_map(&mut |first, count, page| {
+            let mut free = self.free.lock();
+            for extent in 0..count {
+                if AllocationMap::is_allocated(page, extent) && !free.is_allocated(first + extent) {
+                    free.set(first + extent, 1, true);
+                }
+            }
+        })
+    }
+
+    /// Whether memory has the extent as allocated.
+    pub(crate) fn is_allocated(&self, extent: u32) -> bool {
+        self.free.lock().is_allocated(extent)
+    }
+
     /// Sets the bits of extents `first..first + count` on disk (through the pool).
     fn write_bits(&self, first: u32, count: u32, allocated: bool) -> Result<(), AccessError> {
         let mut from = first;
@@ -163,94 +211,13 @@ impl DataFile {
             let to = ((map + 1) * EXTENTS_PER_MAP).min(first + count);
             let number = map * INTERVAL_PAGES + MAP_PAGE_IN_INTERVAL;
             let mut page = self.pool_file.write(number).map_err(|error| self.pool_error(error))?;
-            let header = PageHeader::read(&page).map_err(|damage| self.damaged(number, damage))?;
-            if header.page_type != PageType::AllocationMap {
-                let damage = hobt_page::PageDamage::Type { found: header.page_type as u8 };
-                return Err(self.damaged(number, damage));
-            }
-            let (offset, bytes) =
-                AllocationMap::set_bytes(&page, from - map * EXTENTS_PER_MAP, to - from, allocated);
+            self.expect_map(&page, number)?;
+            let (offset, bytes) = AllocationMap::set_bytes(&page, from - map * EXTENTS_PER_MAP, to - from, allocated);
             apply(&mut page, None, &PageChange::Write { offset, bytes })
                 .map_err(|damage| self.damaged(number, damage))?;
             from = to;
         }
         Ok(())
-    }
-}
-
-impl FreeExtents {
-    fn new(size_pages: u32) -> FreeExtents {
-        let mut free = FreeExtents { bits: Vec::new(), size_pages: 0, free: 0, next: 0, credit: 0.0 };
-        free.resize(size_pages);
-        free
-    }
-
-    /// Takes the extents up to `size_pages` in; new intervals' first extents are allocated.
-    fn resize(&mut self, size_pages: u32) {
-        let (old, new) = (self.size_pages / EXTENT_PAGES, size_pages / EXTENT_PAGES);
-        self.bits.resize((new as usize).div_ceil(64), 0);
-        self.free += new - old;
-        self.size_pages = size_pages;
-        let mut extent = old.div_ceil(EXTENTS_PER_MAP) * EXTENTS_PER_MAP;
-        while extent < new {
-            self.set(extent, 1, true);
-            extent += EXTENTS_PER_MAP;
-        }
-    }
-
-    fn is_allocated(&self, extent: u32) -> bool {
-        self.bits[(extent / 64) as usize] >> (extent % 64) & 1 == 1
-    }
-
-    fn set(&mut self, first: u32, count: u32, allocated: bool) {
-        for extent in first..first + count {
-            assert_ne!(self.is_allocated(extent), allocated, "an extent changes its state");
-            self.bits[(extent / 64) as usize] ^= 1 << (extent % 64);
-        }
-        if allocated {
-            self.free -= count;
-        } else {
-            self.free += count;
-            self.next = self.next.min(first);
-        }
-    }
-
-    /// The first run of `wanted` free extents, or else the longest there is.
-    fn find(&self, wanted: u32) -> Option<(u32, u32)> {
-        let end = self.size_pages / EXTENT_PAGES;
-        let mut best: Option<(u32, u32)> = None;
-        let mut extent = self.next;
-        while extent < end {
-            if extent.is_multiple_of(64) && self.bits[(extent / 64) as usize] == u64::MAX {
-                extent += 64;
-                continue;
-            }
-            if self.is_allocated(extent) {
-                extent += 1;
-                continue;
-            }
-            let first = extent;
-            while extent < end && extent - first < wanted && !self.is_allocated(extent) {
-                extent += 1;
-            }
-            let length = extent - first;
-            if length == wanted {
-                return Some((first, length));
-            }
-            if best.is_none_or(|(_, longest)| length > longest) {
-                best = Some((first, length));
-            }
-        }
-        best
-    }
-
-    fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
-        let (first, count) = self.find(wanted)?;
-        self.set(first, count, true);
-        if first == self.next {
-            self.next = first + count;
-        }
-        Some((first, count))
     }
 }
 
@@ -261,6 +228,8 @@ pub struct Storage {
     pool: Arc<BufferPool>,
     settings: RwLock<StorageSettings>,
     files: RwLock<Vec<Arc<DataFile>>>,
+    /// Held while a run is dealt, in memory alone.
+    dealing: Mutex<()>,
     growth: Mutex<HashMap<FilegroupId, usize>>,
 }
 
@@ -282,8 +251,9 @@ impl Storage {
             database,
             database_tag,
             pool,
-            settings: RwLock::new(settings),
+            settings: RwLock::new(settings.in_range()),
             files: RwLock::default(),
+            dealing: Mutex::default(),
             growth: Mutex::default(),
         })
     }
@@ -310,49 +280,47 @@ impl Storage {
 
     /// Changes how later runs grow.
     pub fn set_settings(&self, settings: StorageSettings) {
-        *self.settings.write() = settings;
+        *self.settings.write() = settings.in_range();
     }
 
     /// Takes a new, empty file in: gives it its size and formats its allocation maps. The header pages are the
-    /// caller's.
+    /// caller's. Pages behind the last whole extent are not used.
     ///
     /// # Errors
-    /// The device has no room or fails.
+    /// The device has no room or fails; the file is not taken in then.
     pub fn create_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
         description.disk.set_size(u64::from(description.size_pages) * PAGE_SIZE as u64)?;
         let file = self.register(description);
-        file.format_maps(0, file.size_pages(), self.database_tag)?;
-        self.files.write().push(file);
-        Ok(())
+        let formatted = file.format_maps(0, file.size_pages(), self.database_tag);
+        self.take_in(file, formatted)
     }
 
     /// Takes an existing file in and reads its allocation maps.
     ///
     /// # Errors
-    /// A map is damaged or cannot be read.
+    /// The file is shorter than described, or a map is damaged or cannot be read; the file is not taken in then.
     pub fn open_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
-        let file = self.register(description);
-        let size = file.size_pages();
-        let mut interval = 0;
-        while interval < size {
-            let number = interval + MAP_PAGE_IN_INTERVAL;
-            let page = file.pool_file.read(number).map_err(|error| file.pool_error(error))?;
-            let header = PageHeader::read(&page).map_err(|damage| file.damaged(number, damage))?;
-            if header.page_type != PageType::AllocationMap {
-                let damage = hobt_page::PageDamage::Type { found: header.page_type as u8 };
-                return Err(file.damaged(number, damage));
-            }
-            let mut free = file.free.lock();
-            let first = interval / EXTENT_PAGES;
-            let end = (first + EXTENTS_PER_MAP).min(size / EXTENT_PAGES);
-            for extent in first..end {
-                if AllocationMap::is_allocated(&page, extent - first) && !free.is_allocated(extent) {
-                    free.set(extent, 1, true);
-                }
-            }
-            interval += INTERVAL_PAGES;
+        let pages = description.disk.size()? / PAGE_SIZE as u64;
+        if pages < u64::from(description.size_pages) {
+            return Err(AccessError::Closed(format!(
+                "file '{}' is cut short: it has {pages} pages and should have {}",
+                description.name, description.size_pages
+            )));
         }
-        self.files.write().push(file);
+        let file = self.register(description);
+        let read = file.read_maps();
+        self.take_in(file, read)
+    }
+
+    /// Keeps a file that is ready, and takes one that failed out of the pool again.
+    fn take_in(&self, file: Arc<DataFile>, ready: Result<(), AccessError>) -> Result<(), AccessError> {
+        match ready {
+            Ok(()) => self.files.write().push(file),
+            Err(error) => {
+                self.pool.unregister_file(&file.pool_file, Dirty::Discard).map_err(|error| file.pool_error(error))?;
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -364,7 +332,7 @@ impl Storage {
             disk: Arc::clone(&description.disk),
         });
         let free = Mutex::new(FreeExtents::new(description.size_pages));
-        Arc::new(DataFile { description, pool_file, free })
+        Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0) })
     }
 
     /// The files, in the order in which they were taken in.
@@ -392,9 +360,7 @@ impl Storage {
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.filegroup() == filegroup).cloned().collect();
-            if let Some(file) = deal(&files, wanted) {
-                let taken = file.free.lock().take(wanted);
-                let Some((first, count)) = taken else { continue };
+            if let Some((file, first, count)) = self.deal(&files, wanted) {
                 if let Err(error) = file.write_bits(first, count, true) {
                     file.free.lock().set(first, count, false);
                     return Err(error);
@@ -419,7 +385,11 @@ impl Storage {
     }
 
     /// The same as an undo or commit action.
-    pub(crate) fn free_action(self: &Arc<Storage>, first: PageId, extents: u32) -> impl FnOnce() -> Result<(), UndoError> + Send + 'static {
+    pub(crate) fn free_action(
+        self: &Arc<Storage>,
+        first: PageId,
+        extents: u32,
+    ) -> impl FnOnce() -> Result<(), UndoError> + Send + 'static {
         let storage = Arc::clone(self);
         move || storage.free(first, extents).map_err(|error| UndoError(error.to_string()))
     }
@@ -449,28 +419,60 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason })
     }
 
-    /// Grows `file` by its growth step, and by `wanted` extents at least; `false` if it may not grow.
+    /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them; `false` if it may not
+    /// grow.
     fn grow_file(&self, file: &Arc<DataFile>, wanted: u32) -> Result<bool, AccessError> {
         let description = &file.description;
-        let size = file.size_pages();
-        let step = if description.growth_pages > 0 {
-            description.growth_pages
-        } else {
-            u32::try_from(u64::from(size) * u64::from(description.growth_percent) / 100).unwrap_or(u32::MAX)
-        };
         if description.growth_pages == 0 && description.growth_percent == 0 {
             return Ok(false);
         }
-        let limit = if description.max_pages == 0 { u32::MAX - EXTENT_PAGES } else { description.max_pages };
-        let step = step.max(wanted.saturating_mul(EXTENT_PAGES));
-        let target = size.saturating_add(step.next_multiple_of(EXTENT_PAGES)).min(limit) / EXTENT_PAGES * EXTENT_PAGES;
-        if target <= size {
+        let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
+        let step = match u64::from(description.growth_pages) {
+            0 => u64::from(size) * u64::from(description.growth_percent) / 100,
+            pages => pages,
+        };
+        let limit = if description.max_pages == 0 { u32::MAX } else { description.max_pages } / EXTENT_PAGES;
+        let target = |pages: u64| {
+            let extents = u64::from(size / EXTENT_PAGES) + pages.div_ceil(u64::from(EXTENT_PAGES)).max(1);
+            u32::try_from(extents).unwrap_or(u32::MAX).min(limit) * EXTENT_PAGES
+        };
+        let least = target(step);
+        let ample = target(step.max(u64::from(wanted) * u64::from(EXTENT_PAGES)));
+        if least <= size {
             return Ok(false);
         }
-        file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
-        file.format_maps(size, target, self.database_tag)?;
-        file.free.lock().resize(target);
+        match self.resize_file(file, ample) {
+            Err(AccessError::Disk(DiskError::NoSpace { .. })) if least < ample => self.resize_file(file, least)?,
+            resized => resized?,
+        }
         Ok(true)
+    }
+
+    fn resize_file(&self, file: &DataFile, target: u32) -> Result<(), AccessError> {
+        file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
+        file.format_maps(file.size_pages(), target, self.database_tag)?;
+        file.free.lock().resize(target);
+        Ok(())
+    }
+
+    /// Takes a run from the file whose turn it is: each file gains credit in proportion to its free space for the
+    /// extents that are dealt, and the one that gives them pays. The credits of the files sum to nothing.
+    fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Option<(Arc<DataFile>, u32, u32)> {
+        let _turn = self.dealing.lock();
+        let free: Vec<f64> = files.iter().map(|file| f64::from(file.free_extents())).collect();
+        let total: f64 = free.iter().sum();
+        let claims = files.iter().zip(&free).filter(|(_, free)| **free > 0.0);
+        let (file, _) = claims.max_by(|(one, one_free), (other, other_free)| {
+            let claim = |file: &DataFile, free: f64| *file.credit.lock() + f64::from(wanted) * free / total;
+            // Of equals the first.
+            claim(one, **one_free).total_cmp(&claim(other, **other_free)).then(std::cmp::Ordering::Greater)
+        })?;
+        let (first, count) = file.free.lock().take(wanted)?;
+        for (each, free) in files.iter().zip(&free) {
+            *each.credit.lock() += f64::from(count) * free / total;
+        }
+        *file.credit.lock() -= f64::from(count);
+        Some((Arc::clone(file), first, count))
     }
 
     /// Writes every dirty page of the database and syncs its files.
@@ -487,74 +489,25 @@ impl Storage {
     /// Takes the files out of the pool; call after a checkpoint.
     ///
     /// # Errors
-    /// A page is still dirty or in use.
+    /// A page is still dirty or in use; that file and those behind it stay.
     pub fn close(&self) -> Result<(), AccessError> {
-        for file in self.files.write().drain(..) {
-            self.pool.unregister_file(&file.pool_file, Dirty::Refuse).map_err(|error| file.pool_error(error))?;
-        }
-        Ok(())
+        self.leave(Dirty::Refuse)
     }
 
     /// Takes the files out of the pool and forgets what was not written: for a database that is dropped.
     ///
     /// # Errors
-    /// A page is still in use.
+    /// A page is still in use; that file and those behind it stay.
     pub fn discard(&self) -> Result<(), AccessError> {
-        for file in self.files.write().drain(..) {
-            self.pool.unregister_file(&file.pool_file, Dirty::Discard).map_err(|error| file.pool_error(error))?;
+        self.leave(Dirty::Discard)
+    }
+
+    fn leave(&self, dirty: Dirty) -> Result<(), AccessError> {
+        let mut files = self.files.write();
+        while let Some(file) = files.first() {
+            self.pool.unregister_file(&file.pool_file, dirty).map_err(|error| file.pool_error(error))?;
+            files.remove(0);
         }
         Ok(())
-    }
-}
-
-/// Whose turn it is among `files` for `wanted` extents: each gains credit in proportion to its free space, the richest
-/// pays.
-fn deal(files: &[Arc<DataFile>], wanted: u32) -> Option<Arc<DataFile>> {
-    let total: f64 = files.iter().map(|file| f64::from(file.free_extents())).sum();
-    if total == 0.0 {
-        return None;
-    }
-    let mut richest: Option<(f64, &Arc<DataFile>)> = None;
-    for file in files {
-        let mut free = file.free.lock();
-        if free.free == 0 {
-            continue;
-        }
-        free.credit += f64::from(wanted) * f64::from(free.free) / total;
-        if richest.is_none_or(|(credit, _)| free.credit > credit) {
-            richest = Some((free.credit, file));
-        }
-    }
-    let (_, file) = richest?;
-    file.free.lock().credit -= f64::from(wanted);
-    Some(Arc::clone(file))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn free_extents_are_found_in_one_piece_and_counted() {
-        let mut free = FreeExtents::new(EXTENT_PAGES * 300);
-        assert_eq!(free.free, 299, "the first extent holds the maps");
-        assert_eq!(free.take(100), Some((1, 100)));
-        assert_eq!(free.take(150), Some((101, 150)));
-        free.set(50, 10, false);
-        assert_eq!(free.take(20), Some((251, 20)), "a longer piece is preferred to a nearer one");
-        assert_eq!(free.take(100), Some((271, 29)), "the longest that is left");
-        assert_eq!(free.take(100), Some((50, 10)));
-        assert_eq!(free.take(1), None);
-        free.resize(EXTENT_PAGES * 301);
-        assert_eq!(free.take(5), Some((300, 1)));
-    }
-
-    #[test]
-    fn a_new_interval_keeps_its_first_extent() {
-        let mut free = FreeExtents::new(INTERVAL_PAGES);
-        assert_eq!(free.free, EXTENTS_PER_MAP - 1);
-        free.resize(2 * INTERVAL_PAGES);
-        assert_eq!(free.free, 2 * EXTENTS_PER_MAP - 2);
-        assert!(free.is_allocated(EXTENTS_PER_MAP));
     }
 }

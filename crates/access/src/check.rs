@@ -1,0 +1,246 @@
+//! Whether a database's allocation and its heaps agree: for `DBCC CHECKDB`, tests and simulation.
+//!
+//! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
+//! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
+//! the live rows are as many as its count says. Nothing may change the database meanwhile.
+//!
+//! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use hobt_base::{EXTENT_PAGES, FileId, HobtId, PageId};
+use hobt_page::{
+    AllocationMap, EXTENTS_PER_MAP, PageDamage, PageHeader, PageType, RowPage, Run, RunListPage, check_row_page,
+};
+
+use crate::{AccessError, Hobt, Storage};
+
+/// Something that contradicts something else.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Finding {
+    /// An extent is in a run, and in another one too.
+    OwnedTwice {
+        /// The extent's first page.
+        extent: PageId,
+        /// The second owner.
+        hobt: HobtId,
+    },
+    /// An extent is in a run and not allocated, or not in the file.
+    NotAllocated {
+        /// The extent's first page.
+        extent: PageId,
+        /// The owner.
+        hobt: HobtId,
+    },
+    /// An extent is allocated and in no run.
+    Unowned {
+        /// The extent's first page.
+        extent: PageId,
+    },
+    /// The map on disk and the copy in memory differ.
+    MapDiffers {
+        /// The extent's first page.
+        extent: PageId,
+    },
+    /// The number of free extents is not that of the map's.
+    FreeCount {
+        /// The file.
+        file: FileId,
+        /// The number kept.
+        counted: u32,
+        /// The number found.
+        found: u32,
+    },
+    /// The run list on disk and its copy in memory differ.
+    RunList {
+        /// The heap.
+        hobt: HobtId,
+        /// Which rule is broken.
+        rule: &'static str,
+    },
+    /// A page is damaged, or another heap's.
+    Page {
+        /// The page.
+        page: PageId,
+        /// What is wrong.
+        damage: PageDamage,
+    },
+    /// A heap has another number of live rows than its count says.
+    RowCount {
+        /// The heap.
+        hobt: HobtId,
+        /// The number kept.
+        counted: u64,
+        /// The number found.
+        found: u64,
+    },
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::OwnedTwice { extent, hobt } => {
+                write!(f, "the extent at page {extent} of HOBT {hobt} is in another run too")
+            }
+            Finding::NotAllocated { extent, hobt } => {
+                write!(f, "the extent at page {extent} of HOBT {hobt} is not allocated")
+            }
+            Finding::Unowned { extent } => write!(f, "the extent at page {extent} is allocated and belongs to nothing"),
+            Finding::MapDiffers { extent } => {
+                write!(f, "the allocation map and memory differ about the extent at page {extent}")
+            }
+            Finding::FreeCount { file, counted, found } => {
+                write!(f, "file {file} has {found} free extents and counts {counted}")
+            }
+            Finding::RunList { hobt, rule } => write!(f, "the run list of HOBT {hobt}: {rule}"),
+            Finding::Page { page, damage } => write!(f, "page {page}: {damage}"),
+            Finding::RowCount { hobt, counted, found } => {
+                write!(f, "HOBT {hobt} has {found} rows and counts {counted}")
+            }
+        }
+    }
+}
+
+/// A check under way: heaps are added one by one, then [`AllocationCheck::finish`] looks for what belongs to none.
+#[derive(Debug)]
+pub struct AllocationCheck {
+    storage: Arc<Storage>,
+    /// By file, one bit an extent: in a run, or kept for allocation pages.
+    owned: HashMap<FileId, Vec<bool>>,
+    findings: Vec<Finding>,
+}
+
+impl AllocationCheck {
+    /// Starts a check by comparing the maps on disk with memory.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn new(storage: &Arc<Storage>) -> Result<AllocationCheck, AccessError> {
+        let mut findings = Vec::new();
+        let mut owned = HashMap::new();
+        for file in storage.files() {
+            let mut taken = 0;
+            let mut extents = 0;
+            file.for_each_map(&mut |first, count, page| {
+                extents += count;
+                for extent in first..first + count {
+                    let on_disk = AllocationMap::is_allocated(page, extent - first);
+                    taken += u32::from(on_disk);
+                    if on_disk != file.is_allocated(extent) {
+                        findings.push(Finding::MapDiffers { extent: PageId::new(file.id(), extent * EXTENT_PAGES) });
+                    }
+                }
+            })?;
+            if extents - taken != file.free_extents() {
+                let (counted, found) = (file.free_extents(), extents - taken);
+                findings.push(Finding::FreeCount { file: file.id(), counted, found });
+            }
+            owned.insert(file.id(), (0..extents).map(|extent| extent.is_multiple_of(EXTENTS_PER_MAP)).collect());
+        }
+        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings })
+    }
+
+    /// Checks one heap: its run list, its extents, its pages and its count of rows.
+    ///
+    /// # Errors
+    /// A page cannot be read at all; damage is a finding.
+    pub fn add_hobt(&mut self, hobt: &Hobt) -> Result<(), AccessError> {
+        let runs = hobt.runs();
+        self.compare_list(hobt, &runs)?;
+        let mut rows = 0;
+        for run in &runs {
+            for extent in 0..run.page_count / EXTENT_PAGES {
+                self.own(hobt.id(), run, extent);
+            }
+            for number in run.first.number + u32::from(run.skip)..run.used_end() {
+                rows += self.page_rows(hobt, PageId::new(run.first.file, number))?;
+            }
+        }
+        if rows != hobt.row_count() {
+            self.findings.push(Finding::RowCount { hobt: hobt.id(), counted: hobt.row_count(), found: rows });
+        }
+        Ok(())
+    }
+
+    /// Ends the check; what is allocated and was not named by any heap is a finding.
+    pub fn finish(mut self) -> Vec<Finding> {
+        for file in self.storage.files() {
+            for (extent, owned) in (0..).zip(&self.owned[&file.id()]) {
+                if !owned && file.is_allocated(extent) {
+                    self.findings.push(Finding::Unowned { extent: PageId::new(file.id(), extent * EXTENT_PAGES) });
+                }
+            }
+        }
+        self.findings
+    }
+
+    fn own(&mut self, hobt: HobtId, run: &Run, extent: u32) {
+        let first = PageId::new(run.first.file, run.first.number + extent * EXTENT_PAGES);
+        let place =
+            self.owned.get_mut(&first.file).and_then(|owned| owned.get_mut((first.number / EXTENT_PAGES) as usize));
+        let allocated = self.storage.file(first.file).is_ok_and(|file| file.is_allocated(first.number / EXTENT_PAGES));
+        match place {
+            Some(owned) if allocated => {
+                if std::mem::replace(owned, true) {
+                    self.findings.push(Finding::OwnedTwice { extent: first, hobt });
+                }
+            }
+            _ => self.findings.push(Finding::NotAllocated { extent: first, hobt }),
+        }
+    }
+
+    /// The run list on disk against the one in memory.
+    fn compare_list(&mut self, hobt: &Hobt, runs: &[Run]) -> Result<(), AccessError> {
+        let mut on_disk = Vec::new();
+        let mut next = hobt.run_list();
+        let mut pages = 0;
+        while next != PageId::default() && pages <= runs.len() {
+            pages += 1;
+            let file = self.storage.file(next.file)?;
+            let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            match PageHeader::read(&page).and_then(|header| Ok((header, RunListPage::read(&page)?))) {
+                Ok((header, entries)) => {
+                    if header.hobt != hobt.id() {
+                        self.findings.push(Finding::RunList { hobt: hobt.id(), rule: "a page of another HOBT" });
+                    }
+                    on_disk.extend(entries);
+                    next = header.next;
+                }
+                Err(damage) => {
+                    self.findings.push(Finding::Page { page: next, damage });
+                    return Ok(());
+                }
+            }
+        }
+        if on_disk != runs {
+            self.findings.push(Finding::RunList { hobt: hobt.id(), rule: "the list on disk differs from memory" });
+        }
+        Ok(())
+    }
+
+    /// The live rows of a page; damage counts as none.
+    fn page_rows(&mut self, hobt: &Hobt, id: PageId) -> Result<u64, AccessError> {
+        let file = self.storage.file(id.file)?;
+        let page = match file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name())) {
+            Err(AccessError::Damaged { page, damage, .. }) => {
+                self.findings.push(Finding::Page { page, damage });
+                return Ok(0);
+            }
+            read => read?,
+        };
+        let rows = PageHeader::read(&page).and_then(|header| {
+            if header.hobt != hobt.id() || header.page_type != PageType::Row {
+                return Err(PageDamage::Structure { rule: "a row page of this HOBT" });
+            }
+            check_row_page(&page, hobt.row_layout())?;
+            let view = RowPage::open(&page, hobt.row_layout())?;
+            Ok((view.row_count() - view.deleted_count()) as u64)
+        });
+        Ok(rows.unwrap_or_else(|damage| {
+            self.findings.push(Finding::Page { page: id, damage });
+            0
+        }))
+    }
+}

@@ -1,0 +1,222 @@
+//! The free extents of a file, in memory: one bit an extent, and how far a search may start.
+//!
+//! A search wants a run of some length and takes the first that is long enough to its power of two; when there is none,
+//! the next smaller power, down to one extent. For each power a hint says where such a run can begin at the earliest, so
+//! that a file of millions of extents is not searched from its start for each allocation: hints rise as extents are
+//! taken and fall when some are freed.
+
+use hobt_base::EXTENT_PAGES;
+use hobt_page::EXTENTS_PER_MAP;
+
+/// Powers of two of run lengths: 1, 2, 4 … 32,768 extents.
+const CLASSES: usize = 16;
+
+/// Which extents of a file are free.
+#[derive(Debug)]
+pub(crate) struct FreeExtents {
+    /// One bit an extent, 1 for allocated.
+    bits: Vec<u64>,
+    size_pages: u32,
+    free: u32,
+    /// No run of `1 << class` free extents begins before.
+    hints: [u32; CLASSES],
+}
+
+impl FreeExtents {
+    /// All extents of a file of this size, free but for those that are kept for allocation pages.
+    pub(crate) fn new(size_pages: u32) -> FreeExtents {
+        let mut free = FreeExtents { bits: Vec::new(), size_pages: 0, free: 0, hints: [0; CLASSES] };
+        free.resize(size_pages);
+        free
+    }
+
+    /// The file's size in pages.
+    pub(crate) fn size_pages(&self) -> u32 {
+        self.size_pages
+    }
+
+    /// Whole extents in the file.
+    pub(crate) fn extents(&self) -> u32 {
+        self.size_pages / EXTENT_PAGES
+    }
+
+    /// Extents that are free.
+    pub(crate) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Takes the extents up to `size_pages` in; new intervals' first extents are allocated.
+    pub(crate) fn resize(&mut self, size_pages: u32) {
+        let (old, new) = (self.extents(), size_pages / EXTENT_PAGES);
+        self.bits.resize((new as usize).div_ceil(64), 0);
+        self.free += new - old;
+        self.size_pages = size_pages;
+        self.lower_hints(old);
+        let mut extent = old.div_ceil(EXTENTS_PER_MAP) * EXTENTS_PER_MAP;
+        while extent < new {
+            self.set(extent, 1, true);
+            extent += EXTENTS_PER_MAP;
+        }
+    }
+
+    pub(crate) fn is_allocated(&self, extent: u32) -> bool {
+        self.bits[(extent / 64) as usize] >> (extent % 64) & 1 == 1
+    }
+
+    /// Changes the state of extents.
+    ///
+    /// # Panics
+    /// If one of them is in that state already: an extent was given to two owners, or freed twice.
+    pub(crate) fn set(&mut self, first: u32, count: u32, allocated: bool) {
+        let mut extent = first;
+        while extent < first + count {
+            let length = (64 - extent % 64).min(first + count - extent);
+            let mask = u64::MAX >> (64 - length) << (extent % 64);
+            let word = &mut self.bits[(extent / 64) as usize];
+            assert_eq!(*word & mask, if allocated { 0 } else { mask }, "extents from {extent} on change their state");
+            *word ^= mask;
+            extent += length;
+        }
+        if allocated {
+            self.free -= count;
+        } else {
+            self.free += count;
+            self.lower_hints(first);
+        }
+    }
+
+    /// Extents from `first` on have become free: runs that reach to them may begin a little before.
+    fn lower_hints(&mut self, first: u32) {
+        for (class, hint) in self.hints.iter_mut().enumerate() {
+            *hint = (*hint).min(first.saturating_sub((1 << class) - 1));
+        }
+    }
+
+    /// The first free extent from `from` on.
+    fn next_free(&self, from: u32) -> Option<u32> {
+        let end = self.extents();
+        let mut extent = from;
+        while extent < end {
+            let rest = self.bits[(extent / 64) as usize] >> (extent % 64);
+            let taken = rest.trailing_ones().min(64 - extent % 64);
+            extent += taken;
+            if taken == 0 {
+                return Some(extent);
+            }
+        }
+        None
+    }
+
+    /// The first allocated extent from `from` on, or `limit` if that comes first.
+    fn next_allocated(&self, from: u32, limit: u32) -> u32 {
+        let mut extent = from;
+        while extent < limit {
+            let rest = self.bits[(extent / 64) as usize] >> (extent % 64);
+            if rest != 0 {
+                return (extent + rest.trailing_zeros()).min(limit);
+            }
+            extent += 64 - extent % 64;
+        }
+        limit
+    }
+
+    /// Allocates up to `wanted` extents in one piece, the longest power of two that there is; `None` if none is free.
+    pub(crate) fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
+        let end = self.extents();
+        let largest = (wanted.max(1).ilog2() as usize).min(CLASSES - 1);
+        for class in (0..=largest).rev().filter(|_| self.free > 0) {
+            let mut from = self.hints[class];
+            while let Some(first) = self.next_free(from) {
+                let stop = self.next_allocated(first, first.saturating_add(wanted).min(end));
+                if stop - first >= 1 << class {
+                    self.hints[class] = first;
+                    self.set(first, stop - first, true);
+                    return Some((first, stop - first));
+                }
+                from = stop;
+            }
+            self.hints[class] = end;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::SplitMix64;
+    use hobt_page::INTERVAL_PAGES;
+
+    use super::*;
+
+    #[test]
+    fn free_extents_are_found_in_one_piece_and_counted() {
+        let mut free = FreeExtents::new(EXTENT_PAGES * 300);
+        assert_eq!(free.free(), 299, "the first extent holds the maps");
+        assert_eq!(free.take(100), Some((1, 100)));
+        assert_eq!(free.take(150), Some((101, 150)));
+        free.set(50, 10, false);
+        assert_eq!(free.take(20), Some((251, 20)), "a longer piece is preferred to a nearer one");
+        assert_eq!(free.take(100), Some((271, 29)), "the longest that is left");
+        assert_eq!(free.take(100), Some((50, 10)));
+        assert_eq!(free.take(1), None);
+        free.resize(EXTENT_PAGES * 301);
+        assert_eq!(free.take(5), Some((300, 1)));
+    }
+
+    #[test]
+    fn a_new_interval_keeps_its_first_extent() {
+        let mut free = FreeExtents::new(INTERVAL_PAGES);
+        assert_eq!(free.free(), EXTENTS_PER_MAP - 1);
+        free.resize(2 * INTERVAL_PAGES);
+        assert_eq!(free.free(), 2 * EXTENTS_PER_MAP - 2);
+        assert!(free.is_allocated(EXTENTS_PER_MAP));
+    }
+
+    /// The longest run of free extents, by looking at each.
+    fn longest(free: &FreeExtents) -> u32 {
+        let mut best = 0;
+        let mut length = 0;
+        for extent in 0..free.extents() {
+            length = if free.is_allocated(extent) { 0 } else { length + 1 };
+            best = best.max(length);
+        }
+        best
+    }
+
+    #[test]
+    fn hints_never_hide_a_run() {
+        for seed in 0..30 {
+            let mut random = SplitMix64::new(seed);
+            let mut free = FreeExtents::new(EXTENT_PAGES * 700);
+            let mut taken: Vec<(u32, u32)> = Vec::new();
+            for _ in 0..400 {
+                if random.below(5) < 3 || taken.is_empty() {
+                    let wanted = 1 + random.below(100) as u32;
+                    let there = longest(&free);
+                    let got = free.take(wanted);
+                    assert_eq!(got.is_some(), there > 0);
+                    if let Some((first, count)) = got {
+                        assert!(count <= wanted);
+                        let least = wanted.min(1 << wanted.min(there).ilog2());
+                        assert!(count >= least, "{count} of {wanted} with {there} in one piece");
+                        taken.push((first, count));
+                    }
+                } else {
+                    let (first, count) = taken.swap_remove(random.below(taken.len() as u64) as usize);
+                    free.set(first, count, false);
+                }
+                let free_now = (0..free.extents()).filter(|&extent| !free.is_allocated(extent)).count();
+                assert_eq!(free.free() as usize, free_now);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "change their state")]
+    fn freeing_twice_is_refused() {
+        let mut free = FreeExtents::new(EXTENT_PAGES * 200);
+        let (first, count) = free.take(70).expect("room");
+        free.set(first, count, false);
+        free.set(first, count, false);
+    }
+}

@@ -1,0 +1,249 @@
+//! Heaps against a model, through commits, undo, faults and reopening.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hobt_access::{AccessError, Hobt, LoadedRuns, StorageSettings};
+use hobt_base::{EXTENT_PAGES, PageId, SlotId, SplitMix64};
+use hobt_disk::{Fault, FaultKind, Operation};
+use hobt_page::{RUNS_PER_PAGE, Run};
+use hobt_txn::StatementContext;
+
+use crate::world::{FileSize, GROUP, Row, World, file_of, image, random_row, rows_in, table};
+
+type Model = BTreeMap<(PageId, u16), Row>;
+
+/// One statement of random changes; the model as it would be after it.
+fn statement(
+    world: &World,
+    hobt: &Arc<Hobt>,
+    context: &Arc<StatementContext>,
+    random: &mut SplitMix64,
+    model: &Model,
+) -> Result<Option<Model>, AccessError> {
+    let mut after = model.clone();
+    let mut loads = false;
+    for _ in 0..1 + random.below(3) {
+        match random.below(8) {
+            0 => {
+                hobt.truncate(context)?;
+                after.clear();
+                loads = false;
+            }
+            1 => {
+                let count = random.below(400) as usize;
+                let rows: Vec<Row> = (0..count).map(|_| random_row(random, hobt.row_layout(), 200)).collect();
+                world.load(hobt, context, &rows, &mut || 100)?;
+                loads = true;
+            }
+            2 | 3 if !loads => {
+                let victims: Vec<(PageId, u16)> = after.keys().filter(|_| random.below(5) == 0).copied().collect();
+                for (page, slot) in victims {
+                    hobt.delete(context, page, SlotId(slot))?;
+                    after.remove(&(page, slot));
+                }
+            }
+            _ => {
+                for _ in 0..random.below(300) {
+                    let row = random_row(random, hobt.row_layout(), 200);
+                    let (page, slot) = hobt.insert(context, &image(&row))?;
+                    assert!(after.insert((page, slot.0), row).is_none(), "a slot of its own");
+                }
+            }
+        }
+    }
+    Ok((!loads).then_some(after))
+}
+
+/// The model read back from the heap: places and rows.
+fn read_model(hobt: &Hobt) -> Model {
+    let mut model = Model::new();
+    hobt.for_each_row(&mut |id, slot, page| {
+        let columns = page.row_layout().columns().len();
+        let row = (0..columns).map(|column| page.value(column, slot).expect("sound").map(<[u8]>::to_vec)).collect();
+        model.insert((id, slot as u16), row);
+        Ok(())
+    })
+    .expect("readable");
+    model
+}
+
+#[test]
+fn a_heap_is_its_model_through_commits_undo_and_reopening() {
+    for seed in 0..12 {
+        let mut random = SplitMix64::new(seed);
+        let mut world = World::new(1024, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }; 2]);
+        let mut hobt = world.create(&table());
+        let mut model = Model::new();
+        for _ in 0..25 {
+            let (runs, free) = (hobt.runs(), world.free_extents());
+            let sizes: Vec<u32> = world.storage.files().iter().map(|file| file.size_pages()).collect();
+            let context = world.context();
+            let after = statement(&world, &hobt, &context, &mut random, &model).expect("no faults");
+            if random.below(3) == 0 {
+                context.roll_back().expect("no faults");
+                assert_eq!(hobt.runs(), runs, "the runs are as before");
+                let grown: u32 = world
+                    .storage
+                    .files()
+                    .iter()
+                    .zip(&sizes)
+                    .map(|(file, before)| (file.size_pages() - before) / EXTENT_PAGES)
+                    .sum();
+                assert_eq!(world.free_extents(), free + grown, "no extent is lost");
+            } else {
+                context.commit().expect("no faults");
+                model = after.unwrap_or_else(|| read_model(&hobt));
+            }
+            assert_eq!(read_model(&hobt), model, "seed {seed}");
+            world.assert_sound(&[&hobt]);
+            if random.below(5) == 0 {
+                hobt.save_counts().expect("saved");
+                let list = hobt.run_list();
+                world.reopen();
+                hobt = world.open(&table(), list);
+                assert_eq!(hobt.row_count(), model.len() as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn undo_of_insert_after_truncate_brings_the_old_rows_back() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let mut random = SplitMix64::new(5);
+    let fill = |context: &Arc<StatementContext>, random: &mut SplitMix64| {
+        for _ in 0..300 {
+            hobt.insert(context, &image(&random_row(random, hobt.row_layout(), 200))).expect("room");
+        }
+    };
+    let context = world.context();
+    fill(&context, &mut random);
+    context.commit().expect("committed");
+    let (before, runs) = (rows_in(&hobt), hobt.runs());
+    let context = world.context();
+    hobt.truncate(&context).expect("truncated");
+    fill(&context, &mut random);
+    context.roll_back().expect("undone");
+    assert_eq!(rows_in(&hobt), before);
+    assert_eq!(hobt.runs(), runs);
+    world.assert_sound(&[&hobt]);
+    let context = world.context();
+    hobt.truncate(&context).expect("truncated");
+    context.commit().expect("committed");
+    assert_eq!(hobt.reserved_pages(), u64::from(EXTENT_PAGES));
+    assert_eq!(hobt.used_pages(), 1, "the first extent's pages are free for rows again");
+}
+
+/// Runs of one extent that are on no list yet, with one empty page each that is never looked at.
+fn bare_runs(world: &World, context: &StatementContext, count: usize) -> Vec<LoadedRuns> {
+    let runs = (0..count).map(|_| {
+        let (first, extents) = world.storage.allocate(GROUP, 1).expect("room");
+        let storage = Arc::clone(&world.storage);
+        context.on_undo(move || storage.free(first, extents).map_err(|error| hobt_txn::UndoError(error.to_string())));
+        LoadedRuns { runs: vec![Run { first, page_count: EXTENT_PAGES, used: 0, skip: 0 }], rows: 0 }
+    });
+    runs.collect()
+}
+
+#[test]
+fn run_lists_of_many_pages_survive_undo_truncation_and_reopening() {
+    let mut world = World::new(256, &[file_of(8 * 4000)]);
+    let mut hobt = world.create(&table());
+    for count in [1, RUNS_PER_PAGE - 3, 3, 2 * RUNS_PER_PAGE, RUNS_PER_PAGE + 1] {
+        let (runs, free) = (hobt.runs(), world.free_extents());
+        for undo in [true, false] {
+            let context = world.context();
+            hobt.publish(&context, bare_runs(&world, &context, count)).expect("room");
+            world.assert_sound(&[&hobt]);
+            if undo {
+                context.roll_back().expect("undone");
+                assert_eq!((hobt.runs(), world.free_extents()), (runs.clone(), free));
+            } else {
+                context.commit().expect("committed");
+            }
+            world.assert_sound(&[&hobt]);
+        }
+        let runs = hobt.runs();
+        world.reopen();
+        hobt = world.open(&table(), hobt.run_list());
+        assert_eq!(hobt.runs(), runs);
+    }
+    for undo in [true, false] {
+        let (runs, free) = (hobt.runs(), world.free_extents());
+        let context = world.context();
+        hobt.truncate(&context).expect("truncated");
+        hobt.publish(&context, bare_runs(&world, &context, RUNS_PER_PAGE + 5)).expect("room");
+        if undo {
+            context.roll_back().expect("undone");
+            assert_eq!((hobt.runs(), world.free_extents()), (runs, free));
+        } else {
+            context.commit().expect("committed");
+        }
+        world.assert_sound(&[&hobt]);
+    }
+    let context = world.context();
+    hobt.drop_storage(&context);
+    context.commit().expect("committed");
+    world.assert_sound(&[]);
+}
+
+#[test]
+fn a_statement_that_meets_a_disk_error_leaves_no_trace() {
+    let mut failed = 0;
+    for operation in [Operation::Read, Operation::SetSize] {
+        for after in 0..14 {
+            let world = World::new(48, &[FileSize { pages: 8 * 60, growth_pages: 64, max_pages: 0 }]);
+            world.storage.set_settings(StorageSettings { run_extents_first: 1, run_extents_max: 1 });
+            let hobt = world.create(&table());
+            let mut random = SplitMix64::new(after);
+            let context = world.context();
+            hobt.publish(&context, bare_runs(&world, &context, 40)).expect("room");
+            for _ in 0..100 {
+                hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 100))).expect("room");
+            }
+            context.commit().expect("committed");
+            world.make_cold();
+            let (before, runs, free) = (rows_in(&hobt), hobt.runs(), world.free_extents());
+            world.make_cold();
+            let simulated = world.simulated.as_ref().expect("simulated");
+            simulated.inject(Fault::once(operation, after, FaultKind::Error(5)));
+            let context = world.context();
+            let count = hobt.row_count();
+            let result = (0..900).try_for_each(|round| {
+                if round % 20 == 0 {
+                    // Cold pages again: every kind of page is read under way.
+                    world.make_cold();
+                }
+                hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 1500))).map(drop)
+            });
+            simulated.clear_faults();
+            failed += usize::from(result.is_err());
+            context.roll_back().expect("the disk is well again");
+            assert_eq!((rows_in(&hobt), hobt.runs()), (before, runs), "{operation} {after}");
+            assert_eq!(hobt.row_count(), count);
+            world.assert_sound(&[&hobt]);
+            if operation == Operation::Read {
+                assert!(world.free_extents() >= free);
+            }
+        }
+    }
+    assert!(failed > 10, "the faults were met: {failed}");
+}
+
+#[test]
+fn a_row_larger_than_a_page_is_refused_and_takes_nothing() {
+    let world = World::new(64, &[file_of(8 * 20)]);
+    let hobt = world.create(&table());
+    let mut row = random_row(&mut SplitMix64::new(1), &table(), 10);
+    row[3] = Some(vec![b'x'; 8100]);
+    let (runs, free) = (hobt.runs(), world.free_extents());
+    let context = world.context();
+    assert!(matches!(hobt.insert(&context, &image(&row)), Err(AccessError::RowTooLarge { .. })));
+    assert_eq!((hobt.runs(), world.free_extents()), (runs, free));
+    row[3] = Some(vec![b'x'; 7900]);
+    hobt.insert(&context, &image(&row)).expect("a page of its own");
+    context.commit().expect("committed");
+    assert_eq!(rows_in(&hobt), [row]);
+}

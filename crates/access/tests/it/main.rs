@@ -1,0 +1,7 @@
+//! Storage, heaps, loads and scans over simulated disks and, once, over a real file.
+
+mod heap;
+mod load;
+mod scan;
+mod storage;
+mod world;

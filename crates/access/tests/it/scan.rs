@@ -1,0 +1,455 @@
+//! Scans: every page once, whatever the workers, the pool, the faults and the neighbours do.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use hobt_access::scan::{
+    ColumnKind, ColumnVector, Counts, DealerKind, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
+};
+use hobt_access::{AccessError, Hobt};
+use hobt_base::{PAGE_SIZE, PageId, SlotId, SplitMix64};
+use hobt_disk::{DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig, open_disk};
+use hobt_page::{PageDamage, RowPage};
+use hobt_txn::IoCounts;
+
+use crate::world::{
+    Collect, FileSize, Row, World, block_on, file_of, image, loaded, random_row, rows_in, run_worker, scan, sorted,
+    table,
+};
+
+const FILES: [FileSize; 2] = [FileSize { pages: 64, growth_pages: 512, max_pages: 0 }; 2];
+
+fn small_reads() -> ScanSettings {
+    ScanSettings { read_pages: 16, queue_depth: 8, ..ScanSettings::default() }
+}
+
+fn slow_world(pool_pages: usize) -> World {
+    let config = SimulatedConfig { device: Some(DeviceModel::fast_card()), ..SimulatedConfig::default() };
+    World::with(config, pool_pages, &FILES)
+}
+
+/// Ends the test when `body` does not: a deadlock fails instead of hanging.
+fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _nobody_waits_any_more = done.send(());
+    });
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("a deadlock"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => thread.join().expect("no panic"),
+    }
+}
+
+#[test]
+fn every_row_is_seen_once_and_every_read_is_counted() {
+    let world = slow_world(2048);
+    let (hobt, rows) = world.cold_heap(20_000, 1);
+    let expected = sorted(rows);
+    for workers in 1..=4 {
+        for share in [0, 75] {
+            for dealer in [DealerKind::Atomic, DealerKind::Latched] {
+                let settings = ScanSettings { pool_share_percent: share, dealer, ..small_reads() };
+                world.make_cold();
+                let before = world.bytes_read();
+                let seen = scan(&world, &[Arc::clone(&hobt)], workers, settings).expect("no faults");
+                let bytes = world.bytes_read() - before;
+                assert_eq!(seen.scan.is_through_pool(), share > 0);
+                assert!(sorted(seen.rows) == expected, "the rows that were loaded");
+                assert_eq!((seen.pages, seen.scan.page_count()), (hobt.data_pages(), hobt.data_pages()));
+                assert_eq!(loaded(&seen.counts.logical_reads), hobt.data_pages());
+                assert_eq!(loaded(&seen.counts.read_ahead_reads), hobt.data_pages());
+                assert_eq!(loaded(&seen.counts.physical_reads), 0);
+                assert_eq!(bytes, hobt.data_pages() * PAGE_SIZE as u64);
+                assert_eq!(seen.scan.read_bytes(), bytes);
+                assert_eq!(seen.scan.context().memory().held(), 0, "buffers are given back");
+                if share > 0 {
+                    let warm = scan(&world, &[Arc::clone(&hobt)], workers, settings).expect("no faults");
+                    assert_eq!(warm.scan.read_bytes(), 0, "a warm scan reads nothing");
+                    assert!(sorted(warm.rows) == expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_read_ahead_every_page_is_waited_for() {
+    let world = slow_world(2048);
+    let (hobt, rows) = world.cold_heap(3000, 2);
+    let before = world.bytes_read();
+    let settings = ScanSettings { read_ahead: false, ..ScanSettings::default() };
+    let seen = scan(&world, &[Arc::clone(&hobt)], 2, settings).expect("no faults");
+    assert_eq!(sorted(seen.rows), sorted(rows));
+    assert_eq!(loaded(&seen.counts.physical_reads), hobt.data_pages());
+    assert_eq!(loaded(&seen.counts.read_ahead_reads), 0);
+    assert_eq!(world.bytes_read() - before, hobt.data_pages() * PAGE_SIZE as u64);
+}
+
+#[test]
+fn a_pool_too_small_for_the_scan_is_no_obstacle() {
+    within_a_minute(|| {
+        for pool_pages in [16, 40, 130] {
+            let world = slow_world(pool_pages);
+            let (hobt, rows) = world.cold_heap(8000, 3);
+            let settings = ScanSettings { pool_share_percent: 1_000_000, ..small_reads() };
+            let expected = sorted(rows);
+            for workers in [1, 3] {
+                let seen = scan(&world, &[Arc::clone(&hobt)], workers, settings).expect("no faults");
+                assert!(seen.scan.is_through_pool());
+                assert!(sorted(seen.rows) == expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn scans_of_one_table_at_once_do_not_wait_for_each_other() {
+    within_a_minute(|| {
+        for pool_pages in [60, 4096] {
+            let world = slow_world(pool_pages);
+            let (hobt, rows) = world.cold_heap(10_000, 4);
+            let expected = sorted(rows);
+            let settings = ScanSettings { pool_share_percent: 1_000_000, ..small_reads() };
+            for _ in 0..3 {
+                world.make_cold();
+                std::thread::scope(|scope| {
+                    for _ in 0..3 {
+                        scope.spawn(|| {
+                            let seen = scan(&world, &[Arc::clone(&hobt)], 2, settings).expect("no faults");
+                            assert!(sorted(seen.rows) == expected);
+                        });
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_scan_that_nobody_polls_holds_no_other_up() {
+    within_a_minute(|| {
+        let world = slow_world(4096);
+        let (hobt, rows) = world.cold_heap(6000, 5);
+        let idle = Scan::new(&[Arc::clone(&hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+        let mut idle = ScanWorker::new(idle);
+        // Its reads are under way or done, and nobody takes them in: the client does not fetch.
+        let polled = idle.poll_range(&mut Context::from_waker(Waker::noop()), &mut Collect::default());
+        assert!(polled.is_pending());
+        let seen = scan(&world, &[Arc::clone(&hobt)], 1, small_reads()).expect("no faults");
+        assert!(sorted(seen.rows) == sorted(rows));
+        drop(idle);
+        assert_eq!(scan(&world, &[hobt], 1, small_reads()).expect("no faults").pages, seen.pages);
+    });
+}
+
+#[test]
+fn a_scan_sees_its_pages_while_a_writer_goes_on() {
+    within_a_minute(|| {
+        for share in [0, 1_000_000] {
+            let world = slow_world(400);
+            let (hobt, rows) = world.cold_heap(8000, 6);
+            let expected: BTreeSet<Row> = rows.into_iter().collect();
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut random = SplitMix64::new(9);
+                    let context = world.context();
+                    while !stop.load(Ordering::Relaxed) {
+                        hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 60))).expect("room");
+                    }
+                    context.commit().expect("committed");
+                });
+                for workers in [1, 2, 3] {
+                    let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+                    let seen = scan(&world, &[Arc::clone(&hobt)], workers, settings).expect("no faults");
+                    let seen: BTreeSet<Row> = seen.rows.into_iter().collect();
+                    assert!(expected.is_subset(&seen), "no row that was there is missed");
+                }
+                stop.store(true, Ordering::Relaxed);
+                writer.join().expect("no panic");
+            });
+            world.assert_sound(&[&hobt]);
+        }
+    });
+}
+
+/// Inverts a byte of a page on disk.
+fn damage(world: &World, hobt: &Hobt, page: usize) -> PageId {
+    let run = hobt.runs()[1];
+    let id = PageId::new(run.first.file, run.first.number + page as u32);
+    let file = world.storage.file(id.file).expect("the file");
+    let mut buffer = hobt_disk::AlignedBuffer::new(PAGE_SIZE).expect("memory");
+    file.disk().read_at(&mut buffer, id.byte_offset()).expect("read");
+    buffer[5000] ^= 0x10;
+    file.disk().write_at(&buffer, id.byte_offset()).expect("written");
+    id
+}
+
+#[test]
+fn a_damaged_page_is_named() {
+    for settings in [
+        small_reads(),
+        ScanSettings { pool_share_percent: 0, ..small_reads() },
+        ScanSettings { read_ahead: false, ..small_reads() },
+    ] {
+        let world = World::new(2048, &FILES);
+        let (hobt, _) = world.cold_heap(5000, 7);
+        let bad = damage(&world, &hobt, 3);
+        let error = scan(&world, &[Arc::clone(&hobt)], 2, settings).err().expect("the damage is met");
+        let AccessError::Damaged { file, page, damage } = error else { panic!("{error}") };
+        assert_eq!((file.as_str(), page), (world.storage.file(bad.file).expect("the file").name(), bad));
+        assert!(matches!(damage, PageDamage::Checksum { .. }));
+        let context = world.context();
+        let scan = Scan::new(&[hobt], 1, settings, context, Arc::default()).expect("a scan");
+        let mut worker = ScanWorker::new(scan);
+        let mut counts = Counts::new(vec![1]);
+        let met = loop {
+            match block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
+                Some(Err(AccessError::Damaged { page, .. })) => break page,
+                Some(result) => result.expect("no other error"),
+                None => panic!("a count that skips a damaged page"),
+            }
+        };
+        assert_eq!(met, bad);
+    }
+}
+
+#[test]
+fn a_page_that_was_never_written_is_not_counted_as_empty() {
+    let world = World::new(2048, &FILES);
+    let (hobt, _) = world.cold_heap(3000, 8);
+    let run = hobt.runs()[1];
+    let file = world.storage.file(run.first.file).expect("the file");
+    // In the pool as zeros, which pass for a page that was never formatted.
+    drop(file.pool_file().create(run.first.number + 1).expect("a frame"));
+    let scan = Scan::new(&[hobt], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+    let mut worker = ScanWorker::new(scan);
+    let mut counts = Counts::new(Vec::new());
+    let mut outcome = Ok(());
+    while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
+        outcome = outcome.and(range);
+    }
+    assert!(matches!(outcome, Err(AccessError::Damaged { page, .. }) if page.number == run.first.number + 1));
+}
+
+#[test]
+fn a_read_error_stops_the_scan_and_the_next_one_works() {
+    for share in [0, 75] {
+        for after in 0..6 {
+            let world = slow_world(2048);
+            let (hobt, rows) = world.cold_heap(8000, 9);
+            let simulated = world.simulated.as_ref().expect("simulated");
+            simulated.inject(Fault::once(Operation::Read, after, FaultKind::Error(5)));
+            let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+            let error = scan(&world, &[Arc::clone(&hobt)], 3, settings).err().expect("the fault is met");
+            assert!(matches!(error, AccessError::Disk(_)), "{error}");
+            let seen = scan(&world, &[hobt], 3, settings).expect("the disk is well again");
+            assert!(sorted(seen.rows) == sorted(rows));
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_scan_stops() {
+    let world = slow_world(2048);
+    let (hobt, _) = world.cold_heap(5000, 10);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let context = world.cancellable(Arc::clone(&cancelled));
+    let scan = Scan::new(&[hobt], 1, small_reads(), context, Arc::default()).expect("a scan");
+    let mut worker = ScanWorker::new(Arc::clone(&scan));
+    let mut collect = Collect::default();
+    block_on(poll_fn(|task| worker.poll_range(task, &mut collect))).expect("a range").expect("no fault");
+    cancelled.store(true, Ordering::Relaxed);
+    let next = block_on(poll_fn(|task| worker.poll_range(task, &mut collect)));
+    assert!(matches!(next, Some(Err(AccessError::Cancelled))));
+    assert!(collect.pages < scan.page_count());
+}
+
+#[test]
+fn counts_are_those_of_a_visit() {
+    for share in [0, 75] {
+        let world = slow_world(2048);
+        let (hobt, rows) = world.cold_heap(9000, 11);
+        let context = world.context();
+        let mut random = SplitMix64::new(3);
+        let mut gone = 0;
+        let mut victims: Vec<(PageId, SlotId)> = Vec::new();
+        hobt.for_each_row(&mut |id, slot, _| {
+            if random.below(7) == 0 {
+                victims.push((id, SlotId(slot as u16)));
+            }
+            Ok(())
+        })
+        .expect("readable");
+        for (page, slot) in victims {
+            hobt.delete(&context, page, slot).expect("there");
+            gone += 1;
+        }
+        context.commit().expect("committed");
+        let live = rows_in(&hobt);
+        assert_eq!(live.len(), rows.len() - gone);
+        for cold in [false, true] {
+            if cold {
+                world.make_cold();
+            }
+            let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+            let scan = Scan::new(&[Arc::clone(&hobt)], 2, settings, world.context(), Arc::default()).expect("a scan");
+            let mut total = Counts::new((0..6).collect());
+            for _ in 0..2 {
+                let mut worker = ScanWorker::new(Arc::clone(&scan));
+                let mut counts = Counts::new((0..6).collect());
+                while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
+                    range.expect("no faults");
+                }
+                assert_eq!(worker.rows(), counts.rows());
+                total.merge(&counts);
+            }
+            assert_eq!(total.rows(), live.len() as u64);
+            let nulls: Vec<u64> =
+                (0..6).map(|column| live.iter().filter(|row| row[column].is_none()).count() as u64).collect();
+            assert_eq!(total.nulls(), nulls);
+        }
+    }
+}
+
+/// Two workers on one clock: the one that is behind goes on; a page costs one tick.
+#[test]
+fn workers_finish_together() {
+    for rows in [400, 3000, 20_000] {
+        for cold in [true, false] {
+            let world = World::new(4096, &FILES);
+            let (hobt, _) = world.cold_heap(rows, 12);
+            if !cold {
+                scan(&world, &[Arc::clone(&hobt)], 1, small_reads()).expect("no faults");
+            }
+            let settings = ScanSettings { queue_depth: 32, ..small_reads() };
+            let scan = Scan::new(&[hobt], 2, settings, world.context(), Arc::default()).expect("a scan");
+            let mut workers: Vec<_> =
+                (0..2).map(|_| (ScanWorker::new(Arc::clone(&scan)), Collect::default(), false)).collect();
+            while let Some((worker, collect, done)) =
+                workers.iter_mut().filter(|(_, _, done)| !done).min_by_key(|(_, collect, _)| collect.pages)
+            {
+                match worker.poll_range(&mut Context::from_waker(Waker::noop()), collect) {
+                    Poll::Ready(Some(range)) => range.expect("no faults"),
+                    Poll::Ready(None) => *done = true,
+                    Poll::Pending => unreachable!("this disk takes no time"),
+                }
+            }
+            let pages: Vec<u64> = workers.iter().map(|(_, collect, _)| collect.pages).collect();
+            let grants: u64 = workers.iter().map(|(worker, ..)| worker.grants()).sum();
+            assert_eq!(grants as usize, scan.dispenser().grant_count());
+            assert!(
+                pages[0].abs_diff(pages[1]) <= 2 * 8,
+                "two of the last grants apart at most: {pages:?} of {rows} rows"
+            );
+        }
+    }
+}
+
+struct Vectors(Vec<ColumnVector>, Vec<Row>);
+
+impl PageVisitor for Vectors {
+    fn visit(&mut self, _: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        for vector in &mut self.0 {
+            vector.append_page(page).expect("a sound page");
+        }
+        self.1.extend(crate::world::rows_of(page));
+        Ok(())
+    }
+}
+
+fn value_of(vector: &ColumnVector, row: usize) -> Option<Vec<u8>> {
+    if !vector.validity.is_empty() && vector.validity[row / 8] >> (row % 8) & 1 == 0 {
+        return None;
+    }
+    Some(match &vector.data {
+        VectorData::U8(values) => vec![values[row]],
+        VectorData::I16(values) => values[row].to_le_bytes().to_vec(),
+        VectorData::I32(values) => values[row].to_le_bytes().to_vec(),
+        VectorData::I64(values) => values[row].to_le_bytes().to_vec(),
+        VectorData::I128(values) => values[row].to_le_bytes().to_vec(),
+        VectorData::Bytes16(values) => values[16 * row..16 * (row + 1)].to_vec(),
+        VectorData::Views { views, bytes, .. } => {
+            let view = views[row];
+            let length = (view as u32) as usize;
+            let offset = (view >> 96) as usize;
+            if length <= 12 {
+                view.to_le_bytes()[4..4 + length].to_vec()
+            } else {
+                bytes[offset..offset + length].to_vec()
+            }
+        }
+    })
+}
+
+#[test]
+fn vectors_hold_what_the_rows_hold() {
+    let world = World::new(2048, &FILES);
+    let (hobt, _) = world.cold_heap(4000, 13);
+    for pass in 0..3 {
+        let kind = if pass == 1 { ColumnKind::WidenedTo128 } else { ColumnKind::Native };
+        let columns = hobt.row_layout().columns();
+        let vectors = (0..columns.len())
+            .map(|column| ColumnVector::new(column, columns[column].physical, kind, column == 5 && pass != 1))
+            .collect();
+        let scan = Scan::new(&[Arc::clone(&hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+        let mut visitor = Vectors(vectors, Vec::new());
+        run_worker(&scan, &mut visitor).expect("no faults");
+        let Vectors(vectors, rows) = visitor;
+        for (column, vector) in vectors.iter().enumerate() {
+            assert_eq!(vector.rows(), rows.len());
+            assert_eq!(vector.null_count, rows.iter().filter(|row| row[column].is_none()).count());
+            for (place, row) in rows.iter().enumerate() {
+                let mut expected = row[column].clone();
+                if pass == 1
+                    && let (Some(value), Some(4 | 8)) = (&mut expected, columns[column].physical.width())
+                {
+                    let sign = if value.last().is_some_and(|byte| byte & 0x80 != 0) { 0xFF } else { 0 };
+                    value.resize(16, sign);
+                }
+                assert_eq!(value_of(vector, place), expected, "column {column} row {place}");
+            }
+        }
+        // The next pass sees pages with deleted rows.
+        let context = world.context();
+        let mut victims = Vec::new();
+        hobt.for_each_row(&mut |id, slot, _| {
+            victims.extend((slot % 5 == pass && id.number % 3 != 0).then_some((id, SlotId(slot as u16))));
+            Ok(())
+        })
+        .expect("readable");
+        victims.into_iter().try_for_each(|(page, slot)| hobt.delete(&context, page, slot)).expect("there");
+        context.commit().expect("committed");
+    }
+}
+
+#[test]
+fn a_real_file_is_no_different() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("access-{}", std::process::id()));
+    let disk = open_disk(DiskKind::Auto).expect("a disk");
+    disk.create_directory(&folder).expect("a folder");
+    {
+        let mut world = World::on(disk, None, folder.clone(), 512, &[file_of(8 * 300)]);
+        let (hobt, rows) = world.cold_heap(6000, 14);
+        let expected = sorted(rows);
+        let list = hobt.run_list();
+        drop(hobt);
+        world.reopen();
+        let hobt = world.open(&table(), list);
+        for share in [0, 75] {
+            let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+            let seen = scan(&world, &[Arc::clone(&hobt)], 2, settings).expect("no faults");
+            assert!(sorted(seen.rows) == expected);
+            let counts: &IoCounts = &seen.counts;
+            assert_eq!(loaded(&counts.read_ahead_reads) + loaded(&counts.physical_reads), hobt.data_pages());
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}

@@ -1,0 +1,182 @@
+//! Which extents go where: proportional fill, growth, several intervals, what reopening finds.
+
+use hobt_access::{AccessError, Finding, StorageSettings};
+use hobt_base::{EXTENT_PAGES, PageId, SplitMix64};
+use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig};
+use hobt_page::{EXTENTS_PER_MAP, INTERVAL_PAGES};
+
+use crate::world::{FileSize, GROUP, World, file_of};
+
+#[test]
+fn files_fill_in_proportion_to_their_free_space() {
+    let world = World::new(64, &[file_of(8 * 101), file_of(8 * 201), file_of(8 * 401)]);
+    let totals: Vec<f64> = world.storage.files().iter().map(|file| f64::from(file.free_extents())).collect();
+    let mut random = SplitMix64::new(1);
+    while world.free_extents() > 60 {
+        world.storage.allocate(GROUP, 1 + random.below(4) as u32).expect("room");
+        let used: Vec<f64> = world
+            .storage
+            .files()
+            .iter()
+            .zip(&totals)
+            .map(|(file, total)| 1.0 - f64::from(file.free_extents()) / total)
+            .collect();
+        let spread = used.iter().fold(0f64, |most, part| most.max((part - used[0]).abs()));
+        assert!(spread < 0.06, "{used:?}");
+    }
+}
+
+#[test]
+fn a_full_filegroup_says_so_and_loses_nothing() {
+    let world = World::new(64, &[file_of(8 * 20), file_of(8 * 30)]);
+    let free = world.free_extents();
+    let mut taken = Vec::new();
+    let error = loop {
+        match world.storage.allocate(GROUP, 7) {
+            Ok((first, extents)) => taken.push((first, extents)),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, AccessError::FilegroupFull { filegroup: GROUP, .. }), "{error}");
+    assert_eq!(taken.iter().map(|(_, extents)| extents).sum::<u32>(), free);
+    for (first, extents) in taken {
+        world.storage.free(first, extents).expect("freed");
+    }
+    assert_eq!(world.free_extents(), free);
+    world.assert_sound(&[]);
+}
+
+#[test]
+fn files_grow_in_turn_up_to_their_limits() {
+    let size = FileSize { pages: 8 * 4, growth_pages: 16, max_pages: 8 * 10 };
+    let world = World::new(64, &[size, FileSize { max_pages: 8 * 7 + 3, ..size }]);
+    let mut extents = 0;
+    while let Ok((_, count)) = world.storage.allocate(GROUP, 1) {
+        extents += count;
+    }
+    let sizes: Vec<u32> = world.storage.files().iter().map(|file| file.size_pages()).collect();
+    assert_eq!(sizes, [8 * 10, 8 * 7]);
+    assert_eq!(extents, 9 + 6, "all but the extents that hold the maps");
+    for file in world.storage.files() {
+        assert_eq!(file.disk().size().expect("a size"), u64::from(file.size_pages()) * 8192);
+    }
+}
+
+#[test]
+fn a_file_grows_by_its_step_when_the_disk_has_no_room_for_more() {
+    let config = SimulatedConfig { capacity_bytes: 8 * 8192 * 10, ..SimulatedConfig::default() };
+    let world = World::with(config, 64, &[FileSize { pages: 8 * 4, growth_pages: 8, max_pages: 0 }]);
+    let mut extents = 0;
+    let error = loop {
+        match world.storage.allocate(GROUP, 256) {
+            Ok((_, count)) => extents += count,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, AccessError::FilegroupFull { .. }), "{error}");
+    assert_eq!(extents, 9);
+}
+
+#[test]
+fn growth_of_any_size_asked_for_is_no_overflow() {
+    let huge = FileSize { pages: 8 * 4, growth_pages: u32::MAX, max_pages: 8 * 100 };
+    let world = World::new(64, &[huge]);
+    while world.free_extents() > 0 {
+        world.storage.allocate(GROUP, u32::MAX).expect("room");
+    }
+    world.storage.allocate(GROUP, 1).expect("the file grows");
+    assert_eq!(world.storage.files()[0].size_pages(), 8 * 100);
+}
+
+#[test]
+fn threads_that_grow_a_file_get_extents_of_their_own() {
+    let world = World::new(256, &[FileSize { pages: 16, growth_pages: 8, max_pages: 8 * 600 }; 2]);
+    let taken: Vec<(PageId, u32)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..5)
+            .map(|wanted| {
+                let storage = &world.storage;
+                scope.spawn(move || (0..60).map(|_| storage.allocate(GROUP, wanted).expect("room")).collect::<Vec<_>>())
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let mut extents: Vec<(u16, u32)> = taken
+        .iter()
+        .flat_map(|(first, count)| (0..*count).map(|extent| (first.file.0, first.number / EXTENT_PAGES + extent)))
+        .collect();
+    let count = extents.len();
+    extents.sort_unstable();
+    extents.dedup();
+    assert_eq!(extents.len(), count, "no extent is given twice");
+    for (first, extents) in taken {
+        world.storage.free(first, extents).expect("freed");
+    }
+    world.assert_sound(&[]);
+}
+
+#[test]
+fn every_interval_has_its_map_and_reopening_reads_them() {
+    let pages = 2 * INTERVAL_PAGES + 8 * 50;
+    let mut world =
+        World::new(64, &[FileSize { pages: INTERVAL_PAGES, growth_pages: pages - INTERVAL_PAGES, max_pages: 0 }]);
+    let mut taken = Vec::new();
+    world.storage.set_settings(StorageSettings { run_extents_first: 0, run_extents_max: 0 });
+    assert_eq!(world.storage.settings().run_extents_first, 1, "a run has an extent at least");
+    while world.storage.files()[0].size_pages() < pages || world.free_extents() > 10 {
+        taken.push(world.storage.allocate(GROUP, 20_000).expect("room"));
+    }
+    let maps = [0, EXTENTS_PER_MAP, 2 * EXTENTS_PER_MAP];
+    for (first, count) in &taken {
+        let extent = first.number / EXTENT_PAGES;
+        assert!(maps.iter().all(|map| !(extent..extent + count).contains(map)), "the maps' extents stay theirs");
+    }
+    let last = taken.pop().expect("some");
+    world.storage.free(last.0, last.1).expect("freed");
+    let free = world.free_extents();
+    world.reopen();
+    assert_eq!(world.free_extents(), free);
+    for (first, extents) in taken {
+        world.storage.free(first, extents).expect("freed");
+    }
+    world.assert_sound(&[]);
+}
+
+#[test]
+fn a_file_that_is_cut_short_or_has_no_map_is_not_taken_in() {
+    let mut world = World::new(64, &[file_of(8 * 20)]);
+    world.reopen();
+    world.storage.close().expect("clean");
+    let longer = world.description(0, file_of(8 * 21), false);
+    assert!(matches!(world.storage.open_file(longer), Err(AccessError::Closed(_))));
+    let disk = world.description(0, file_of(8 * 20), false).disk;
+    disk.write_at(&hobt_disk::AlignedBuffer::new(8192).expect("memory"), 2 * 8192).expect("written");
+    let zeroed = world.description(0, file_of(8 * 20), false);
+    let error = world.storage.open_file(zeroed).expect_err("the map is gone");
+    assert!(matches!(error, AccessError::Damaged { page, .. } if page.number == 2), "{error}");
+    assert!(world.storage.files().is_empty());
+}
+
+#[test]
+fn an_allocation_whose_map_cannot_be_read_takes_nothing() {
+    let world = World::new(64, &[file_of(8 * 20)]);
+    world.make_cold();
+    let free = world.free_extents();
+    let simulated = world.simulated.as_ref().expect("simulated");
+    simulated.inject(Fault { forever: true, ..Fault::once(Operation::Read, 0, FaultKind::Error(5)) });
+    assert!(matches!(world.storage.allocate(GROUP, 3), Err(AccessError::Disk(_))));
+    simulated.clear_faults();
+    assert_eq!(world.free_extents(), free);
+    world.assert_sound(&[]);
+}
+
+#[test]
+fn the_check_finds_a_leak_and_a_double_owner() {
+    let world = World::new(64, &[file_of(8 * 20)]);
+    let hobt = world.create(&crate::world::table());
+    let (leak, _) = world.storage.allocate(GROUP, 1).expect("room");
+    let findings = world.findings(&[&hobt, &hobt]);
+    assert_eq!(
+        findings,
+        [Finding::OwnedTwice { extent: hobt.run_list(), hobt: hobt.id() }, Finding::Unowned { extent: leak }]
+    );
+}
