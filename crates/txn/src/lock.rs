@@ -131,7 +131,7 @@ impl ObjectLocks {
         }
         queue.waiting.push_back((ticket, session, mode));
         let _wait = Wait::begin(mode.wait_type());
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let outcome = if is_cancelled() {
                 Some(LockError::Cancelled)
@@ -150,6 +150,9 @@ impl ObjectLocks {
                 return Ok(ObjectLock { locks: Arc::clone(self), resource, ticket });
             }
             if let Some(error) = outcome {
+                if queue.granted.is_empty() && queue.waiting.is_empty() {
+                    state.1.remove(&resource);
+                }
                 self.released.notify_all();
                 return Err(error);
             }
