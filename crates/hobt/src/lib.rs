@@ -1,1 +1,38 @@
-//! The embeddable library.
+//! hobt as a library: open an instance, get a session, run T-SQL, take Arrow batches.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), hobt::SqlError> {
+//! let instance = hobt::Instance::open("data")?;
+//! let mut session = instance.session()?;
+//! for item in session.query("SELECT name, create_date FROM sys.databases") {
+//!     match item {
+//!         hobt::Item::Batch(batch) => println!("{} rows", batch.num_rows()),
+//!         hobt::Item::Error(error) => eprintln!("{error}"),
+//!         _ => {}
+//!     }
+//! }
+//! instance.close()
+//! # }
+//! ```
+//!
+//! There is no network here: a batch runs in this process, its text is what stands between two `GO` lines of a script
+//! ([`split_batches`]).
+
+#[cfg(feature = "cli")]
+mod batches;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+mod instance;
+mod stream;
+
+pub use hobt_base::SqlError;
+pub use hobt_engine::InstanceSettings;
+pub use hobt_query::interpreter::{cell_text, output_batch};
+pub use hobt_tsql::{BatchText, split_batches};
+pub use hobt_session::{
+    CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionOptions, StatementStatistics, TableReads,
+};
+pub use hobt_types::SqlType;
+pub use instance::{Instance, Session};
+pub use stream::{Item, Query};

@@ -1,0 +1,66 @@
+//! A script that comes line by line, cut into batches.
+
+use hobt_tsql::{BatchText, split_batches};
+
+/// Collects lines until a `GO` ends their batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Splitter {
+    text: String,
+}
+
+impl Splitter {
+    /// Takes a line without its end; gives the batch that it ends, which may be blank.
+    pub(crate) fn line(&mut self, line: &str) -> Option<BatchText> {
+        let begins_with_go = line.trim_start().get(..2).is_some_and(|word| word.eq_ignore_ascii_case("go"));
+        if begins_with_go {
+            // Behind a GO that counts, what follows is a batch of its own.
+            let probe = format!("{}{line}\nX", self.text);
+            let mut batches = split_batches(&probe);
+            if batches.last().is_some_and(|last| last.text == "X") {
+                batches.pop();
+                self.text.clear();
+                let blank = BatchText { text: String::new(), first_line: 1, repeat: 1 };
+                return Some(batches.pop().unwrap_or(blank));
+            }
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+        None
+    }
+
+    /// What has come since the last `GO`.
+    pub(crate) fn rest(&mut self) -> BatchText {
+        BatchText { text: std::mem::take(&mut self.text), first_line: 1, repeat: 1 }
+    }
+
+    /// Whether nothing has come since the last `GO`.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn go_ends_what_came_before() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.line("SELECT 1"), None);
+        let batch = splitter.line("go 3").expect("a batch");
+        assert_eq!((batch.text.as_str(), batch.repeat), ("SELECT 1\n", 3));
+        assert!(splitter.is_empty());
+        assert_eq!(splitter.line("GO").expect("a blank batch").text, "");
+    }
+
+    #[test]
+    fn go_inside_a_string_is_text() {
+        let mut splitter = Splitter::default();
+        for line in ["PRINT 'a", "GO", "b'"] {
+            assert_eq!(splitter.line(line), None);
+        }
+        assert_eq!(splitter.line("GO").expect("a batch").text, "PRINT 'a\nGO\nb'\n");
+        assert_eq!(splitter.line("GOTO x"), None);
+        assert_eq!(splitter.rest().text, "GOTO x\n");
+    }
+}

@@ -1,0 +1,36 @@
+//! The command line: one module for each sub-command.
+//!
+//! Not for embedding programs: nothing here is stable.
+
+mod interrupt;
+mod open;
+mod sql;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A SQL database that speaks T-SQL, scans at the speed of the hardware and shows where the time goes.
+#[derive(Parser, Debug)]
+#[command(name = "hobt", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Runs T-SQL: a query, a file, or what you type
+    Sql(sql::Arguments),
+    /// Runs a query and says where its time went
+    Why(why::Arguments),
+}
+
+/// Runs the program's arguments.
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Sql(arguments) => sql::run(&arguments),
+        Command::Why(arguments) => why::run(&arguments),
+    }
+}

@@ -1,0 +1,141 @@
+//! Events as text: rows in the chosen format, counts, messages, errors.
+
+use std::io::{self, BufWriter, Write};
+
+use hobt_session::{Event, Flow, Message};
+use hobt_base::SqlError;
+
+use super::export::{CsvWriter, JsonWriter};
+use super::table::TableWriter;
+use super::{Arguments, Format};
+use crate::ResultColumn;
+
+/// What writes the rows of one result set.
+pub(super) trait RowWriter {
+    /// Writes what stands before the rows.
+    fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes rows; `None` is NULL.
+    fn row(&mut self, columns: &[ResultColumn], values: &[Option<String>], out: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes what stands behind the rows.
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Writes what a batch sends.
+pub(super) struct Output {
+    out: BufWriter<Box<dyn Write>>,
+    rows: Box<dyn RowWriter>,
+    columns: Vec<ResultColumn>,
+    server: String,
+    /// Whether counts and messages go among the rows; other formats keep them apart.
+    is_table: bool,
+    failed: bool,
+    error: Option<io::Error>,
+}
+
+impl Output {
+    pub(super) fn new(target: Box<dyn Write>, arguments: &Arguments, server: &str) -> Output {
+        let rows: Box<dyn RowWriter> = match arguments.format {
+            Format::Table => {
+                Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim))
+            }
+            Format::Csv => Box::new(CsvWriter::default()),
+            Format::Json => Box::new(JsonWriter::default()),
+        };
+        Output {
+            out: BufWriter::new(target),
+            rows,
+            columns: Vec::new(),
+            server: server.to_owned(),
+            is_table: arguments.format == Format::Table,
+            failed: false,
+            error: None,
+        }
+    }
+
+    /// Whether an error above severity 10 has come.
+    pub(super) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether nobody reads the output any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn echo(&mut self, text: &str) -> io::Result<()> {
+        write!(self.out, "{text}")
+    }
+
+    /// Takes an event; an output that cannot be written stops the batch.
+    pub(super) fn event(&mut self, event: Event) -> Flow {
+        match self.write(event) {
+            Ok(()) => Flow::Continue,
+            Err(error) => {
+                self.error = Some(error);
+                Flow::Stop
+            }
+        }
+    }
+
+    /// Hands on what is buffered, so that a pipe sees each batch when it is done.
+    pub(super) fn end_batch(&mut self) -> io::Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+
+    fn write(&mut self, event: Event) -> io::Result<()> {
+        match event {
+            Event::ResultSet(columns) => {
+                self.rows.begin(&columns, &mut self.out)?;
+                self.columns = columns;
+            }
+            Event::Rows(batch) => {
+                let mut values = Vec::with_capacity(self.columns.len());
+                for row in 0..batch.num_rows() {
+                    values.clear();
+                    for column in 0..batch.num_columns() {
+                        let text = crate::cell_text(&self.columns, &batch, row, column).map_err(io::Error::other)?;
+                        values.push(text);
+                    }
+                    self.rows.row(&self.columns, &values, &mut self.out)?;
+                }
+            }
+            Event::ResultSetDone { .. } => self.rows.end(&mut self.out)?,
+            Event::Done { row_count: Some(count), .. } if self.is_table => {
+                let plural = if count == 1 { "" } else { "s" };
+                writeln!(self.out, "\n({count} row{plural} affected)")?;
+            }
+            Event::Done { .. } | Event::Statistics(_) => {}
+            Event::Message(message) => self.message(&message)?,
+            Event::Error(error) => self.sql_error(&error)?,
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message) -> io::Result<()> {
+        // RAISERROR shows its frame from severity 1 on, PRINT and the statistics do not.
+        let frame = (1..10).contains(&message.severity);
+        let line = match frame {
+            true => format!(
+                "Msg {}, Level {}, State {}, Server {}, Line {}\n{}",
+                message.number, message.severity, message.state, self.server, message.line, message.text
+            ),
+            false => message.text.clone(),
+        };
+        if self.is_table { writeln!(self.out, "{line}") } else { writeln!(io::stderr(), "{line}") }
+    }
+
+    fn sql_error(&mut self, error: &SqlError) -> io::Result<()> {
+        self.failed |= error.severity > 10;
+        let line = error.position.unwrap_or_default().line;
+        let text = format!(
+            "Msg {}, Level {}, State {}, Server {}, Line {line}\n{}",
+            error.number, error.severity, error.state, self.server, error.message
+        );
+        if self.is_table { writeln!(self.out, "{text}") } else { writeln!(io::stderr(), "{text}") }
+    }
+}

@@ -1,0 +1,168 @@
+//! `hobt why`: runs a query and says where its time went.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, Table};
+use hobt_base::SqlError;
+use hobt_session::{Event, Flow, StatementStatistics};
+
+use super::interrupt::Interrupts;
+use super::open::InstanceArguments;
+use crate::instance::{Instance, Session};
+
+/// The arguments of `hobt why`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    instance: InstanceArguments,
+    /// The batch
+    #[arg(short = 'Q', long = "query", value_name = "SQL")]
+    query: String,
+    /// Empties the buffer pool first
+    #[arg(long)]
+    cold: bool,
+}
+
+/// Reads of one class of sizes: transfers and bytes.
+type ReadsBySize = BTreeMap<u64, (u64, u64)>;
+
+/// Runs the sub-command.
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    match explain(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}\n{error}", error.header());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn explain(arguments: &Arguments) -> Result<(), SqlError> {
+    let (instance, mut session) = arguments.instance.open("hobt why")?;
+    let _interrupts = Interrupts::watch(session.cancel_handle());
+    if arguments.cold {
+        session.run("CHECKPOINT; DBCC DROPCLEANBUFFERS WITH NO_INFOMSGS")?;
+    }
+    let before = reads_by_size(&instance)?;
+    let (rows, statements) = measure(&mut session, &arguments.query)?;
+    let mut reads = reads_by_size(&instance)?;
+    for (size, (count, bytes)) in &mut reads {
+        let (old_count, old_bytes) = before.get(size).copied().unwrap_or_default();
+        *count -= old_count.min(*count);
+        *bytes -= old_bytes.min(*bytes);
+    }
+    reads.retain(|_, (count, _)| *count > 0);
+    for (index, cost) in statements.iter().enumerate() {
+        if statements.len() > 1 {
+            println!("Statement {}", index + 1);
+        }
+        print_cost(cost);
+    }
+    println!("Rows sent: {rows}");
+    print_reads(&reads, statements.iter().map(|cost| cost.elapsed).sum());
+    drop(session);
+    instance.close()
+}
+
+/// Runs the batch; gives the rows that it sent and what its statements cost.
+fn measure(session: &mut Session, batch: &str) -> Result<(u64, Vec<StatementStatistics>), SqlError> {
+    let (mut rows, mut statements, mut first) = (0, Vec::new(), None);
+    session.execute(batch, &mut |event: Event| {
+        match event {
+            Event::Rows(batch) => rows += batch.num_rows() as u64,
+            Event::Statistics(cost) => statements.push(*cost),
+            Event::Error(error) => {
+                first.get_or_insert(error);
+            }
+            _ => {}
+        }
+        Flow::Continue
+    });
+    first.map_or(Ok((rows, statements)), Err)
+}
+
+/// The instance's reads so far, by size class.
+fn reads_by_size(instance: &Instance) -> Result<ReadsBySize, SqlError> {
+    let engine = instance.server().instance();
+    let mut sizes = ReadsBySize::new();
+    for description in engine.databases() {
+        let Ok(database) = engine.database_by_id(description.id) else { continue };
+        for file in database.storage().files() {
+            for size in file.disk().statistics().snapshot().reads.sizes {
+                let sum = sizes.entry(size.bytes_min).or_default();
+                sum.0 += size.count;
+                sum.1 += size.bytes;
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1}", duration.as_secs_f64() * 1e3)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Time of a statement's workers: what they computed, what they waited for, what is left unexplained.
+fn print_cost(cost: &StatementStatistics) {
+    let workers = cost.degree_of_parallelism.max(1);
+    let capacity = cost.elapsed * u32::try_from(workers).unwrap_or(u32::MAX);
+    let share = |part: Duration| match capacity.is_zero() {
+        true => "-".to_owned(),
+        false => format!("{:.1}", 100.0 * part.as_secs_f64() / capacity.as_secs_f64()),
+    };
+    println!("Elapsed {} ms with {workers} worker(s)", milliseconds(cost.elapsed));
+    let mut times = table(&["where", "times", "ms", "% of workers × elapsed"]);
+    times.add_row(["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
+    let mut waits = cost.waits.clone();
+    waits.sort_by_key(|(_, _, time)| std::cmp::Reverse(*time));
+    let mut explained = cost.cpu;
+    for (name, count, time) in waits {
+        explained += time;
+        times.add_row([name.to_owned(), count.to_string(), milliseconds(time), share(time)]);
+    }
+    let rest = capacity.saturating_sub(explained);
+    times.add_row(["unexplained".to_owned(), String::new(), milliseconds(rest), share(rest)]);
+    println!("{times}");
+    if !cost.reads.is_empty() {
+        let mut pages = table(&["table", "scans", "logical reads", "physical reads", "read-ahead reads"]);
+        for reads in &cost.reads {
+            let counts = [reads.scans, reads.logical, reads.physical, reads.read_ahead].map(|count| count.to_string());
+            pages.add_row(std::iter::once(reads.table.clone()).chain(counts));
+        }
+        println!("{pages}");
+    }
+    if !cost.rows_per_worker.is_empty() {
+        let rows: Vec<String> = cost.rows_per_worker.iter().map(ToString::to_string).collect();
+        println!("Rows per worker of the widest scan: {}", rows.join(", "));
+    }
+}
+
+fn print_reads(reads: &ReadsBySize, elapsed: Duration) {
+    if reads.is_empty() {
+        println!("No reads from disk.");
+        return;
+    }
+    let mut sizes = table(&["reads from (bytes)", "count", "MB"]);
+    let mut total = 0;
+    for (size, (count, bytes)) in reads {
+        total += bytes;
+        sizes.add_row([size.to_string(), count.to_string(), format!("{:.1}", *bytes as f64 / 1e6)]);
+    }
+    println!("{sizes}");
+    if !elapsed.is_zero() {
+        println!("{:.0} MB/s from disk", total as f64 / 1e6 / elapsed.as_secs_f64());
+    }
+}

@@ -1,0 +1,110 @@
+//! What a batch sends, as a blocking iterator.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::SqlError;
+use hobt_query::interpreter::output_batch;
+use hobt_session::{CancelHandle, Event, Flow, Message, ResultColumn, StatementStatistics};
+
+use crate::instance::Session;
+
+/// Items that may wait to be taken.
+const ITEMS_AHEAD: usize = 4;
+
+/// One thing that a batch sends.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A result set begins; its batches follow.
+    Columns(Vec<ResultColumn>),
+    /// Rows of the result set, in Arrow's types (see [`output_batch`]).
+    Batch(RecordBatch),
+    /// A statement has ended; the count of the rows that it sent or changed, where it counts.
+    Done(Option<u64>),
+    /// `PRINT`, `SET STATISTICS` and their like.
+    Message(Message),
+    /// What a statement cost.
+    Statistics(Box<StatementStatistics>),
+    /// An error. The batch may go on behind it.
+    Error(SqlError),
+}
+
+/// A running batch. Iterate over what it sends; drop it to cancel it.
+#[derive(Debug)]
+pub struct Query<'s> {
+    owner: &'s mut Session,
+    cancel: CancelHandle,
+    receiver: Option<Receiver<Item>>,
+    runner: Option<JoinHandle<hobt_session::Session>>,
+}
+
+impl<'s> Query<'s> {
+    pub(crate) fn new(owner: &'s mut Session, batch: &str) -> Query<'s> {
+        let cancel = owner.cancel_handle();
+        let mut session = owner.inner.take().expect("a query gives the session back when it is dropped");
+        let (sender, receiver) = sync_channel(ITEMS_AHEAD);
+        let batch = batch.to_owned();
+        let runner = std::thread::spawn(move || {
+            let mut columns = Vec::new();
+            session.execute(&batch, &mut |event: Event| pass_on(event, &mut columns, &sender));
+            session
+        });
+        Query { owner, cancel, receiver: Some(receiver), runner: Some(runner) }
+    }
+
+    /// A way to cancel the batch from another thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+}
+
+/// Sends an event's item; nobody who takes it any more means that nothing more is wanted.
+fn pass_on(event: Event, columns: &mut Vec<ResultColumn>, sender: &SyncSender<Item>) -> Flow {
+    let item = match event {
+        Event::ResultSet(begun) => {
+            columns.clone_from(&begun);
+            Item::Columns(begun)
+        }
+        Event::Rows(batch) => match output_batch(columns, &batch) {
+            Ok(batch) => Item::Batch(batch),
+            Err(error) => Item::Error(error),
+        },
+        Event::ResultSetDone { .. } => return Flow::Continue,
+        Event::Message(message) => Item::Message(message),
+        Event::Error(error) => Item::Error(error),
+        Event::Statistics(cost) => Item::Statistics(cost),
+        Event::Done { row_count, .. } => Item::Done(row_count),
+    };
+    match sender.send(item) {
+        Ok(()) => Flow::Continue,
+        Err(_) => Flow::Stop,
+    }
+}
+
+impl Iterator for Query<'_> {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        self.receiver.as_ref()?.recv().ok()
+    }
+}
+
+impl Drop for Query<'_> {
+    fn drop(&mut self) {
+        let ended = self.runner.as_ref().is_some_and(JoinHandle::is_finished);
+        // Without a receiver a batch that is about to send something stops by itself.
+        self.receiver = None;
+        if !ended {
+            self.cancel.cancel();
+        }
+        if let Some(runner) = self.runner.take() {
+            match runner.join() {
+                Ok(session) => self.owner.inner = Some(session),
+                // A broken invariant in the batch is one in the program that runs it.
+                Err(panic) if !std::thread::panicking() => std::panic::resume_unwind(panic),
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The embedding interface: streams, cancellation, views, errors, what stays behind.
+
+use std::time::Duration;
+
+use hobt::{Event, Flow, Instance, Item, Session, SqlError};
+
+/// An instance in a folder of its own, with a database `db` in use.
+fn open() -> (tempfile::TempDir, Instance, Session) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE db").expect("a database");
+    session.run("USE db").expect("its use");
+    (folder, instance, session)
+}
+
+/// The rows of the last result set, and the errors.
+fn texts(session: &mut Session, batch: &str) -> (Vec<Vec<String>>, Vec<SqlError>) {
+    let (mut rows, mut errors, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    session.execute(batch, &mut |event: Event| {
+        match event {
+            Event::ResultSet(begun) => {
+                columns = begun;
+                rows.clear();
+            }
+            Event::Rows(batch) => {
+                for row in 0..batch.num_rows() {
+                    let cell = |column| hobt::cell_text(&columns, &batch, row, column).expect("a text");
+                    rows.push((0..columns.len()).map(|c| cell(c).unwrap_or_else(|| "NULL".to_owned())).collect());
+                }
+            }
+            Event::Error(error) => errors.push(error),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    (rows, errors)
+}
+
+fn value(session: &mut Session, batch: &str) -> String {
+    let (rows, errors) = texts(session, batch);
+    assert_eq!(errors, [], "{batch}");
+    rows.first().and_then(|row| row.first()).cloned().unwrap_or_else(|| panic!("{batch} gave no row"))
+}
+
+#[test]
+fn a_query_streams_batches_messages_and_statistics() {
+    let (_folder, instance, mut session) = open();
+    session.run("CREATE TABLE t (a int NOT NULL, b bit NULL)").expect("a table");
+    session.run("INSERT INTO t VALUES (1, 1), (2, NULL)").expect("rows");
+    let items: Vec<Item> = session.query("SELECT a, b FROM t ORDER BY a; PRINT 'done'").collect();
+    let batches: Vec<_> = items.iter().filter_map(|item| if let Item::Batch(batch) = item { Some(batch) } else { None }).collect();
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+    assert_eq!(batches[0].schema().field(1).data_type().to_string(), "Boolean");
+    assert!(items.iter().any(|item| matches!(item, Item::Message(message) if message.text == "done")));
+    assert!(items.iter().any(|item| matches!(item, Item::Statistics(_))));
+    drop(session);
+    instance.close().expect("a clean end");
+}
+
+#[test]
+fn a_batch_is_cancelled_from_another_thread_and_leaves_nothing() {
+    let (_folder, _instance, mut session) = open();
+    let mut query = session.query("WAITFOR DELAY '00:00:30'; SELECT 1 AS one INTO t");
+    let cancel = query.cancel_handle();
+    let canceller = std::thread::spawn(move || {
+        // The batch may not have begun yet: ask until it has ended.
+        for _ in 0..200 {
+            cancel.cancel();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let error = query.find_map(|item| if let Item::Error(error) = item { Some(error) } else { None });
+    drop(query);
+    canceller.join().expect("the other thread");
+    assert_eq!(error.expect("an error").number, 3204);
+    assert_eq!(value(&mut session, "SELECT COUNT(*) FROM sys.tables"), "0");
+}
+
+#[test]
+fn try_takes_errors_and_tells_about_them() {
+    let (_folder, _instance, mut session) = open();
+    let caught = "BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH";
+    assert_eq!(value(&mut session, caught), "8134");
+    let nested = "BEGIN TRY EXEC('SELECT * FROM nosuch') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH";
+    assert_eq!(value(&mut session, nested), "208");
+    let (_, errors) = texts(&mut session, "BEGIN TRY THROW 50001, 'mine', 3 END TRY BEGIN CATCH THROW END CATCH SELECT 1");
+    assert_eq!(errors.len(), 1);
+    assert_eq!((errors[0].number, errors[0].state), (50001, 3));
+    let (_, errors) = texts(&mut session, "RAISERROR('%s has %d', 16, 1, 'x', 5)");
+    assert_eq!(errors[0].message, "x has 5");
+}
+
+#[test]
+fn procedures_take_and_return_values() {
+    let (_folder, _instance, mut session) = open();
+    session.run("CREATE PROCEDURE twice @x int, @y int = 10 OUTPUT AS SET @y = @x * 2; RETURN 7").expect("a procedure");
+    let call = "DECLARE @r int, @y int; EXEC @r = twice 21, @y OUTPUT; SELECT CONCAT(@r, ':', @y)";
+    assert_eq!(value(&mut session, call), "7:42");
+    let text = "DECLARE @n int; EXEC sp_executesql N'SET @n = @m + 1', N'@m int, @n int OUTPUT', 4, @n OUTPUT; SELECT @n";
+    assert_eq!(value(&mut session, text), "5");
+    let (_, errors) = texts(&mut session, "EXEC twice");
+    assert_eq!(errors[0].number, 201);
+    session.run("CREATE TABLE t (a int NULL)").expect("a table");
+    session.run("INSERT INTO t EXEC('SELECT 1 UNION ALL SELECT 2')").expect("rows of a call");
+    assert_eq!(value(&mut session, "SELECT SUM(a) FROM t"), "3");
+}
+
+#[test]
+fn identity_defaults_and_temporary_tables() {
+    let (_folder, _instance, mut session) = open();
+    session.run("CREATE TABLE t (id int IDENTITY(10, 5), a int NULL, b int NOT NULL DEFAULT 7)").expect("a table");
+    session.run("INSERT INTO t (a) VALUES (1), (2)").expect("values");
+    session.run("INSERT INTO t (a) SELECT 3").expect("a query");
+    assert_eq!(value(&mut session, "SELECT CONCAT(MIN(id), ' ', MAX(id), ' ', SUM(b)) FROM t"), "10 20 21");
+    session.run("CREATE TABLE #x (a int); INSERT INTO #x VALUES (5)").expect("a temporary table");
+    assert_eq!(value(&mut session, "SELECT a FROM #x"), "5");
+    assert_eq!(value(&mut session, "DECLARE @v TABLE (a int NULL); INSERT INTO @v VALUES (6); SELECT a FROM @v"), "6");
+}
+
+#[test]
+fn every_view_can_be_read() {
+    let (_folder, _instance, mut session) = open();
+    session.run("CREATE TABLE t (a int NULL, b nvarchar(10) NULL DEFAULT N'x')").expect("a table");
+    session.run("CREATE VIEW v AS SELECT a FROM t").expect("a view");
+    let (rows, errors) =
+        texts(&mut session, "SELECT SCHEMA_NAME(schema_id) + '.' + name FROM sys.system_objects WHERE type = 'V' ORDER BY 1");
+    assert_eq!(errors, []);
+    assert!(rows.len() > 50, "{}", rows.len());
+    for row in rows {
+        let (_, errors) = texts(&mut session, &format!("SELECT * FROM {}", row[0]));
+        assert_eq!(errors, [], "{}", row[0]);
+    }
+    assert_eq!(value(&mut session, "SELECT COUNT(*) FROM sys.dm_io_virtual_file_stats(DB_ID(), NULL)"), "1");
+    let many = value(&mut session, "SELECT COUNT(*) FROM master.dbo.syscolumns");
+    assert!(many.parse::<u32>().expect("a number") > 300, "{many}");
+}
+
+#[test]
+fn statistics_are_printed_in_sql_servers_letters() {
+    let (_folder, _instance, mut session) = open();
+    session.run("CREATE TABLE t (a int NULL); INSERT INTO t VALUES (1)").expect("a table");
+    session.run("SET STATISTICS IO, TIME ON").expect("an option");
+    let items: Vec<Item> = session.query("SELECT COUNT(*) FROM t").collect();
+    let texts: Vec<&str> =
+        items.iter().filter_map(|item| if let Item::Message(message) = item { Some(message.text.as_str()) } else { None }).collect();
+    assert!(texts.iter().any(|text| text.starts_with("Table 't'. Scan count 1, logical reads 1, physical reads ")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains(" SQL Server Execution Times:\n   CPU time = ")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.starts_with("SQL Server parse and compile time: \n   CPU time = ")), "{texts:?}");
+}
+
+#[test]
+fn settings_are_changed_and_shown() {
+    let (_folder, _instance, mut session) = open();
+    session.run("EXEC sp_configure 'max degree of parallelism', 1").expect("a setting");
+    let shown = "SELECT value_in_use FROM sys.configurations WHERE name = 'max degree of parallelism'";
+    assert_eq!(value(&mut session, shown), "1");
+    let (_, errors) = texts(&mut session, "EXEC sp_configure 'read size (KB)', 100");
+    assert_eq!(errors[0].number, 15129);
+    session.run("DBCC TRACEON(652, -1)").expect("a flag");
+    assert_eq!(value(&mut session, "DBCC TRACESTATUS"), "652");
+    session.run("DBCC SQLPERF('sys.dm_os_wait_stats', CLEAR)").expect("a reset");
+}
