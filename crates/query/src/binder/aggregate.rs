@@ -11,7 +11,7 @@ use hobt_types::{Collation, MaxLength, SqlType};
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::{Binder, Clause, Site};
-use crate::wrap::SqlAggregate;
+use crate::wrap::{OrderedStringAgg, SqlAggregate};
 
 /// The aggregates, groupings and windows that a `SELECT`'s clauses use.
 #[derive(Debug, Default)]
@@ -181,9 +181,17 @@ impl Binder<'_> {
         let collation = argument.collation;
         let mut arguments = vec![if by_key { key(&argument) } else { argument.expr }];
         arguments.extend(bound.into_iter().map(|separator| separator.expr));
-        if !call.within_group.is_empty() {
-            return Err(at(SqlError::not_supported("WITHIN GROUP (ORDER BY …)")));
-        }
+        let function = match (call.within_group.as_slice(), kind) {
+            ([], _) => function,
+            (order, AggregateKind::StringAgg) => {
+                let descending = self.ordered_arguments(order, &mut arguments, site)?;
+                AggregateUDF::new_from_impl(OrderedStringAgg::new(descending))
+            }
+            _ => {
+                let message = format!("The function '{name}' may not have a WITHIN GROUP clause.");
+                return Err(at(SqlError::new(10757, message)));
+            }
+        };
         // The least and the greatest of distinct values are those of all values.
         let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         Ok(AggregateCall {
@@ -196,6 +204,19 @@ impl Binder<'_> {
             name,
             collation,
         })
+    }
+
+    /// Puts the keys of `WITHIN GROUP` before the arguments; whether each sorts downwards.
+    fn ordered_arguments(
+        &self,
+        order: &[OrderItem],
+        arguments: &mut Vec<Expr>,
+        site: Site<'_>,
+    ) -> Result<Vec<bool>, SqlError> {
+        let sorts = self.inner_order(order, site)?;
+        let descending = sorts.iter().map(|sort| !sort.asc).collect();
+        arguments.splice(0..0, sorts.into_iter().map(|sort| sort.expr));
+        Ok(descending)
     }
 
     /// `GROUPING(x)` and `GROUPING_ID(x, …)`: a column for each argument, put together bit by bit.

@@ -14,7 +14,7 @@ use super::bound::BoundExpr;
 use super::convert::unify;
 use super::from::join;
 use super::query::{Body, BodyColumn};
-use super::scope::{Names, Outer, Scope};
+use super::scope::{Names, Outer, Scope, ScopeColumn};
 use super::subquery::subquery_of;
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
@@ -111,6 +111,7 @@ impl Binder<'_> {
                 nullable,
                 collation,
                 untyped_null: false,
+                literal: None,
             });
         }
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(product)).map_err(sql_error_of)?);
@@ -142,8 +143,8 @@ fn both(mut left: Scope, right: Scope, padded: bool, step: &JoinStep) -> Result<
     let count = left.tables.len();
     left.extend(right).map_err(|error| error.at(step.span.position))?;
     for table in left.tables.iter_mut().skip(count) {
-        for column in &mut table.columns {
-            column.nullable |= padded;
+        if padded {
+            table.columns.iter_mut().for_each(ScopeColumn::pad);
         }
     }
     Ok(left)

@@ -95,7 +95,7 @@ impl Binder<'_> {
             .map_err(|error| error.at(definition.name.position))?;
         let mut columns = scope.tables.into_iter().next().map(|table| table.columns).unwrap_or_default();
         for column in &mut columns {
-            column.nullable = true;
+            column.pad();
         }
         let level = ScopeColumn {
             name: None,
@@ -103,6 +103,7 @@ impl Binder<'_> {
             sql_type: SqlType::Int,
             nullable: true,
             collation: Default::default(),
+            literal: None,
         };
         let mut static_exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let zero = Expr::Literal(ScalarValue::Int32(Some(0)), None);
@@ -135,6 +136,7 @@ impl Binder<'_> {
                 nullable: true,
                 collation: column.collation,
                 untyped_null: false,
+                literal: None,
             });
         }
         let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;

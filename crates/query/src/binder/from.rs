@@ -127,6 +127,7 @@ impl Binder<'_> {
                 sql_type: source.sql_type,
                 nullable: source.nullable,
                 collation: ExprCollation::of_column(source.collation),
+                literal: None,
             });
         }
         let plan = plan.build().map_err(sql_error_of)?;
@@ -172,6 +173,7 @@ impl Binder<'_> {
                 sql_type: column.sql_type,
                 nullable: column.nullable,
                 collation: column.source_collation(),
+                literal: column.literal.clone(),
             });
         }
         let table = ScopeTable { name: Some(name.to_string()), full: None, columns };
@@ -272,8 +274,8 @@ impl Binder<'_> {
                 JoinType::Full => true,
                 _ => false,
             };
-            for column in &mut table.columns {
-                column.nullable |= padded;
+            if padded {
+                table.columns.iter_mut().for_each(ScopeColumn::pad);
             }
         }
         Ok((plan, scope))

@@ -159,6 +159,7 @@ impl Binder<'_> {
                 nullable: value.nullable,
                 collation: value.collation,
                 untyped_null: false,
+                literal: None,
             };
             columns.push(bound.result());
         }

@@ -4,7 +4,7 @@ use datafusion::common::Column;
 use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, Projection, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{Expression, Literal, OrderItem, Query, QueryBody, SelectInto};
-use hobt_types::SqlType;
+use hobt_types::{SqlType, Value};
 
 use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColumn, VariableAssignment};
 use super::comparison::key;
@@ -35,6 +35,8 @@ pub(super) struct BodyColumn {
     pub(super) collation: ExprCollation,
     /// Whether it is the word `NULL` and takes any type.
     pub(super) untyped_null: bool,
+    /// The value that it has in every row, when that is known.
+    pub(super) literal: Option<Value>,
 }
 
 impl BodyColumn {
@@ -165,6 +167,7 @@ impl Binder<'_> {
             nullable: bound.nullable,
             collation: bound.collation,
             untyped_null: bound.constant == Constant::Null,
+            literal: bound.literal,
         };
         Ok(Body::of(LogicalPlan::Projection(projection), vec![column]))
     }

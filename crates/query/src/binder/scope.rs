@@ -8,7 +8,7 @@ use datafusion::logical_expr::Expr;
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::carrier;
 use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, ObjectName};
-use hobt_types::SqlType;
+use hobt_types::{SqlType, Value};
 
 use super::bound::{BoundExpr, ExprCollation};
 
@@ -22,6 +22,8 @@ pub(super) struct ScopeColumn {
     pub(super) sql_type: SqlType,
     pub(super) nullable: bool,
     pub(super) collation: ExprCollation,
+    /// The value that it has in every row, when that is known.
+    pub(super) literal: Option<Value>,
 }
 
 /// One source of `FROM`.
@@ -183,8 +185,16 @@ impl Scope {
 
 impl ScopeColumn {
     pub(super) fn bound(&self, position: Position) -> BoundExpr {
-        BoundExpr::new(Expr::Column(self.column.clone()), self.sql_type, self.nullable, position)
-            .with_collation(self.collation)
+        let mut bound = BoundExpr::new(Expr::Column(self.column.clone()), self.sql_type, self.nullable, position)
+            .with_collation(self.collation);
+        bound.literal = self.literal.clone();
+        bound
+    }
+
+    /// The column where an outer join can make it NULL.
+    pub(super) fn pad(&mut self) {
+        self.nullable = true;
+        self.literal = None;
     }
 
     fn bound_outer(&self, position: Position) -> BoundExpr {

@@ -78,7 +78,10 @@ impl Binder<'_> {
                 let position = item.value.position;
                 let expr = std::mem::take(&mut item.value.expr);
                 item.value.expr = groups.rewrite(expr, &scope, Clause::Select, position)?;
-                item.value.nullable |= groups.has_sets;
+                if groups.has_sets {
+                    item.value.nullable = true;
+                    item.value.literal = None;
+                }
             }
             for (sort, _) in &mut order {
                 if let SortBy::Value(value) = sort {
@@ -251,6 +254,7 @@ impl Binder<'_> {
                 nullable: item.value.nullable,
                 collation: item.value.collation,
                 untyped_null: false,
+                literal: None,
             });
         }
         let mut order = Vec::with_capacity(query.order_by.len());
@@ -299,6 +303,7 @@ impl Binder<'_> {
                 nullable: item.value.nullable,
                 collation: item.value.collation,
                 untyped_null: item.value.constant == Constant::Null,
+                literal: item.value.literal.clone(),
             });
         }
         let visible = exprs.len();

@@ -105,6 +105,7 @@ impl Binder<'_> {
                 nullable,
                 collation,
                 untyped_null,
+                literal: None,
             });
         }
         let plans = sides.into_iter().zip(exprs).map(|(side, exprs)| {

@@ -4,7 +4,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue, Spans};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, Subquery,
+    Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection, Subquery,
 };
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
@@ -125,7 +125,14 @@ impl Binder<'_> {
         if joins_here(site) && !is_beyond_engine(&plan, true) {
             return Ok(Expr::Exists(Exists::new(subquery_of(plan), negated)));
         }
-        // Where no join can be made of it (a select list), rows are counted.
+        // Where no join can be made of it (a select list), rows are counted; one is enough where that can be said.
+        let plan = match is_correlated(&plan) {
+            true => plan,
+            false => {
+                let one = Some(Box::new(Expr::Literal(ScalarValue::Int64(Some(1)), None)));
+                LogicalPlan::Limit(Limit { skip: None, fetch: one, input: shared(plan) })
+            }
+        };
         let (count, result) = wrapped(AggregateKind::CountBig, SqlType::Int, Collation::default())?;
         let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
         let count = plain_call(count, vec![one]).alias(self.fresh("rows"));

@@ -56,7 +56,7 @@ impl Binder<'_> {
                 row.push(value.expr);
             }
             let column = Column::new_unqualified(self.fresh("value"));
-            columns.push(BodyColumn { name: None, column, sql_type, nullable, collation, untyped_null });
+            columns.push(BodyColumn { name: None, column, sql_type, nullable, collation, untyped_null, literal: None });
         }
         let plain =
             exprs.iter().flatten().all(|value| !value.contains_outer() && !super::subquery::has_subquery(value));

@@ -5,11 +5,13 @@
 mod aggregate;
 mod distinct;
 mod error;
+mod ordered;
 mod scalar;
 mod single_value;
 mod window;
 
 pub use aggregate::SqlAggregate;
 pub use error::{external, sql_error_of};
+pub use ordered::OrderedStringAgg;
 pub use scalar::{Kernel, Operation, RowFunction};
 pub use single_value::SingleValue;

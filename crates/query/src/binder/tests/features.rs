@@ -155,6 +155,49 @@ fn groups() {
 }
 
 #[test]
+fn texts_joined() {
+    let world = world();
+    check(
+        &world,
+        "SELECT STRING_AGG(name, ', ') WITHIN GROUP (ORDER BY pay DESC) FROM emp WHERE id < 4",
+        &["BOB , bob, Ann"],
+    );
+    check(
+        &world,
+        "SELECT dept, STRING_AGG(name, '') WITHIN GROUP (ORDER BY name) FROM emp WHERE dept < 30 GROUP BY dept ORDER BY 1",
+        &["10|Annbob", "20|BOB "],
+    );
+    check(&world, "SELECT STRING_AGG(name, ',') FROM emp WHERE id = 1", &["Ann"]);
+    assert_eq!(world.error("SELECT SUM(id) WITHIN GROUP (ORDER BY id) FROM emp").number, 10757);
+}
+
+#[test]
+fn conditions_outside_queries() {
+    let world = world();
+    let binder = Binder::new(&world, BindOptions::default());
+    let truth = |text: &str| {
+        let sql = format!("IF {text} SELECT 1");
+        let mut batch = hobt_tsql::parse_batch(&sql).unwrap();
+        let hobt_tsql::ast::StatementKind::If { branches, .. } = batch.statements.remove(0).kind else {
+            panic!("not an IF: {sql}")
+        };
+        let bound = binder.bind_condition(&branches[0].condition, Default::default()).unwrap();
+        if !Binder::needs_query(&bound) {
+            return binder.evaluate(&bound).unwrap();
+        }
+        let rows = world.collect(&binder.bind_scalar_query(bound).unwrap()).unwrap();
+        let batch = rows.iter().find(|batch| batch.num_rows() == 1).unwrap();
+        hobt_functions::array_value(batch.column(0).as_ref(), 0, SqlType::Bit).unwrap()
+    };
+    assert_eq!(truth("1 < 2 AND 'a' = 'A'"), Value::Int(1));
+    assert_eq!(truth("NULL = 1 OR NOT (NULL = 1)"), Value::Int(0));
+    assert_eq!(truth("EXISTS (SELECT * FROM emp WHERE id = 3)"), Value::Int(1));
+    assert_eq!(truth("NOT EXISTS (SELECT * FROM emp)"), Value::Int(0));
+    assert_eq!(truth("5 IN (SELECT id FROM emp) AND 2 > (SELECT MIN(id) FROM emp)"), Value::Int(1));
+    assert_eq!(truth("7 NOT IN (SELECT dept FROM emp)"), Value::Int(0));
+}
+
+#[test]
 fn grouping_sets() {
     let world = world();
     check(
@@ -368,6 +411,63 @@ fn views_functions_and_apply() {
         &["20", "40", "80"],
     );
     check(&world, "SELECT COUNT(*) FROM dept CROSS APPLY (SELECT TOP (2) id FROM emp ORDER BY id) x", &["6"]);
+}
+
+#[test]
+fn a_known_value_orders_nothing() {
+    let world = world();
+    let sql = "SELECT TOP 4 id = ROW_NUMBER() OVER (ORDER BY a) FROM (SELECT a = 1 FROM emp) x CROSS JOIN emp y";
+    check(&world, sql, &["1", "2", "3", "4"]);
+    let plan = world.explain(sql).unwrap();
+    assert!(!plan.contains("SortExec") && plan.contains("BoundedWindowAggExec"), "{plan}");
+    check(
+        &world,
+        "SELECT x.a, COUNT(*) FROM emp e LEFT JOIN (SELECT id, a = 1 FROM dept) x ON x.id = e.dept GROUP BY x.a ORDER BY 1",
+        &["NULL|2", "1|3"],
+    );
+}
+
+#[test]
+fn every_type_compares_sorts_groups_and_joins() {
+    let mut world = World::new();
+    world.table(
+        "k (i int, b bit, t tinyint, s smallint, g bigint, d decimal(20, 3), m money, r real, f float, dt date, \
+         tm time(3), d1 datetime, d2 datetime2(4), sd smalldatetime, c char(5), nc nchar(5), v varchar(9), bi binary(3), \
+         vb varbinary(9), u uniqueidentifier)",
+        "(1, 1, 1, 1, 1, 1.5, 1.5, 1.5, 1.5, '2020-01-01', '10:00', '2020-01-01 10:00', '2020-01-01 10:00', \
+         '2020-01-01 10:00', 'a', N'a', 'a', 0x01, 0x01, '00000000-0000-0000-0000-000000000001'), \
+         (2, 0, 2, 2, 2, 2.5, 2.5, 2.5, 2.5, '2020-01-02', '11:00', '2020-01-02 10:00', '2020-01-02 10:00', \
+         '2020-01-02 10:00', 'B', N'B', 'B', 0x02, 0x02, '00000000-0000-0000-0000-000000000002'), \
+         (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+         NULL, NULL)",
+    );
+    for column in
+        ["b", "t", "s", "g", "d", "m", "r", "f", "dt", "tm", "d1", "d2", "sd", "c", "nc", "v", "bi", "vb", "u"]
+    {
+        let ascending = if column == "b" { ["3", "2", "1"] } else { ["3", "1", "2"] };
+        check(&world, &format!("SELECT i FROM k ORDER BY {column}"), &ascending);
+        check(&world, &format!("SELECT COUNT(*) FROM (SELECT {column} FROM k GROUP BY {column}) x"), &["3"]);
+        check(&world, &format!("SELECT COUNT(DISTINCT {column}), COUNT({column}) FROM k"), &["2|2"]);
+        check(&world, &format!("SELECT x.i FROM k x JOIN k y ON x.{column} = y.{column} ORDER BY 1"), &["1", "2"]);
+        check(&world, &format!("SELECT COUNT(*) FROM (SELECT {column} FROM k UNION SELECT {column} FROM k) x"), &["3"]);
+        check(&world, &format!("SELECT i FROM k WHERE {column} IN (SELECT {column} FROM k) ORDER BY 1"), &["1", "2"]);
+        check(&world, &format!("SELECT i FROM k WHERE {column} = (SELECT y.{column} FROM k y WHERE y.i = 2)"), &["2"]);
+        check(
+            &world,
+            &format!("SELECT COUNT(*) FROM (SELECT LAG({column}) OVER (ORDER BY i) AS x FROM k) y WHERE x IS NULL"),
+            &["1"],
+        );
+        if column != "b" {
+            check(&world, &format!("SELECT i FROM k WHERE {column} = (SELECT MAX({column}) FROM k)"), &["2"]);
+            check(
+                &world,
+                &format!(
+                    "SELECT COUNT(*) FROM (SELECT MIN({column}) OVER (ORDER BY i) AS x FROM k) y WHERE x IS NOT NULL"
+                ),
+                &["3"],
+            );
+        }
+    }
 }
 
 #[test]
