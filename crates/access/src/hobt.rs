@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId};
+use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId, Stamp};
 use hobt_buffer::ExclusiveGuard;
 use hobt_page::{
-    PageChange, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply,
+    PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply,
 };
 use hobt_sync::{Latch, LatchClass};
 use hobt_txn::{StatementContext, UndoError};
@@ -90,7 +90,7 @@ impl Hobt {
         while next != PageId::default() {
             let file = storage.file(next.file)?;
             let damaged = |damage| AccessError::Damaged { file: file.name().to_owned(), page: next, damage };
-            let wrong = |rule| damaged(hobt_page::PageDamage::Structure { rule });
+            let wrong = |rule| damaged(PageDamage::Structure { rule });
             if list.contains(&next) {
                 return Err(wrong("a run list that returns to itself"));
             }
@@ -208,10 +208,12 @@ impl Hobt {
             PageChange::Format { header } if header.page_type == PageType::Row => Some(&*self.rows),
             _ => None,
         };
-        apply(page, rows, change).map_err(|damage| {
-            let file = self.storage.file(id.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-            AccessError::Damaged { file, page: id, damage }
-        })
+        apply(page, rows, change).map_err(|damage| self.damaged(id, damage))
+    }
+
+    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+        let file = self.storage.file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+        AccessError::Damaged { file, page, damage }
     }
 
     fn with_page(&self, id: PageId, change: &PageChange) -> Result<Option<PageChange>, AccessError> {
@@ -244,11 +246,7 @@ impl Hobt {
         count: usize,
         next: PageId,
     ) -> Result<(), AccessError> {
-        let damaged = |damage| {
-            let file = self.storage.file(id.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-            AccessError::Damaged { file, page: id, damage }
-        };
-        let mut header = PageHeader::read(page).map_err(damaged)?;
+        let mut header = PageHeader::read(page).map_err(|damage| self.damaged(id, damage))?;
         header.row_count = u16::try_from(count).expect("a page's entries");
         header.next = next;
         for (index, run) in (from..).zip(runs) {
@@ -334,15 +332,16 @@ impl Hobt {
                 let file = self.storage.file(id.file)?;
                 let mut page =
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-                let slot = PageHeader::read(&page).map(|header| header.row_count).unwrap_or_default();
-                if let Some(undo) = self.change(&mut page, id, &change)? {
+                let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+                if self.change(&mut page, id, &change)?.is_some() {
                     drop(page);
                     self.row_count.fetch_add(1, Ordering::Relaxed);
+                    let (slot, writer, before) = (SlotId(header.row_count), context.stamp(), header.newest_writer);
                     let hobt = Arc::clone(self);
-                    context.on_undo(move || hobt.undo_row(id, &undo, -1));
-                    return Ok((id, SlotId(slot)));
+                    context.on_undo(move || hobt.undo_row(id, slot, true, writer, before));
+                    return Ok((id, slot));
                 }
-                if slot == 0 {
+                if header.row_count == 0 {
                     return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
                 }
             }
@@ -409,9 +408,19 @@ impl Hobt {
         if state.runs.len() != index + 1 || state.runs[index] != grown {
             return Ok(());
         }
-        // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
-        self.replace_last_run(&mut state, Run { used: grown.used - 1, ..grown })
-            .map_err(|error| UndoError(error.to_string()))
+        let mut undo = || {
+            let id = PageId::new(grown.first.file, grown.used_end() - 1);
+            let file = self.storage.file(id.file)?;
+            let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+            drop(page);
+            if header.row_count > 0 {
+                return Ok(());
+            }
+            // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
+            self.replace_last_run(&mut state, Run { used: grown.used - 1, ..grown })
+        };
+        undo().map_err(|error: AccessError| UndoError(error.to_string()))
     }
 
     fn undo_add_run(&self, before: usize, after: usize, run: Run, next_extents: u32) -> Result<(), UndoError> {
@@ -431,17 +440,44 @@ impl Hobt {
     /// # Errors
     /// The page is damaged or cannot be read.
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
-        let change = PageChange::SetDeleted { slot, deleted: true, writer: context.stamp() };
-        let undo = self.with_page(page, &change)?.expect("a deleted bit always fits");
+        let writer = context.stamp();
+        let change = PageChange::SetDeleted { slot, deleted: true, writer };
+        let undo = self.with_page(page, &change)?;
+        let Some(PageChange::SetDeleted { writer: before, .. }) = undo else {
+            unreachable!("the undo of a deleted bit is the bit before");
+        };
         self.row_count.fetch_sub(1, Ordering::Relaxed);
         let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.undo_row(page, &undo, 1));
+        context.on_undo(move || hobt.undo_row(page, slot, false, writer, before));
         Ok(())
     }
 
-    fn undo_row(&self, page: PageId, undo: &PageChange, rows: i64) -> Result<(), UndoError> {
-        self.with_page(page, undo).map_err(|error| UndoError(error.to_string()))?;
-        self.row_count.fetch_add_signed(rows);
+    /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
+    /// page since (the catalog's tables have many writers), so nothing but this row is touched: not the layout, and a
+    /// row that is no longer the last is marked as deleted.
+    fn undo_row(
+        &self,
+        id: PageId,
+        slot: SlotId,
+        was_inserted: bool,
+        writer: Stamp,
+        before: Stamp,
+    ) -> Result<(), UndoError> {
+        let undo = || {
+            let file = self.storage.file(id.file)?;
+            let mut page =
+                file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+            let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+            let change = if was_inserted && header.row_count == slot.0 + 1 {
+                PageChange::RemoveLastRow { writer }
+            } else {
+                PageChange::SetDeleted { slot, deleted: was_inserted, writer }
+            };
+            self.change(&mut page, id, &change)
+        };
+        undo().map_err(|error| UndoError(error.to_string()))?;
+        self.row_count.fetch_add_signed(if was_inserted { -1 } else { 1 });
         Ok(())
     }
 
@@ -464,6 +500,9 @@ impl Hobt {
                     page: id,
                     damage,
                 })?;
+                if view.hobt() != self.id {
+                    return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
+                }
                 visit(id, &view)?;
             }
         }

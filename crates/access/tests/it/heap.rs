@@ -9,7 +9,7 @@ use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_page::{RUNS_PER_PAGE, Run};
 use hobt_txn::StatementContext;
 
-use crate::world::{FileSize, GROUP, Row, World, file_of, image, random_row, rows_in, table};
+use crate::world::{FileSize, GROUP, Row, World, file_of, image, random_row, rows_in, sorted, table};
 
 type Model = BTreeMap<(PageId, u16), Row>;
 
@@ -230,6 +230,100 @@ fn a_statement_that_meets_a_disk_error_leaves_no_trace() {
         }
     }
     assert!(failed > 10, "the faults were met: {failed}");
+}
+
+/// The catalog's tables have many writers at a time, each of which may fail.
+#[test]
+fn statements_that_change_one_heap_at_once_undo_their_own_rows_alone() {
+    for seed in 0..30 {
+        let mut random = SplitMix64::new(seed);
+        let world = World::new(256, &[file_of(8 * 400)]);
+        let hobt = world.create(&table());
+        let mut model: BTreeMap<(PageId, u16), (usize, Row)> = BTreeMap::new();
+        let mut contexts: Vec<_> = (0..4).map(|_| Some(world.context())).collect();
+        let mut kept = Vec::new();
+        for _ in 0..600 {
+            let writer = random.below(4) as usize;
+            let Some(context) = &contexts[writer] else { continue };
+            match random.below(60) {
+                0 => {
+                    let context = contexts[writer].take().expect("it runs");
+                    if random.below(2) == 0 {
+                        context.commit().expect("committed");
+                        let own = model.values().filter(|(owner, _)| *owner == writer);
+                        kept.extend(own.map(|(_, row)| row.clone()));
+                    } else {
+                        context.roll_back().expect("undone");
+                    }
+                    model.retain(|_, (owner, _)| *owner != writer);
+                }
+                1..8 => {
+                    let own = model.iter().find(|(_, (owner, _))| *owner == writer).map(|(place, _)| *place);
+                    if let Some((page, slot)) = own {
+                        hobt.delete(context, page, SlotId(slot)).expect("there");
+                        model.remove(&(page, slot));
+                    }
+                }
+                _ => {
+                    let row = random_row(&mut random, hobt.row_layout(), 300);
+                    let (page, slot) = hobt.insert(context, &image(&row)).expect("room");
+                    model.insert((page, slot.0), (writer, row));
+                }
+            }
+        }
+        contexts.iter().flatten().try_for_each(|context| context.roll_back()).expect("undone");
+        assert_eq!(sorted(rows_in(&hobt)), sorted(kept), "seed {seed}");
+        world.assert_sound(&[&hobt]);
+    }
+}
+
+/// Cold pages, but for the allocation map: what fails is reaching the run list.
+fn cold_but_for_the_map(world: &World) {
+    world.make_cold();
+    let (first, extents) = world.storage.allocate(GROUP, 1).expect("room");
+    world.storage.free(first, extents).expect("freed");
+}
+
+#[test]
+fn a_run_that_does_not_come_onto_the_list_is_given_back() {
+    for runs in [0, RUNS_PER_PAGE - 1] {
+        for after in 0..3 {
+            let world = World::new(256, &[file_of(8 * 1000)]);
+            let hobt = world.create(&table());
+            let context = world.context();
+            let mut row = random_row(&mut SplitMix64::new(1), &table(), 10);
+            row[3] = Some(vec![b'x'; 7000]);
+            if runs > 0 {
+                let mut loaded = bare_runs(&world, &context, runs);
+                // The last one is full, and none of it is looked at.
+                let last = &mut loaded[runs - 1].runs[0];
+                (last.used, last.skip) = (EXTENT_PAGES, EXTENT_PAGES as u16);
+                hobt.publish(&context, loaded).expect("room");
+            } else {
+                for _ in 1..EXTENT_PAGES {
+                    hobt.insert(&context, &image(&row)).expect("a page each");
+                }
+            }
+            context.commit().expect("committed");
+            let (before, free) = (hobt.runs(), world.free_extents());
+            cold_but_for_the_map(&world);
+            let simulated = world.simulated.as_ref().expect("simulated");
+            simulated.inject(Fault::once(Operation::Read, after, FaultKind::Error(5)));
+            let context = world.context();
+            let inserted = hobt.insert(&context, &image(&row));
+            simulated.clear_faults();
+            // Of a full tail page and the run list, or of the run list alone.
+            let reads = if runs > 0 { 1 } else { 2 };
+            assert_eq!(inserted.is_err(), after < reads, "{runs} {after}");
+            if inserted.is_err() {
+                assert_eq!((hobt.runs(), world.free_extents()), (before.clone(), free), "before any undo");
+            }
+            world.assert_sound(&[&hobt]);
+            context.roll_back().expect("undone");
+            assert_eq!((hobt.runs(), world.free_extents()), (before, free));
+            world.assert_sound(&[&hobt]);
+        }
+    }
 }
 
 #[test]
