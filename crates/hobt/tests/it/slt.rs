@@ -69,11 +69,18 @@ impl DB for Connection {
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Printed> {
         let mut collected = Collected::default();
-        self.0.execute(sql, &mut |event: Event| {
-            if let Err(error) = collected.take(event) {
-                collected.error.get_or_insert(error);
-            }
-            Flow::Continue
+        let session = &mut self.0;
+        // The runner calls from inside an executor, where a batch may not block.
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                session.execute(sql, &mut |event: Event| {
+                    if let Err(error) = collected.take(event) {
+                        collected.error.get_or_insert(error);
+                    }
+                    Flow::Continue
+                });
+            });
+            run.join().expect("a batch does not panic");
         });
         if let Some(error) = collected.error {
             return Err(Printed(format!("{}\n{error}", error.header())));
