@@ -3,13 +3,15 @@
 //! A search wants a run of some length and takes the first that is long enough to its power of two; when there is none,
 //! the next smaller power, down to one extent. For each power a hint says where such a run can begin at the earliest, so
 //! that a file of millions of extents is not searched from its start for each allocation: hints rise as extents are
-//! taken and fall when some are freed.
+//! taken and fall when some are freed, for the lengths that this makes possible.
 
 use hobt_base::EXTENT_PAGES;
 use hobt_page::EXTENTS_PER_MAP;
 
 /// Powers of two of run lengths: 1, 2, 4 … 32,768 extents.
 const CLASSES: usize = 16;
+/// The longest of them.
+const LENGTH_MAX: u32 = 1 << (CLASSES - 1);
 
 /// Which extents of a file are free.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ impl FreeExtents {
         self.bits.resize((new as usize).div_ceil(64), 0);
         self.free += new - old;
         self.size_pages = size_pages;
-        self.lower_hints(old);
+        self.lower_hints(old, new - old);
         let mut extent = old.div_ceil(EXTENTS_PER_MAP) * EXTENTS_PER_MAP;
         while extent < new {
             self.set(extent, 1, true);
@@ -81,15 +83,34 @@ impl FreeExtents {
             self.free -= count;
         } else {
             self.free += count;
-            self.lower_hints(first);
+            self.lower_hints(first, count);
         }
     }
 
-    /// Extents from `first` on have become free: runs that reach to them may begin a little before.
-    fn lower_hints(&mut self, first: u32) {
+    /// Extents have become free: with their neighbours they make a run, and shorter runs of it may begin a little before.
+    fn lower_hints(&mut self, first: u32, count: u32) {
+        let start = self.run_start(first, first.saturating_sub(LENGTH_MAX));
+        let stop = self.next_allocated(first + count, (first + count).saturating_add(LENGTH_MAX).min(self.extents()));
         for (class, hint) in self.hints.iter_mut().enumerate() {
-            *hint = (*hint).min(first.saturating_sub((1 << class) - 1));
+            let length = 1 << class;
+            if length <= stop - start {
+                *hint = (*hint).min(first.saturating_sub(length - 1).max(start));
+            }
         }
+    }
+
+    /// The first of the free extents that end before `from`, not looking before `least`.
+    fn run_start(&self, from: u32, least: u32) -> u32 {
+        let mut extent = from;
+        while extent > least {
+            let below = (extent - 1) % 64 + 1;
+            let free = (self.bits[((extent - 1) / 64) as usize] << (64 - below)).leading_zeros().min(below);
+            extent -= free;
+            if free < below {
+                break;
+            }
+        }
+        extent.max(least)
     }
 
     /// The first free extent from `from` on.
