@@ -338,3 +338,7 @@ pub const COLUMN_TWICE: i32 = 264;
 pub const IDENTITY_INSERT_OFF: i32 = 544;
 /// An INSERT EXEC statement cannot be nested.
 pub const NESTED_INSERT_EXEC: i32 = 8164;
+/// Index ID %d on table '%s' (specified in the FROM clause) does not exist.
+pub const NO_INDEX_ID: i32 = 307;
+/// Index '%s' on table '%s' (specified in the FROM clause) does not exist.
+pub const NO_INDEX_NAME: i32 = 308;

@@ -29,10 +29,11 @@ mod stream;
 pub use hobt_base::SqlError;
 pub use hobt_engine::InstanceSettings;
 pub use hobt_query::interpreter::{cell_text, output_batch};
-pub use hobt_tsql::{BatchText, split_batches};
 pub use hobt_session::{
-    CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionOptions, StatementStatistics, TableReads,
+    CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionOptions, StatementStatistics,
+    TableReads,
 };
+pub use hobt_tsql::{BatchText, split_batches};
 pub use hobt_types::SqlType;
 pub use instance::{Instance, Session};
 pub use stream::{Item, Query};

@@ -49,7 +49,8 @@ fn a_query_streams_batches_messages_and_statistics() {
     session.run("CREATE TABLE t (a int NOT NULL, b bit NULL)").expect("a table");
     session.run("INSERT INTO t VALUES (1, 1), (2, NULL)").expect("rows");
     let items: Vec<Item> = session.query("SELECT a, b FROM t ORDER BY a; PRINT 'done'").collect();
-    let batches: Vec<_> = items.iter().filter_map(|item| if let Item::Batch(batch) = item { Some(batch) } else { None }).collect();
+    let batches: Vec<_> =
+        items.iter().filter_map(|item| if let Item::Batch(batch) = item { Some(batch) } else { None }).collect();
     assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
     assert_eq!(batches[0].schema().field(1).data_type().to_string(), "Boolean");
     assert!(items.iter().any(|item| matches!(item, Item::Message(message) if message.text == "done")));
@@ -84,7 +85,8 @@ fn try_takes_errors_and_tells_about_them() {
     assert_eq!(value(&mut session, caught), "8134");
     let nested = "BEGIN TRY EXEC('SELECT * FROM nosuch') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH";
     assert_eq!(value(&mut session, nested), "208");
-    let (_, errors) = texts(&mut session, "BEGIN TRY THROW 50001, 'mine', 3 END TRY BEGIN CATCH THROW END CATCH SELECT 1");
+    let (_, errors) =
+        texts(&mut session, "BEGIN TRY THROW 50001, 'mine', 3 END TRY BEGIN CATCH THROW END CATCH SELECT 1");
     assert_eq!(errors.len(), 1);
     assert_eq!((errors[0].number, errors[0].state), (50001, 3));
     let (_, errors) = texts(&mut session, "RAISERROR('%s has %d', 16, 1, 'x', 5)");
@@ -97,7 +99,8 @@ fn procedures_take_and_return_values() {
     session.run("CREATE PROCEDURE twice @x int, @y int = 10 OUTPUT AS SET @y = @x * 2; RETURN 7").expect("a procedure");
     let call = "DECLARE @r int, @y int; EXEC @r = twice 21, @y OUTPUT; SELECT CONCAT(@r, ':', @y)";
     assert_eq!(value(&mut session, call), "7:42");
-    let text = "DECLARE @n int; EXEC sp_executesql N'SET @n = @m + 1', N'@m int, @n int OUTPUT', 4, @n OUTPUT; SELECT @n";
+    let text =
+        "DECLARE @n int; EXEC sp_executesql N'SET @n = @m + 1', N'@m int, @n int OUTPUT', 4, @n OUTPUT; SELECT @n";
     assert_eq!(value(&mut session, text), "5");
     let (_, errors) = texts(&mut session, "EXEC twice");
     assert_eq!(errors[0].number, 201);
@@ -123,8 +126,10 @@ fn every_view_can_be_read() {
     let (_folder, _instance, mut session) = open();
     session.run("CREATE TABLE t (a int NULL, b nvarchar(10) NULL DEFAULT N'x')").expect("a table");
     session.run("CREATE VIEW v AS SELECT a FROM t").expect("a view");
-    let (rows, errors) =
-        texts(&mut session, "SELECT SCHEMA_NAME(schema_id) + '.' + name FROM sys.system_objects WHERE type = 'V' ORDER BY 1");
+    let (rows, errors) = texts(
+        &mut session,
+        "SELECT SCHEMA_NAME(schema_id) + '.' + name FROM sys.system_objects WHERE type = 'V' ORDER BY 1",
+    );
     assert_eq!(errors, []);
     assert!(rows.len() > 50, "{}", rows.len());
     for row in rows {
@@ -142,13 +147,18 @@ fn statistics_are_printed_in_sql_servers_letters() {
     session.run("CREATE TABLE t (a int NULL); INSERT INTO t VALUES (1)").expect("a table");
     session.run("SET STATISTICS IO, TIME ON").expect("an option");
     let items: Vec<Item> = session.query("SELECT COUNT(*) FROM t").collect();
-    let texts: Vec<&str> =
-        items.iter().filter_map(|item| if let Item::Message(message) = item { Some(message.text.as_str()) } else { None }).collect();
+    let texts: Vec<&str> = items
+        .iter()
+        .filter_map(|item| if let Item::Message(message) = item { Some(message.text.as_str()) } else { None })
+        .collect();
     let reads = ", logical reads 1, physical reads 0, page server reads 0, read-ahead reads 0, page server read-ahead reads 0, ";
     // A parallel scan counts once for each worker.
     assert!(texts.iter().any(|text| text.starts_with("Table 't'. Scan count ") && text.contains(reads)), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains(" SQL Server Execution Times:\n   CPU time = ")), "{texts:?}");
-    assert!(texts.iter().any(|text| text.starts_with("SQL Server parse and compile time: \n   CPU time = ")), "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text.starts_with("SQL Server parse and compile time: \n   CPU time = ")),
+        "{texts:?}"
+    );
 }
 
 #[test]

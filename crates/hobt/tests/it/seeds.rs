@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use hobt::{Event, Flow, Instance, SqlError};
 
 /// The scripts of which every statement but those below runs.
-const SCRIPTS: [&str; 4] = ["01_bigdata_select_into.sql", "02_bigdata_scan.sql", "03_hash_partitioned_heap.sql", "05_core_scaling.sql"];
+const SCRIPTS: [&str; 4] =
+    ["01_bigdata_select_into.sql", "02_bigdata_scan.sql", "03_hash_partitioned_heap.sql", "05_core_scaling.sql"];
 
 /// What needs a B+tree: the index itself, and nothing else may fail.
 fn needs_more_than_a_heap(error: &SqlError) -> bool {

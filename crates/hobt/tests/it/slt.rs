@@ -86,7 +86,9 @@ impl DB for Connection {
             return Err(Printed(format!("{}\n{error}", error.header())));
         }
         Ok(match collected.has_rows {
-            true => DBOutput::Rows { types: vec![DefaultColumnType::Any; collected.columns.len()], rows: collected.rows },
+            true => {
+                DBOutput::Rows { types: vec![DefaultColumnType::Any; collected.columns.len()], rows: collected.rows }
+            }
             false => DBOutput::StatementComplete(collected.count),
         })
     }

@@ -14,6 +14,7 @@ use super::event::Message;
 use super::failure::{Failure, Reach};
 use super::format::{FormatArgument, FormatError, format_message};
 use super::frame::undeclared;
+use super::program::redeclared;
 use super::run::{Interpreter, Outcome};
 
 /// The longest text that `PRINT` sends, in characters.
@@ -235,15 +236,6 @@ impl Interpreter<'_> {
             .map(|variable| variable.sql_type)
             .ok_or_else(|| Failure::of_batch(undeclared(&name.value).at(name.position)))
     }
-}
-
-fn redeclared(name: &VariableName) -> SqlError {
-    let text = format!(
-        "The variable name '{}' has already been declared. Variable names must be unique within a query batch or stored \
-         procedure.",
-        name.value
-    );
-    SqlError::new(number::VARIABLE_REDECLARED, text).at(name.position)
 }
 
 fn format_failure(error: FormatError) -> Failure {

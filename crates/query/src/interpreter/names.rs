@@ -9,7 +9,7 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, IsolationLevel, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
 use hobt_txn::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -114,6 +114,7 @@ impl NameResolver for Names<'_> {
         let snapshot = place.database.snapshot();
         if let Some(schema) = snapshot.schema_id(&place.schema) {
             if let Some(table) = snapshot.table(schema, &place.name) {
+                check_index_hints(table, hints.hints).map_err(|error| error.at(name.position()))?;
                 return Ok(self.heap(&place.database, table, hints));
             }
             if let Some(module) = snapshot.module(schema, &place.name) {
@@ -233,6 +234,29 @@ fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> LockMode {
     let dirty = has(&[TableHint::NoLock, TableHint::ReadUncommitted])
         || (isolation == IsolationLevel::ReadUncommitted && !has(&locking));
     if dirty { LockMode::SchemaStability } else { LockMode::Shared }
+}
+
+/// An index that a hint names must be there; 0 is the heap, or a scan of whatever the table is.
+fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError> {
+    for reference in
+        hints.iter().filter_map(|hint| if let TableHint::Index(all) = hint { Some(all) } else { None }).flatten()
+    {
+        let (number, index) = match reference {
+            IndexReference::Number(0) => continue,
+            IndexReference::Number(id) if table.indexes.iter().any(|index| i64::from(index.id.0) == *id) => continue,
+            IndexReference::Number(id) => (number::NO_INDEX_ID, format!("ID {id}")),
+            IndexReference::Name(name) => {
+                let named = |known: &Option<String>| known.as_ref().is_some_and(|known| name.is(known));
+                if table.indexes.iter().any(|index| named(&index.name)) {
+                    continue;
+                }
+                (number::NO_INDEX_NAME, format!("'{}'", name.value))
+            }
+        };
+        let text = format!("Index {index} on table '{}' (specified in the FROM clause) does not exist.", table.name);
+        return Err(SqlError::new(number, text));
+    }
+    Ok(())
 }
 
 /// A name as it was written, without brackets.

@@ -31,7 +31,12 @@ pub fn output_batch(columns: &[ResultColumn], batch: &RecordBatch) -> Result<Rec
 ///
 /// # Panics
 /// For a row or column outside the batch.
-pub fn cell_text(columns: &[ResultColumn], batch: &RecordBatch, row: usize, column: usize) -> Result<Option<String>, SqlError> {
+pub fn cell_text(
+    columns: &[ResultColumn],
+    batch: &RecordBatch,
+    row: usize,
+    column: usize,
+) -> Result<Option<String>, SqlError> {
     let array = batch.column(column);
     if array.is_null(row) {
         return Ok(None);

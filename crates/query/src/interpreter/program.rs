@@ -10,10 +10,10 @@
 //! Which handler takes an error, and how many caught errors are in reach, is a property of the place and stands beside
 //! each step; a jump out of a block needs no bookkeeping.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hobt_base::{Position, SqlError, number};
-use hobt_tsql::ast::{Condition, Expression, Identifier, Statement, StatementKind};
+use hobt_tsql::ast::{Condition, Declaration, Expression, Identifier, Statement, StatementKind, VariableName};
 
 /// One step.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +91,34 @@ impl<'b> Program<'b> {
             })?;
             compiler.steps[step].step = Step::Jump(target);
         }
+        check_declarations(&compiler.steps)?;
         Ok(Program { steps: compiler.steps })
     }
+}
+
+/// A variable is declared for the whole batch, wherever its `DECLARE` stands; so a second one is an error before
+/// anything runs, and one that a loop executes again is none.
+fn check_declarations(steps: &[PlacedStep<'_>]) -> Result<(), SqlError> {
+    let mut known = HashSet::new();
+    for step in steps {
+        let Step::Run(Statement { kind: StatementKind::Declare { declarations }, .. }) = step.step else { continue };
+        for Declaration { name, .. } in declarations {
+            if !known.insert(name.value.to_lowercase()) {
+                return Err(redeclared(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 134.
+pub(super) fn redeclared(name: &VariableName) -> SqlError {
+    let text = format!(
+        "The variable name '{}' has already been declared. Variable names must be unique within a query batch or stored \
+         procedure.",
+        name.value
+    );
+    SqlError::new(number::VARIABLE_REDECLARED, text).at(name.position)
 }
 
 impl<'b> Compiler<'b> {
@@ -233,6 +259,12 @@ mod tests {
     fn an_inner_handler_takes_the_error_first() {
         let batch = "BEGIN TRY BEGIN TRY PRINT 'a' END TRY BEGIN CATCH PRINT 'b' END CATCH END TRY BEGIN CATCH PRINT 'c' END CATCH";
         assert_eq!(shape(batch).unwrap(), "r!2 >3!4 r!4 >5 r");
+    }
+
+    #[test]
+    fn a_variable_is_declared_once() {
+        assert_eq!(shape("DECLARE @a int; DECLARE @A int").unwrap_err().number, number::VARIABLE_REDECLARED);
+        assert!(shape("WHILE 1=1 DECLARE @a int").is_ok());
     }
 
     #[test]

@@ -89,8 +89,18 @@ pub(super) static VIEWS: &[Definition] = &[
             let inline = |kind| kind == ModuleKind::InlineFunction;
             let row = modules.into_iter().map(|module| {
                 row![
-                    module.id.0, &module.definition, true, true, false, false, false, false, NULL, false,
-                    inline(module.kind), false
+                    module.id.0,
+                    &module.definition,
+                    true,
+                    true,
+                    false,
+                    false,
+                    false,
+                    false,
+                    NULL,
+                    false,
+                    inline(module.kind),
+                    false
                 ]
             });
             Ok(row.collect())
@@ -135,8 +145,7 @@ pub(super) fn system_schema_id(schema: &str) -> i32 {
 
 fn schemas(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let snapshot = context.database.snapshot();
-    let mut rows: Vec<Vec<Value>> =
-        snapshot.schemas.iter().map(|schema| row![&schema.name, schema.id, 1]).collect();
+    let mut rows: Vec<Vec<Value>> = snapshot.schemas.iter().map(|schema| row![&schema.name, schema.id, 1]).collect();
     for (name, id) in [("INFORMATION_SCHEMA", 3), ("sys", 4)] {
         if snapshot.schema_id(name).is_none() {
             rows.push(row![name, id, id]);
@@ -163,8 +172,18 @@ fn type_description(letters: &str) -> &'static str {
 fn object(name: &str, id: i32, schema: i32, parent: i32, letters: &str, created: i64, shipped: bool) -> Vec<Value> {
     let date = datetime(created);
     row![
-        name, id, NULL, schema, parent, format!("{letters:<2}"), type_description(letters), date.clone(), date, shipped,
-        false, false
+        name,
+        id,
+        NULL,
+        schema,
+        parent,
+        format!("{letters:<2}"),
+        type_description(letters),
+        date.clone(),
+        date,
+        shipped,
+        false,
+        false
     ]
 }
 
@@ -227,8 +246,30 @@ fn tables(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         };
         let columns = table.columns.iter().map(|column| column.id).max().unwrap_or(0);
         row.extend(row![
-            0, NULL, columns, false, true, false, false, false, false, false, 0, false, false, table.lock_escalation,
-            escalation, false, false, 0, "SCHEMA_AND_DATA", 0, "NON_TEMPORAL_TABLE", NULL, false, false
+            0,
+            NULL,
+            columns,
+            false,
+            true,
+            false,
+            false,
+            false,
+            false,
+            false,
+            0,
+            false,
+            false,
+            table.lock_escalation,
+            escalation,
+            false,
+            false,
+            0,
+            "SCHEMA_AND_DATA",
+            0,
+            "NON_TEMPORAL_TABLE",
+            NULL,
+            false,
+            false
         ]);
         row
     });
@@ -257,9 +298,33 @@ fn column_row(
     let system_type = sql_type.system_type_id();
     let collation = sql_type.is_text().then(|| collation.unwrap_or_default().name());
     row![
-        object, name, id, system_type, i32::from(system_type), sql_type.max_length_bytes(), sql_type.precision(),
-        sql_type.scale(), collation, nullable, true, rowguid, identity, false, false, false, false, false, false, false,
-        0, default, 0, false, false, 0, "NOT_APPLICABLE"
+        object,
+        name,
+        id,
+        system_type,
+        i32::from(system_type),
+        sql_type.max_length_bytes(),
+        sql_type.precision(),
+        sql_type.scale(),
+        collation,
+        nullable,
+        true,
+        rowguid,
+        identity,
+        false,
+        false,
+        false,
+        false,
+        false,
+        false,
+        false,
+        0,
+        default,
+        0,
+        false,
+        false,
+        0,
+        "NOT_APPLICABLE"
     ]
 }
 
@@ -295,9 +360,19 @@ fn identity_columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             let Some(identity) = column.identity else { continue };
             let system_type = column.sql_type.system_type_id();
             rows.push(row![
-                table.id.0, &column.name, column.id, system_type, i32::from(system_type),
-                column.sql_type.max_length_bytes(), column.sql_type.precision(), column.sql_type.scale(), false, true,
-                identity.seed.to_string(), identity.increment.to_string(), NULL
+                table.id.0,
+                &column.name,
+                column.id,
+                system_type,
+                i32::from(system_type),
+                column.sql_type.max_length_bytes(),
+                column.sql_type.precision(),
+                column.sql_type.scale(),
+                false,
+                true,
+                identity.seed.to_string(),
+                identity.increment.to_string(),
+                NULL
             ]);
         }
     }
@@ -335,7 +410,20 @@ fn types() -> Vec<Vec<Value>> {
         let collation = text.then(|| Collation::default().name());
         let system_type = if name == "sysname" { 231 } else { id };
         row![
-            name, system_type, id, 4, NULL, length, precision, scale, collation, name != "sysname", false, false, 0, 0,
+            name,
+            system_type,
+            id,
+            4,
+            NULL,
+            length,
+            precision,
+            scale,
+            collation,
+            name != "sysname",
+            false,
+            false,
+            0,
+            0,
             false
         ]
     };
@@ -358,9 +446,29 @@ fn indexes(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         for index in &table.indexes {
             let (kind, description) = index_type(index);
             rows.push(row![
-                table.id.0, index.name.clone(), index.id.0, kind, description, false,
-                super::storage::data_space_id(&index.data_space), false, false, false, 0, false, false, false, false,
-                true, true, false, NULL, NULL, false, false, false
+                table.id.0,
+                index.name.clone(),
+                index.id.0,
+                kind,
+                description,
+                false,
+                super::storage::data_space_id(&index.data_space),
+                false,
+                false,
+                false,
+                0,
+                false,
+                false,
+                false,
+                false,
+                true,
+                true,
+                false,
+                NULL,
+                NULL,
+                false,
+                false,
+                false
             ]);
         }
     }

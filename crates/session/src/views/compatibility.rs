@@ -43,9 +43,7 @@ pub(super) static VIEWS: &[Definition] = &[
 
 fn object(name: &str, id: i32, letters: &str, schema: i32, created: i64) -> Vec<Value> {
     let (kind, date) = (format!("{letters:<2}"), datetime(created));
-    row![
-        name, id, kind.clone(), schema, 0, 0, 0, 0, 0, date.clone(), 0, 0, 0, kind, 1, 3, 0, date, 0, 0, 0, 0, 0, 0, 0
-    ]
+    row![name, id, kind.clone(), schema, 0, 0, 0, 0, 0, date.clone(), 0, 0, 0, kind, 1, 3, 0, date, 0, 0, 0, 0, 0, 0, 0]
 }
 
 fn objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
@@ -59,9 +57,11 @@ fn objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         .collect();
     let mut modules: Vec<_> = snapshot.modules.values().collect();
     modules.sort_by_key(|module| module.id);
-    rows.extend(modules.into_iter().map(|module| {
-        object(&module.name, module.id.0, module_letters(module.kind), module.schema, module.created)
-    }));
+    rows.extend(
+        modules.into_iter().map(|module| {
+            object(&module.name, module.id.0, module_letters(module.kind), module.schema, module.created)
+        }),
+    );
     rows.extend(sources.views.iter().map(|view| object(view.name, view.id, "V", system_schema_id(view.schema), 0)));
     Ok(rows)
 }
@@ -74,9 +74,37 @@ fn column(name: &str, object: i32, id: i32, sql_type: SqlType, nullable: bool) -
         precision => i32::from(precision),
     };
     row![
-        name, object, kind, 0, i32::from(kind), sql_type.max_length_bytes(), sql_type.precision(), sql_type.scale(), id,
-        0, 0, 0, 0, 0, 0, 0, id, NULL, 0, NULL, 0, if nullable { 8 } else { 0 }, kind, i32::from(kind), NULL, precision,
-        i32::from(sql_type.scale()), 0, 0, nullable, collation
+        name,
+        object,
+        kind,
+        0,
+        i32::from(kind),
+        sql_type.max_length_bytes(),
+        sql_type.precision(),
+        sql_type.scale(),
+        id,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        id,
+        NULL,
+        0,
+        NULL,
+        0,
+        if nullable { 8 } else { 0 },
+        kind,
+        i32::from(kind),
+        NULL,
+        precision,
+        i32::from(sql_type.scale()),
+        0,
+        0,
+        nullable,
+        collation
     ]
 }
 
@@ -109,9 +137,32 @@ fn indexes(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             };
             let bytes = || Value::Binary(vec![0; 6]);
             rows.push(row![
-                table.id.0, 0, bytes(), index.id.0, bytes(), 0, 0, super::storage::data_space_id(&index.data_space) as i16,
-                pages(sizes.data_pages), pages(sizes.reserved_pages), pages(sizes.used_pages), sizes.rows, 0, 8060, 0, 0,
-                0, bytes(), 0, 0, 0, NULL, name, NULL, 8000, int(sizes.rows)
+                table.id.0,
+                0,
+                bytes(),
+                index.id.0,
+                bytes(),
+                0,
+                0,
+                super::storage::data_space_id(&index.data_space) as i16,
+                pages(sizes.data_pages),
+                pages(sizes.reserved_pages),
+                pages(sizes.used_pages),
+                sizes.rows,
+                0,
+                8060,
+                0,
+                0,
+                0,
+                bytes(),
+                0,
+                0,
+                0,
+                NULL,
+                name,
+                NULL,
+                8000,
+                int(sizes.rows)
             ]);
         }
     }
@@ -122,7 +173,17 @@ fn databases(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let rows = sources.instance.databases().into_iter().map(|database| {
         let file = database.files.first().map(|path| path.display().to_string());
         row![
-            database.name, database.id.0, vec_sid(), 0, 65536, 0, datetime(database.created), datetime(0), 0, 160, file,
+            database.name,
+            database.id.0,
+            vec_sid(),
+            0,
+            65536,
+            0,
+            datetime(database.created),
+            datetime(0),
+            0,
+            160,
+            file,
             957
         ]
     });

@@ -66,16 +66,54 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     let tempdb = database.id.0 == 2;
     let (yes, no) = (true, false);
     let mut row = row![
-        &database.name, database.id.0, NULL, Value::Binary(vec![1]), datetime(database.created), 160,
-        Collation::default().name(), 0, "MULTI_USER", no, no, no, state, database.state.name(), no, no, no, 0, "OFF",
-        no, 3, "SIMPLE", 2, "CHECKSUM"
+        &database.name,
+        database.id.0,
+        NULL,
+        Value::Binary(vec![1]),
+        datetime(database.created),
+        160,
+        Collation::default().name(),
+        0,
+        "MULTI_USER",
+        no,
+        no,
+        no,
+        state,
+        database.state.name(),
+        no,
+        no,
+        no,
+        0,
+        "OFF",
+        no,
+        3,
+        "SIMPLE",
+        2,
+        "CHECKSUM"
     ];
     row.extend(row![
         no, no, no, no, no, yes, yes, yes, yes, yes, no, yes, no, no, no, no, no, no, no, no, no, no, no, no, no, no
     ]);
     row.extend(row![
-        Value::Guid([0; 16]), no, 0, "NOTHING", no, no, no, no, NULL, NULL, if tempdb { NULL } else { Value::Int(1) },
-        1033, "us_english", 0, "NONE", 60, 0, "DISABLED", no
+        Value::Guid([0; 16]),
+        no,
+        0,
+        "NOTHING",
+        no,
+        no,
+        no,
+        no,
+        NULL,
+        NULL,
+        if tempdb { NULL } else { Value::Int(1) },
+        1033,
+        "us_english",
+        0,
+        "NONE",
+        60,
+        0,
+        "DISABLED",
+        no
     ]);
     row
 }
@@ -93,8 +131,23 @@ fn files(database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
         };
         let maximum = file.max_pages.map_or(-1, |pages| int(u64::from(pages)));
         let mut row = row![
-            file.id.0, NULL, 0, "ROWS", file.filegroup.0, &file.name, file.path.display().to_string(), 0, "ONLINE",
-            int(u64::from(size)), maximum, growth, false, false, false, percent, false
+            file.id.0,
+            NULL,
+            0,
+            "ROWS",
+            file.filegroup.0,
+            &file.name,
+            file.path.display().to_string(),
+            0,
+            "ONLINE",
+            int(u64::from(size)),
+            maximum,
+            growth,
+            false,
+            false,
+            false,
+            percent,
+            false
         ];
         // LSNs and backups come with the log.
         row.extend(std::iter::repeat_n(NULL, 12));

@@ -103,14 +103,58 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
     let sa = || Value::Binary(vec![1]);
     let elapsed = int(milliseconds(session.total.elapsed));
     let mut row = row![
-        session.id.0, datetime(session.login_time), &session.host, &session.program, std::process::id(), 7, "hobt", sa(),
-        &session.login, "", "", status, NULL, int(milliseconds(session.total.cpu)), 0, elapsed, elapsed, 0,
-        datetime(session.last_request_start), session.last_request_end.map(datetime), session.total.reads, 0,
-        session.total.logical_reads, true
+        session.id.0,
+        datetime(session.login_time),
+        &session.host,
+        &session.program,
+        std::process::id(),
+        7,
+        "hobt",
+        sa(),
+        &session.login,
+        "",
+        "",
+        status,
+        NULL,
+        int(milliseconds(session.total.cpu)),
+        0,
+        elapsed,
+        elapsed,
+        0,
+        datetime(session.last_request_start),
+        session.last_request_end.map(datetime),
+        session.total.reads,
+        0,
+        session.total.logical_reads,
+        true
     ];
     row.extend(row![
-        i64::from(i32::MAX), "us_english", "mdy", 7, true, true, true, false, true, true, true, true, 2, -1, 0,
-        session.row_count, 0, sa(), &session.login, NULL, NULL, NULL, 1, database_id(sources, &session.database), 1, 0
+        i64::from(i32::MAX),
+        "us_english",
+        "mdy",
+        7,
+        true,
+        true,
+        true,
+        false,
+        true,
+        true,
+        true,
+        true,
+        2,
+        -1,
+        0,
+        session.row_count,
+        0,
+        sa(),
+        &session.login,
+        NULL,
+        NULL,
+        NULL,
+        1,
+        database_id(sources, &session.database),
+        1,
+        0
     ]);
     row
 }
@@ -129,14 +173,66 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         });
         let blocker = blocking_session(sources, session.id.0);
         let mut row = row![
-            session.id.0, 0, datetime(request.start_time), if blocker.is_some() { "suspended" } else { "running" },
-            &request.command, text_handle(&request.text), 0, -1, NULL, database_id(sources, &session.database), 1, NULL,
-            blocker.unwrap_or(0), NULL, 0, last_wait, "", 0, 1, 0, NULL, 0.0, 0, int(milliseconds(cpu)),
-            int(milliseconds(request.started.elapsed())), NULL, NULL, 0, 0, logical
+            session.id.0,
+            0,
+            datetime(request.start_time),
+            if blocker.is_some() { "suspended" } else { "running" },
+            &request.command,
+            text_handle(&request.text),
+            0,
+            -1,
+            NULL,
+            database_id(sources, &session.database),
+            1,
+            NULL,
+            blocker.unwrap_or(0),
+            NULL,
+            0,
+            last_wait,
+            "",
+            0,
+            1,
+            0,
+            NULL,
+            0.0,
+            0,
+            int(milliseconds(cpu)),
+            int(milliseconds(request.started.elapsed())),
+            NULL,
+            NULL,
+            0,
+            0,
+            logical
         ];
         row.extend(row![
-            i64::from(i32::MAX), "us_english", "mdy", 7, true, true, true, false, true, true, true, true, 2, -1, 0,
-            session.row_count, 0, 0, 0, false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL
+            i64::from(i32::MAX),
+            "us_english",
+            "mdy",
+            7,
+            true,
+            true,
+            true,
+            false,
+            true,
+            true,
+            true,
+            true,
+            2,
+            -1,
+            0,
+            session.row_count,
+            0,
+            0,
+            0,
+            false,
+            1,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            int(degree as u64),
+            int(degree as u64),
+            NULL
         ]);
         rows.push(row);
     }
@@ -145,9 +241,9 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 
 /// A handle that two equal texts share: the length and a sum of the bytes.
 fn text_handle(text: &str) -> Value {
-    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let sum = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
 }
 
@@ -155,7 +251,8 @@ fn text_handle(text: &str) -> Value {
 fn blocking_session(sources: &Sources, session: i32) -> Option<i32> {
     let locks = sources.instance.locks().rows();
     let (database, object, ..) = locks.iter().find(|(_, _, id, _, granted)| id.0 == session && !granted)?;
-    let holder = locks.iter().find(|(d, o, id, _, granted)| d == database && o == object && *granted && id.0 != session);
+    let holder =
+        locks.iter().find(|(d, o, id, _, granted)| d == database && o == object && *granted && id.0 != session);
     holder.map(|(_, _, id, ..)| id.0)
 }
 
@@ -171,10 +268,35 @@ fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows
             let reads = session.last_cost.reads.iter().find(|reads| reads.table == operator.table && !is_running);
             for ((count, grants), thread) in operator.rows().into_iter().zip(operator.grants()).zip(1..) {
                 let mut row = row![
-                    session.id.0, 0, NULL, NULL, operator.operator, node, thread, NULL, count, 0, 0, 1, NULL, NULL, NULL,
-                    NULL, NULL, NULL, NULL, elapsed, cpu, context.database.id().0, NULL, 0, reads.map(|reads| reads.scans),
-                    reads.map(|reads| reads.logical), reads.map(|reads| reads.physical),
-                    reads.map(|reads| reads.read_ahead), 0
+                    session.id.0,
+                    0,
+                    NULL,
+                    NULL,
+                    operator.operator,
+                    node,
+                    thread,
+                    NULL,
+                    count,
+                    0,
+                    0,
+                    1,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
+                    elapsed,
+                    cpu,
+                    context.database.id().0,
+                    NULL,
+                    0,
+                    reads.map(|reads| reads.scans),
+                    reads.map(|reads| reads.logical),
+                    reads.map(|reads| reads.physical),
+                    reads.map(|reads| reads.read_ahead),
+                    0
                 ];
                 row.extend(row![0, 0, 0, 0, 0, count, NULL, 0, &operator.table, grants, is_running]);
                 rows.push(row);
@@ -188,10 +310,19 @@ fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let locks = sources.instance.locks().rows();
     let rows = locks.iter().filter(|(.., granted)| !granted).map(|(database, object, session, mode, _)| {
         let blocker = blocking_session(sources, session.0);
-        let resource = format!("objectlock lockPartition=0 objid={} dbid={} mode={}", object.0, database.0, mode.name());
+        let resource =
+            format!("objectlock lockPartition=0 objid={} dbid={} mode={}", object.0, database.0, mode.name());
         row![
-            Value::Binary(vec![0; 8]), session.0, 0, NULL, format!("LCK_M_{}", mode.name().to_uppercase().replace('-', "_")),
-            NULL, NULL, blocker, NULL, resource
+            Value::Binary(vec![0; 8]),
+            session.0,
+            0,
+            NULL,
+            format!("LCK_M_{}", mode.name().to_uppercase().replace('-', "_")),
+            NULL,
+            NULL,
+            blocker,
+            NULL,
+            resource
         ]
     });
     Ok(rows.collect())
@@ -204,8 +335,25 @@ fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let online = mask == 0 || processor < 64 && mask >> processor & 1 == 1;
         let status = if online { "VISIBLE ONLINE" } else { "VISIBLE OFFLINE" };
         row![
-            Value::Binary((processor as u64).to_be_bytes().to_vec()), 0, int(processor as u64), int(processor as u64),
-            status, online, running == 0, 0, 0, 0, int(running), 0, int(running), int(running), 0, 0, int(running), 0, 0,
+            Value::Binary((processor as u64).to_be_bytes().to_vec()),
+            0,
+            int(processor as u64),
+            int(processor as u64),
+            status,
+            online,
+            running == 0,
+            0,
+            0,
+            0,
+            int(running),
+            0,
+            int(running),
+            int(running),
+            0,
+            0,
+            int(running),
+            0,
+            0,
             false
         ]
     });
@@ -219,9 +367,29 @@ fn sys_info(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let affinity = sources.instance.runtime().affinity_mask;
     let cpu = milliseconds(processor::process_cpu_time());
     Ok(vec![row![
-        up_ms, up_ms, processors, 1, memory.limit() / 1024, memory.limit() / 1024, memory.used() / 1024,
-        memory.limit() / 1024, 2_097_152, 4, 0, NULL, 512, processors, processors, 0, 0, datetime(sources.started),
-        if affinity == 0 { 2 } else { 1 }, if affinity == 0 { "AUTO" } else { "MANUAL" }, 0, cpu, 0,
+        up_ms,
+        up_ms,
+        processors,
+        1,
+        memory.limit() / 1024,
+        memory.limit() / 1024,
+        memory.used() / 1024,
+        memory.limit() / 1024,
+        2_097_152,
+        4,
+        0,
+        NULL,
+        512,
+        processors,
+        processors,
+        0,
+        0,
+        datetime(sources.started),
+        if affinity == 0 { 2 } else { 1 },
+        if affinity == 0 { "AUTO" } else { "MANUAL" },
+        0,
+        cpu,
+        0,
         "QUERY_PERFORMANCE_COUNTER"
     ]])
 }

@@ -105,7 +105,9 @@ fn columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             let sql_type = column.sql_type;
             let characters = match sql_type {
                 SqlType::Char(length) | SqlType::NChar(length) | SqlType::Binary(length) => Some(i64::from(length)),
-                SqlType::VarChar(length) | SqlType::NVarChar(length) | SqlType::VarBinary(length) => Some(declared(length)),
+                SqlType::VarChar(length) | SqlType::NVarChar(length) | SqlType::VarBinary(length) => {
+                    Some(declared(length))
+                }
                 _ => None,
             };
             let octets = characters.map(|_| i64::from(sql_type.max_length_bytes()));
@@ -119,9 +121,29 @@ fn columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             let collation = sql_type.is_text().then(|| column.collation.unwrap_or_default().name());
             let default = column.default.as_ref().map(|default| default.definition.clone());
             rows.push(row![
-                &snapshot.name, &schema, &table.name, &column.name, position, default,
-                if column.nullable { "YES" } else { "NO" }, sql_type.name(), characters, octets, precision, radix, scale,
-                fraction, NULL, NULL, character_set, NULL, NULL, collation, NULL, NULL, NULL
+                &snapshot.name,
+                &schema,
+                &table.name,
+                &column.name,
+                position,
+                default,
+                if column.nullable { "YES" } else { "NO" },
+                sql_type.name(),
+                characters,
+                octets,
+                precision,
+                radix,
+                scale,
+                fraction,
+                NULL,
+                NULL,
+                character_set,
+                NULL,
+                NULL,
+                collation,
+                NULL,
+                NULL,
+                NULL
             ]);
         }
     }

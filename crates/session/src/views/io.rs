@@ -28,9 +28,10 @@ pub(super) static VIEWS: &[Definition] = &[
         "hobt_io_throughput",
         "start_ms bigint!, bytes_read bigint!, bytes_written bigint!",
         |sources, _, _| {
-            let rows = sources.instance.disk().throughput().samples().into_iter().map(|sample| {
-                row![super::value::milliseconds(sample.start), sample.bytes_read, sample.bytes_written]
-            });
+            let rows =
+                sources.instance.disk().throughput().samples().into_iter().map(|sample| {
+                    row![super::value::milliseconds(sample.start), sample.bytes_read, sample.bytes_written]
+                });
             Ok(rows.collect())
         },
     ),
@@ -62,8 +63,19 @@ fn virtual_file_stats(sources: &Sources, _: &ViewContext, arguments: &[Value]) -
             let (reads, writes) = (&counts.reads, &counts.writes);
             let (read_ms, write_ms) = (milliseconds_of(reads.stall_ns), milliseconds_of(writes.stall_ns));
             row![
-                database.id().0, file, sample, reads.count, reads.bytes, read_ms, writes.count, writes.bytes, write_ms,
-                read_ms + write_ms, bytes, Value::Binary(vec![0; 8]), milliseconds_of(reads.queued_ns),
+                database.id().0,
+                file,
+                sample,
+                reads.count,
+                reads.bytes,
+                read_ms,
+                writes.count,
+                writes.bytes,
+                write_ms,
+                read_ms + write_ms,
+                bytes,
+                Value::Binary(vec![0; 8]),
+                milliseconds_of(reads.queued_ns),
                 milliseconds_of(writes.queued_ns)
             ]
         });

@@ -1,7 +1,7 @@
 //! Locks.
 
-use super::value::{NULL, row};
 use super::Definition;
+use super::value::{NULL, row};
 
 pub(super) static VIEWS: &[Definition] = &[Definition::sys(
     "dm_tran_locks",
@@ -14,8 +14,25 @@ pub(super) static VIEWS: &[Definition] = &[Definition::sys(
     |sources, _, _| {
         let rows = sources.instance.locks().rows().into_iter().map(|(database, object, session, mode, granted)| {
             row![
-                "OBJECT", "", database.0, "", i64::from(object.0), 0, mode.name(), "LOCK",
-                if granted { "GRANT" } else { "WAIT" }, 1, 0, session.0, 0, 0, "TRANSACTION", NULL, NULL, NULL, NULL
+                "OBJECT",
+                "",
+                database.0,
+                "",
+                i64::from(object.0),
+                0,
+                mode.name(),
+                "LOCK",
+                if granted { "GRANT" } else { "WAIT" },
+                1,
+                0,
+                session.0,
+                0,
+                0,
+                "TRANSACTION",
+                NULL,
+                NULL,
+                NULL,
+                NULL
             ]
         });
         Ok(rows.collect())

@@ -28,8 +28,20 @@ pub(super) static VIEWS: &[Definition] = &[
             ];
             let rows = clerks.into_iter().zip(1_u8..).map(|((kind, name, used, reserved), address)| {
                 row![
-                    hobt_types::Value::Binary(vec![0, 0, 0, 0, 0, 0, 0, address]), kind, name, 0, used, reserved, reserved,
-                    0, 0, 0, page, NULL, NULL, NULL
+                    hobt_types::Value::Binary(vec![0, 0, 0, 0, 0, 0, 0, address]),
+                    kind,
+                    name,
+                    0,
+                    used,
+                    reserved,
+                    reserved,
+                    0,
+                    0,
+                    0,
+                    page,
+                    NULL,
+                    NULL,
+                    NULL
                 ]
             });
             Ok(rows.collect())
@@ -44,8 +56,18 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = sources.instance.pool().descriptors().map(|page| {
                 let kind = page.page_type.map(PageType::name);
                 row![
-                    page.database.0, page.page.file.0, i64::from(page.page.number as i32), 0, NULL, kind, page.row_count,
-                    NULL, page.dirty, 0, NULL, false
+                    page.database.0,
+                    page.page.file.0,
+                    i64::from(page.page.number as i32),
+                    0,
+                    NULL,
+                    kind,
+                    page.row_count,
+                    NULL,
+                    page.dirty,
+                    0,
+                    NULL,
+                    false
                 ]
             });
             Ok(rows.collect())

@@ -51,7 +51,12 @@ impl Definition {
     }
 
     /// A view of another schema.
-    pub(crate) const fn of(schema: &'static str, name: &'static str, columns: &'static str, rows: MakeRows) -> Definition {
+    pub(crate) const fn of(
+        schema: &'static str,
+        name: &'static str,
+        columns: &'static str,
+        rows: MakeRows,
+    ) -> Definition {
         Definition { schema, name, columns, parameters: &[], rows }
     }
 

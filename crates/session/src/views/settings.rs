@@ -16,8 +16,15 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = OPTIONS.iter().map(|option| {
                 let value = (option.get)(&runtime).to_string();
                 row![
-                    option.id, option.name, value.clone(), option.minimum.to_string(), option.maximum.to_string(), value,
-                    option.description, true, true
+                    option.id,
+                    option.name,
+                    value.clone(),
+                    option.minimum.to_string(),
+                    option.maximum.to_string(),
+                    value,
+                    option.description,
+                    true,
+                    true
                 ]
             });
             Ok(rows.collect())
@@ -28,9 +35,11 @@ pub(super) static VIEWS: &[Definition] = &[
         "name nvarchar(60)!, value nvarchar(400), changed_by nvarchar(60)",
         |sources, _, _| settings(sources),
     ),
-    Definition::sys("dm_server_services", "servicename nvarchar(256)!, process_id int, status_desc nvarchar(256)!", |_, _, _| {
-        Ok(vec![row!["hobt", std::process::id(), "Running"]])
-    }),
+    Definition::sys(
+        "dm_server_services",
+        "servicename nvarchar(256)!, process_id int, status_desc nvarchar(256)!",
+        |_, _, _| Ok(vec![row!["hobt", std::process::id(), "Running"]]),
+    ),
 ];
 
 fn settings(sources: &Sources) -> Rows {

@@ -1,7 +1,7 @@
 //! Where rows lie: filegroups, partitions and their sizes.
 
-use hobt_catalog::{DataSpace, Index};
 use hobt_base::SqlError;
+use hobt_catalog::{DataSpace, Index};
 use hobt_engine::DatabaseUse;
 use hobt_query::interpreter::ViewContext;
 use hobt_types::Value;
@@ -18,9 +18,7 @@ pub(super) static VIEWS: &[Definition] = &[
         |_, context, _| {
             let snapshot = context.database.snapshot();
             let rows = snapshot.filegroups.iter().map(|group| {
-                row![
-                    &group.name, group.id.0, "FG", "ROWS_FILEGROUP", group.is_default, false, NULL, NULL, false, false
-                ]
+                row![&group.name, group.id.0, "FG", "ROWS_FILEGROUP", group.is_default, false, NULL, NULL, false, false]
             });
             Ok(rows.collect())
         },
@@ -35,8 +33,15 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = snapshot.partition_functions.iter().map(|function| {
                 let created = datetime(snapshot.created);
                 row![
-                    &function.name, function.id, "R ", "RANGE", function.partition_count(), function.range_right, false,
-                    created.clone(), created
+                    &function.name,
+                    function.id,
+                    "R ",
+                    "RANGE",
+                    function.partition_count(),
+                    function.range_right,
+                    false,
+                    created.clone(),
+                    created
                 ]
             });
             Ok(rows.collect())
@@ -51,8 +56,13 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = snapshot.partition_functions.iter().map(|function| {
                 let parameter = function.parameter;
                 row![
-                    function.id, 1, parameter.system_type_id(), parameter.max_length_bytes(), parameter.precision(),
-                    parameter.scale(), function.collation.map(|collation| collation.name()),
+                    function.id,
+                    1,
+                    parameter.system_type_id(),
+                    parameter.max_length_bytes(),
+                    parameter.precision(),
+                    parameter.scale(),
+                    function.collation.map(|collation| collation.name()),
                     i32::from(parameter.system_type_id())
                 ]
             });
@@ -79,9 +89,10 @@ pub(super) static VIEWS: &[Definition] = &[
          function_id int!",
         |_, context, _| {
             let snapshot = context.database.snapshot();
-            let rows = snapshot.partition_schemes.iter().map(|scheme| {
-                row![&scheme.name, scheme.id, "PS", "PARTITION_SCHEME", false, false, scheme.function]
-            });
+            let rows = snapshot
+                .partition_schemes
+                .iter()
+                .map(|scheme| row![&scheme.name, scheme.id, "PS", "PARTITION_SCHEME", false, false, scheme.function]);
             Ok(rows.collect())
         },
     ),
@@ -134,9 +145,10 @@ pub(super) fn data_space_id(space: &DataSpace) -> i64 {
 
 fn data_spaces(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let snapshot = context.database.snapshot();
-    let groups = snapshot.filegroups.iter().map(|group| {
-        row![&group.name, group.id.0, "FG", "ROWS_FILEGROUP", group.is_default, false]
-    });
+    let groups = snapshot
+        .filegroups
+        .iter()
+        .map(|group| row![&group.name, group.id.0, "FG", "ROWS_FILEGROUP", group.is_default, false]);
     let schemes = snapshot
         .partition_schemes
         .iter()
@@ -167,7 +179,7 @@ pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<Sizes
 }
 
 fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Sizes, SqlError> {
-    let hobt = database.hobt(hobt).map_err(|error| error.to_sql_error())?;
+    let hobt = database.hobt_to_read(hobt).map_err(|error| error.to_sql_error())?;
     Ok(Sizes {
         rows: hobt.row_count(),
         data_pages: hobt.data_pages(),
@@ -204,8 +216,14 @@ fn partitions(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
 fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |_, _, partition, sizes| {
         row![
-            partition.hobt.0, 1, "IN_ROW_DATA", partition.hobt.0, partition.filegroup.0, sizes.reserved_pages,
-            sizes.used_pages, sizes.data_pages
+            partition.hobt.0,
+            1,
+            "IN_ROW_DATA",
+            partition.hobt.0,
+            partition.filegroup.0,
+            sizes.reserved_pages,
+            sizes.used_pages,
+            sizes.data_pages
         ]
     })
 }
@@ -213,8 +231,20 @@ fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
 fn partition_stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |table, index, partition, sizes| {
         row![
-            partition.hobt.0, table, index.id.0, partition.number.0, sizes.data_pages, sizes.used_pages,
-            sizes.reserved_pages, 0, 0, 0, 0, sizes.used_pages, sizes.reserved_pages, sizes.rows
+            partition.hobt.0,
+            table,
+            index.id.0,
+            partition.number.0,
+            sizes.data_pages,
+            sizes.used_pages,
+            sizes.reserved_pages,
+            0,
+            0,
+            0,
+            0,
+            sizes.used_pages,
+            sizes.reserved_pages,
+            sizes.rows
         ]
     })
 }

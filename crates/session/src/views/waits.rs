@@ -36,7 +36,9 @@ pub(super) static VIEWS: &[Definition] = &[
         |_, _, _| {
             let rows = latches::snapshot().into_iter().map(|latch| {
                 row![
-                    latch.latch_class.name(), latch.waiting_requests_count, milliseconds_of(latch.wait_time_ns),
+                    latch.latch_class.name(),
+                    latch.waiting_requests_count,
+                    milliseconds_of(latch.wait_time_ns),
                     milliseconds_of(latch.max_wait_time_ns)
                 ]
             });
@@ -51,8 +53,12 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = spinlocks::snapshot().into_iter().map(|lock| {
                 let ratio = if lock.collisions == 0 { 0.0 } else { lock.spins as f64 / lock.collisions as f64 };
                 row![
-                    lock.name.name(), lock.collisions, lock.spins, f64::from(ratio as f32),
-                    milliseconds_of(lock.sleep_time_ns), int(lock.backoffs)
+                    lock.name.name(),
+                    lock.collisions,
+                    lock.spins,
+                    f64::from(ratio as f32),
+                    milliseconds_of(lock.sleep_time_ns),
+                    int(lock.backoffs)
                 ]
             });
             Ok(rows.collect())
@@ -76,7 +82,10 @@ pub(super) static VIEWS: &[Definition] = &[
 
 fn wait(waited: &WaitRow) -> Vec<Value> {
     row![
-        waited.wait_type.name(), waited.waiting_tasks_count, milliseconds_of(waited.wait_time_ns),
-        milliseconds_of(waited.max_wait_time_ns), milliseconds_of(waited.signal_wait_time_ns)
+        waited.wait_type.name(),
+        waited.waiting_tasks_count,
+        milliseconds_of(waited.wait_time_ns),
+        milliseconds_of(waited.max_wait_time_ns),
+        milliseconds_of(waited.signal_wait_time_ns)
     ]
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
-use hobt_session::{Event, Flow, Message};
 use hobt_base::SqlError;
+use hobt_session::{Event, Flow, Message};
 
 use super::export::{CsvWriter, JsonWriter};
 use super::table::TableWriter;
@@ -37,9 +37,7 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(target: Box<dyn Write>, arguments: &Arguments, server: &str) -> Output {
         let rows: Box<dyn RowWriter> = match arguments.format {
-            Format::Table => {
-                Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim))
-            }
+            Format::Table => Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim)),
             Format::Csv => Box::new(CsvWriter::default()),
             Format::Json => Box::new(JsonWriter::default()),
         };

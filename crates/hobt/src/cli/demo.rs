@@ -8,7 +8,7 @@ use hobt_lab::{DemoOptions, Progress, run_demo};
 
 /// The arguments of `hobt demo`.
 #[derive(Args, Debug)]
-pub struct DemoArguments {
+pub(super) struct Arguments {
     /// Rows of BigData; chosen from memory and free disk unless given
     #[arg(long)]
     rows: Option<u64>,
@@ -27,7 +27,7 @@ pub struct DemoArguments {
 }
 
 /// Runs `hobt demo`. The table goes to the standard output, errors and progress to the error stream.
-pub fn run(arguments: DemoArguments) -> ExitCode {
+pub(super) fn run(arguments: Arguments) -> ExitCode {
     let options = DemoOptions {
         data: arguments.data,
         keep: arguments.keep,
@@ -38,5 +38,5 @@ pub fn run(arguments: DemoArguments) -> ExitCode {
     let done = run_demo(&options, Progress::on_terminal()).map(|result| {
         print!("{}\n{}", result.report.to_text(), result.closing_words());
     });
-    crate::lab::exit_code(done)
+    super::lab::exit_code(done)
 }

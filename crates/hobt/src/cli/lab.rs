@@ -12,7 +12,7 @@ use hobt_lab::{
 
 /// The arguments of `hobt lab`.
 #[derive(Args, Debug)]
-pub struct LabArguments {
+pub(super) struct Arguments {
     #[command(subcommand)]
     command: LabCommand,
 }
@@ -120,7 +120,7 @@ struct SizeArguments {
 }
 
 /// Runs `hobt lab`. Results go to the standard output, errors and progress to the error stream.
-pub fn run(arguments: LabArguments) -> ExitCode {
+pub(super) fn run(arguments: Arguments) -> ExitCode {
     let done = match arguments.command {
         LabCommand::List => {
             print!("{}", list());
@@ -139,7 +139,7 @@ pub fn run(arguments: LabArguments) -> ExitCode {
 }
 
 /// Says what went wrong, if anything did.
-pub(crate) fn exit_code(done: Result<(), LabError>) -> ExitCode {
+pub(super) fn exit_code(done: Result<(), LabError>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -175,14 +175,11 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
             )));
         }
     };
-    let places =
-        RunPlaces { data: arguments.data, keep: arguments.keep, out: arguments.out, json: arguments.json };
-    let options =
-        RunOptions { rows: arguments.rows, repeat: arguments.repeat as usize, sweep: arguments.sweep };
+    let places = RunPlaces { data: arguments.data, keep: arguments.keep, out: arguments.out, json: arguments.json };
+    let options = RunOptions { rows: arguments.rows, repeat: arguments.repeat as usize, sweep: arguments.sweep };
     let disk = hobt_lab::disk_kind(&arguments.disk);
     let settings = InstanceSettings { disk, ..InstanceSettings::default() };
-    let (report, written) =
-        hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_terminal())?;
+    let (report, written) = hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_terminal())?;
     print!("{}", report.to_text());
     for path in written {
         println!("written: {}", path.display());
