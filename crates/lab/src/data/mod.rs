@@ -1,0 +1,52 @@
+//! The experiments' data: customers, BigData, TPC-H, and the table of seven rows a page.
+//!
+//! Everything is made from seeds and is the same on every machine. What is generated here comes as Arrow batches in
+//! carriers and goes through [`load::load`]; what the texts build by a statement is built by a statement.
+
+pub mod big_data;
+mod dim_customer;
+pub mod load;
+mod names;
+pub mod test_guid;
+mod tpch;
+
+use arrow::array::RecordBatch;
+
+pub use dim_customer::{CREATE_DIM_CUSTOMER, CUSTOMERS, SEED, dim_customer};
+pub use tpch::{CREATE_LINEITEM, LINEITEM_ROWS, TpchTable};
+
+/// Rows of a table on their way into it.
+pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;
+
+/// A hash of the values of some batches, whatever the batches' borders (FNV-1a over the values' text).
+#[cfg(test)]
+pub(crate) fn content_hash(batches: &[RecordBatch]) -> u64 {
+    use arrow::util::display::{ArrayFormatter, FormatOptions};
+    use std::fmt::Write as _;
+
+    struct Fnv(u64);
+    impl std::fmt::Write for Fnv {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            for byte in text.bytes() {
+                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+            }
+            Ok(())
+        }
+    }
+
+    let options = FormatOptions::default().with_null("\u{0}");
+    let mut hash = Fnv(0xCBF2_9CE4_8422_2325);
+    for batch in batches {
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|array| ArrayFormatter::try_new(array, &options).expect("every carrier can be shown"))
+            .collect();
+        for row in 0..batch.num_rows() {
+            for column in &columns {
+                write!(hash, "{}\u{1}", column.value(row)).expect("hashing does not fail");
+            }
+        }
+    }
+    hash.0
+}

@@ -1,0 +1,155 @@
+//! `hobt demo`: on an empty folder, from nothing to a report of how fast this machine scans and why.
+//!
+//! Builds `DimCustomer`, `LINEITEM` and `BigData`, stores BigData in every form that there is, scans each cold and warm,
+//! and sets the results beside what the machine gives.
+
+use std::path::{Path, PathBuf};
+
+use hobt_engine::InstanceSettings;
+use serde_json::{Map, json};
+
+use crate::error::Result;
+use crate::experiment::{FormTables, Plan, run_plans, scan_plans};
+use crate::figures::{seconds, thousands};
+use crate::folder::DataFolder;
+use crate::laboratory::{Laboratory, RunOptions};
+use crate::progress::Progress;
+use crate::report::{Case, Grid, Report};
+use crate::run::write_report;
+
+/// The folder that the demo uses when none is named.
+pub const DEMO_FOLDER: &str = "hobt-demo";
+
+/// Rows of BigData on a machine that can hold them.
+const WANTED_ROWS: u64 = 24_000_000;
+
+const ROW_BYTES: u64 = 100;
+
+/// Forms of BigData, and LINEITEM with its wider rows.
+const TABLES: u64 = 6;
+
+/// TPC-H's queries 1 and 6.
+const QUERY_1: &str = include_str!("../../../tests/tpch/q01.sql");
+const QUERY_6: &str = include_str!("../../../tests/tpch/q06.sql");
+
+/// What a user can say to the demo.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DemoOptions {
+    /// Where the data lie meanwhile.
+    pub data: PathBuf,
+    /// Whether they stay.
+    pub keep: bool,
+    /// Where the report goes.
+    pub out: PathBuf,
+    /// Rows of BigData; from memory and free disk if absent.
+    pub rows: Option<u64>,
+    /// Repetitions of each scan.
+    pub repeat: usize,
+}
+
+impl Default for DemoOptions {
+    fn default() -> DemoOptions {
+        DemoOptions { data: PathBuf::from(DEMO_FOLDER), keep: false, out: PathBuf::from("."), rows: None, repeat: 2 }
+    }
+}
+
+/// What the demo leaves behind.
+#[derive(Debug)]
+pub struct DemoResult {
+    /// The report.
+    pub report: Report,
+    /// The page.
+    pub page: PathBuf,
+    /// The report as JSON.
+    pub json: PathBuf,
+    /// The data's folder, if it was kept.
+    pub kept: Option<PathBuf>,
+}
+
+/// Runs the demo. Blocks.
+///
+/// # Errors
+/// The folder is not empty and somebody else's; the disk is too small; a statement failed.
+pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult> {
+    let folder = DataFolder::fresh(&options.data, options.keep)?;
+    let run = RunOptions { rows: options.rows, repeat: options.repeat, sweep: false };
+    let mut lab = Laboratory::open(folder.path(), InstanceSettings::default(), run, progress.clone())?;
+    progress.expect(24);
+    let report = measure(&mut lab, options);
+    progress.finish();
+    let closed = lab.close();
+    let report = report?;
+    closed?;
+    let [page, json] = write_report(&report, &options.out, "hobt-demo")?;
+    let kept = options.keep.then(|| folder.path().to_path_buf());
+    Ok(DemoResult { report, page: absolute(&page), json: absolute(&json), kept })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
+    let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, TABLES)?;
+    let limits = lab.limits(wanted * ROW_BYTES / 4)?;
+    let forms = FormTables::ensure(lab, wanted)?;
+    let scale = (forms.rows as f64 / WANTED_ROWS as f64).clamp(0.001, 1.0);
+    let line_items = lab.ensure_line_item(scale)?;
+    let mut plans = scan_plans(&forms);
+    for (name, query) in [("line_item_query_1", QUERY_1), ("line_item_query_6", QUERY_6)] {
+        plans.push(Plan::new(name, "LINEITEM", query.trim_end().to_owned(), line_items));
+    }
+    lab.progress().expect((plans.len() * options.repeat.max(1)) as u64);
+    let cases = run_plans(lab, &plans, options.repeat)?;
+    let mut settings = Map::new();
+    settings.insert("rows".to_owned(), json!(forms.rows));
+    settings.insert("line_item_scale_factor".to_owned(), json!(scale));
+    settings.insert("repeat".to_owned(), json!(options.repeat));
+    let mut notes = vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()];
+    if lab.machine().build == "debug" {
+        notes.push("this is a debug build: its times say nothing about hobt".to_owned());
+    }
+    Ok(Report {
+        experiment: "demo".to_owned(),
+        question: "What does a scan reach on this machine, and where does the time go?".to_owned(),
+        machine: lab.machine(),
+        limits,
+        settings,
+        marks: crate::experiment::scan_marks(&cases),
+        tables: vec![builds(lab, forms.rows)],
+        cases: cases.into_iter().map(without_comments).collect(),
+        notes,
+    })
+}
+
+/// How long the tables took to build.
+fn builds(lab: &Laboratory, rows: u64) -> Grid {
+    let mut grid = Grid::new("building the tables, until they are safe on disk", &["table", "rows", "time", "rows/s"]);
+    for (table, time) in lab.builds() {
+        let per_second = thousands((rows as f64 / time.max(1e-9)).round() as u64);
+        grid.rows.push(vec![table.clone(), thousands(rows), seconds(*time), per_second]);
+    }
+    grid
+}
+
+/// A statement's text without the lines that explain it.
+fn without_comments(mut case: Case) -> Case {
+    let lines: Vec<&str> = case.statement.lines().filter(|line| !line.starts_with("--")).collect();
+    case.statement = lines.join("\n");
+    case
+}
+
+impl DemoResult {
+    /// What to look at, and what to try next.
+    pub fn closing_words(&self) -> String {
+        let mut text = format!(
+            "The report is in {}\nand as JSON in {}\n\nTry next:\n  hobt lab list\n  hobt lab run scan\n  hobt lab run cores\n",
+            self.page.display(),
+            self.json.display()
+        );
+        if let Some(folder) = &self.kept {
+            text.push_str(&format!("  hobt sql --data {}\n", folder.display()));
+        }
+        text
+    }
+}

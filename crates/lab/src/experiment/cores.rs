@@ -1,0 +1,254 @@
+//! `cores`: the table of seed 004. One core cannot take in what the disk gives; how far do more cores help?
+
+use std::time::Instant;
+
+use serde_json::{Map, json};
+
+use super::{Experiment, Plan, Tuning, run_plans};
+use crate::data::test_guid;
+use crate::error::{LabError, Result};
+use crate::figures::{amount, median, thousands};
+use crate::laboratory::Laboratory;
+use crate::limits::memory::MemoryProbe;
+use crate::machine;
+use crate::report::{Case, Grid, Mark, Report};
+
+pub(super) struct CoresExperiment;
+
+/// Two gigabytes: more than a processor's cache holds.
+const WANTED_ROWS: u64 = 2_000_000;
+
+/// The text's figures by cores: bytes a read, reads a second, bytes a second, CPU ms, elapsed ms.
+const OF_THE_TEXT: [(u64, u64, u64, u64, u64); 6] = [
+    (411_619, 622, 256_306_080, 211_225, 228_679),
+    (406_215, 1_244, 506_625_778, 216_249, 116_102),
+    (407_495, 1_833, 746_940_222, 220_336, 78_957),
+    (409_191, 2_392, 978_956_526, 223_797, 60_129),
+    (408_588, 2_795, 1_142_225_279, 225_248, 51_388),
+    (408_588, 3_270, 1_324_789_338, 229_429, 44_631),
+];
+
+/// The text's elapsed times, as the column of the general table has them.
+const ELAPSED_OF_THE_TEXT: [&str; 6] = ["228.7 s", "116.1 s", "79.0 s", "60.1 s", "51.4 s", "44.6 s"];
+
+impl Experiment for CoresExperiment {
+    fn name(&self) -> &'static str {
+        "cores"
+    }
+
+    fn question(&self) -> &'static str {
+        "How does a scan that computes on every row grow with the cores, and is one parallel scan as good as many serial \
+         ones at once?"
+    }
+
+    fn run(&self, lab: &mut Laboratory) -> Result<Report> {
+        let rows = lab.rows_for(WANTED_ROWS, test_guid::ROW_BYTES, 1)?;
+        lab.ensure_table("TestGuid_HeapINSERT", rows, &[test_guid::create_table(), test_guid::fill(rows)])?;
+        let processors = hobt_sync::processor::processor_count();
+        let repeat = lab.options().repeat;
+        let limits = lab.limits(rows * test_guid::ROW_BYTES)?;
+        let mut plans: Vec<Plan> = (1..=processors).map(|n| plan("dop", n, rows, test_guid::max_of_casts)).collect();
+        plans.extend((1..=processors).map(|n| plan("count_dop", n, rows, test_guid::count)));
+        lab.progress().expect((plans.len() * repeat) as u64);
+        let mut cases = run_plans(lab, &plans, repeat)?;
+        let serial = serial_scans(lab, rows, processors, repeat)?;
+        let memory = memory_ratios(limits.memory_bytes, processors, repeat);
+        let marks = marks(&cases, &serial, &memory, processors);
+        cases.push(serial);
+        for case in &mut cases {
+            if case.cold.count() > 0 {
+                add_disk_figures(case);
+            }
+        }
+        let tables = vec![of_the_texts_columns(&cases, processors), gains(&cases, processors)];
+        let mut settings = Map::new();
+        settings.insert("rows".to_owned(), json!(rows));
+        settings.insert("repeat".to_owned(), json!(repeat));
+        settings.insert("memory_ratios_all_cores_over_one".to_owned(), json!(memory));
+        Ok(Report {
+            experiment: self.name().to_owned(),
+            question: self.question().to_owned(),
+            machine: lab.machine(),
+            limits,
+            settings,
+            cases,
+            marks,
+            tables,
+            notes: vec![format!(
+                "the text's table had {} rows in 54 GB, its server six cores and 1 GB of memory",
+                thousands(test_guid::ROWS_OF_THE_TEXT)
+            )],
+        })
+    }
+}
+
+fn plan(prefix: &str, cores: usize, rows: u64, statement: fn(&str) -> String) -> Plan {
+    let text = if prefix == "dop" {
+        ELAPSED_OF_THE_TEXT.get(cores - 1).copied()
+    } else {
+        Some("1,135 MB/s whatever the cores")
+    };
+    Plan {
+        text,
+        tuning: Tuning { processors: Some(cores), ..Tuning::default() },
+        ..Plan::new(
+            format!("{prefix}_{cores}"),
+            "TestGuid_HeapINSERT",
+            statement(&format!("OPTION (MAXDOP {cores})")),
+            rows,
+        )
+    }
+}
+
+/// As many serial scans at once as there are processors, warm: all of the machine without any parallelism inside a
+/// statement.
+fn serial_scans(lab: &mut Laboratory, rows: u64, scans: usize, repeat: usize) -> Result<Case> {
+    let statement = test_guid::max_of_casts("OPTION (MAXDOP 1)");
+    let mut case = Case { rows, ..Case::new(format!("serial_scans_{scans}"), &statement) };
+    let bytes: u64 = lab.stretches("TestGuid_HeapINSERT")?.iter().map(|stretch| stretch.bytes).sum();
+    case.set_bytes(bytes * scans as u64);
+    let mut sessions = Vec::new();
+    for _ in 0..scans {
+        sessions.push(lab.connect()?);
+    }
+    for repetition in 0..repeat.max(1) {
+        lab.progress().step(&format!("{scans} serial scans at once, {} of {}", repetition + 1, repeat.max(1)));
+        let since = Instant::now();
+        let ended: Vec<Result<_>> = std::thread::scope(|scope| {
+            let running: Vec<_> = sessions.iter_mut().map(|session| scope.spawn(|| session.run(&statement))).collect();
+            running.into_iter().map(|thread| thread.join().expect("a session does not panic")).collect()
+        });
+        let elapsed = since.elapsed().as_secs_f64();
+        for answer in ended {
+            let answer = answer?;
+            if answer.count() != Some(rows) {
+                return Err(LabError::Wrong(format!("a serial scan answered {:?}, not {rows}", answer.count())));
+            }
+        }
+        case.push("all_scans_s", elapsed);
+        case.push("all_scans_mb_s", case.bytes() as f64 / 1e6 / elapsed);
+    }
+    Ok(case)
+}
+
+/// How much faster all processors read memory together than one alone, reading by reading.
+fn memory_ratios(bytes: u64, processors: usize, repeat: usize) -> Vec<f64> {
+    let probe = MemoryProbe::new(bytes.min(machine::free_memory() / 2));
+    (0..repeat.max(3)).map(|_| probe.read_gb_s(1)).map(|one| probe.read_gb_s(processors) / one).collect()
+}
+
+fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Vec<Mark> {
+    let warm = |name: String| cases.iter().find(|case| case.name == name)?.median("warm_s");
+    let mut marks = Vec::new();
+    let Some(memory) = median(memory) else { return marks };
+    for prefix in ["dop", "count_dop"] {
+        if let (Some(one), Some(all)) = (warm(format!("{prefix}_1")), warm(format!("{prefix}_{processors}"))) {
+            marks.push(Mark {
+                name: format!("{prefix}: {processors} workers over one, over the same ratio of a raw memory read"),
+                value: one / all / memory,
+                aim: 0.95,
+                at_least: true,
+            });
+        }
+    }
+    let parallel = cases.iter().find(|case| case.name == format!("dop_{processors}"));
+    let parallel_mb_s =
+        parallel.and_then(|case| Some(case.bytes() as f64 / 1e6 / case.median("warm_s").filter(|it| *it > 0.0)?));
+    if let (Some(parallel), Some(serial)) = (parallel_mb_s, serial.median("all_scans_mb_s")) {
+        marks.push(Mark {
+            name: format!("one parallel scan over {processors} serial ones at once, by MB/s"),
+            value: parallel / serial,
+            aim: 0.95,
+            at_least: true,
+        });
+    }
+    marks
+}
+
+/// The columns of the text's table, of the last cold run.
+fn add_disk_figures(case: &mut Case) {
+    let last = &case.cold.last;
+    let elapsed = last.elapsed_s.max(1e-9);
+    let figures = [
+        ("avg_disk_bytes_per_read", last.read_bytes as f64 / last.reads.max(1) as f64),
+        ("avg_disk_s_per_read", last.read_latency_s),
+        ("disk_reads_per_s", last.reads as f64 / elapsed),
+        ("read_bytes_per_s", last.read_bytes as f64 / elapsed),
+        ("logical_reads", last.logical_pages as f64),
+        ("read_ahead_reads", last.read_ahead_pages as f64),
+        ("cpu_ms", last.cpu_s * 1e3),
+        ("elapsed_ms", last.elapsed_s * 1e3),
+    ];
+    for (key, value) in figures {
+        case.figures.insert(key.to_owned(), json!(value));
+    }
+}
+
+fn of_the_texts_columns(cases: &[Case], processors: usize) -> Grid {
+    let headers = [
+        "cores",
+        "bytes/read",
+        "s/read",
+        "reads/s",
+        "read bytes/s",
+        "logical reads",
+        "read-ahead reads",
+        "CPU ms",
+        "elapsed ms",
+        "the text: read bytes/s",
+        "CPU ms",
+        "elapsed ms",
+    ];
+    let mut grid = Grid::new("MAX(CAST(expandrow AS bigint)), cold, in the text's columns", &headers);
+    for cores in 1..=processors {
+        let Some(case) = cases.iter().find(|case| case.name == format!("dop_{cores}")) else { continue };
+        let figure = |key: &str| case.figures.get(key).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+        let whole = |key: &str| thousands(figure(key).round() as u64);
+        let of_the_text = OF_THE_TEXT.get(cores - 1);
+        let text = |value: fn(&(u64, u64, u64, u64, u64)) -> u64| {
+            of_the_text.map_or_else(|| "-".to_owned(), |row| thousands(value(row)))
+        };
+        grid.rows.push(vec![
+            cores.to_string(),
+            whole("avg_disk_bytes_per_read"),
+            format!("{:.4}", figure("avg_disk_s_per_read")),
+            whole("disk_reads_per_s"),
+            whole("read_bytes_per_s"),
+            whole("logical_reads"),
+            whole("read_ahead_reads"),
+            whole("cpu_ms"),
+            whole("elapsed_ms"),
+            text(|row| row.2),
+            text(|row| row.3),
+            text(|row| row.4),
+        ]);
+    }
+    grid
+}
+
+/// What each core more brought: the text's second table.
+fn gains(cases: &[Case], processors: usize) -> Grid {
+    let headers = ["cores", "elapsed ms, cold", "warm", "speed of one core, cold", "warm", "the text: elapsed ms"];
+    let mut grid = Grid::new("what each core more brings", &headers);
+    let median = |cores: usize, key: &str| {
+        cases.iter().find(|case| case.name == format!("dop_{cores}")).and_then(|case| case.median(key))
+    };
+    for cores in 2..=processors {
+        let change = |key: &str| Some((median(cores, key)? - median(cores - 1, key)?) * 1e3);
+        let speed = |key: &str| Some(median(1, key)? / median(cores, key)?.max(1e-9));
+        let shown = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), text);
+        let of_the_text = match (OF_THE_TEXT.get(cores - 1), OF_THE_TEXT.get(cores - 2)) {
+            (Some(this), Some(before)) => format!("-{}", thousands(before.4 - this.4)),
+            _ => "-".to_owned(),
+        };
+        grid.rows.push(vec![
+            cores.to_string(),
+            shown(change("cold_s"), |change| format!("{change:.1}")),
+            shown(change("warm_s"), |change| format!("{change:.1}")),
+            shown(speed("cold_s"), |speed| format!("{} x", amount(speed))),
+            shown(speed("warm_s"), |speed| format!("{} x", amount(speed))),
+            of_the_text,
+        ]);
+    }
+    grid
+}

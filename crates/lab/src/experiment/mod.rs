@@ -1,0 +1,40 @@
+//! The experiments: each asks a question that a text asked before, and answers it for this machine.
+
+mod cores;
+mod io;
+mod limits;
+mod plan;
+mod scan;
+mod user;
+
+use crate::error::Result;
+use crate::laboratory::Laboratory;
+use crate::report::Report;
+pub(crate) use plan::{Plan, Tuning, run_plans};
+pub(crate) use scan::{FormTables, marks as scan_marks, scan_plans};
+pub use user::UserExperiment;
+
+/// An experiment.
+pub trait Experiment: Sync {
+    /// What `hobt lab run` calls it.
+    fn name(&self) -> &str;
+
+    /// What it asks.
+    fn question(&self) -> &str;
+
+    /// Makes its data, measures, and reports. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// The data cannot be made, a statement failed, a result contradicts itself.
+    fn run(&self, lab: &mut Laboratory) -> Result<Report>;
+}
+
+/// The experiments that come with hobt.
+pub fn experiments() -> [&'static dyn Experiment; 4] {
+    [&scan::ScanExperiment, &cores::CoresExperiment, &io::IoExperiment, &limits::LimitsExperiment]
+}
+
+/// The experiment of this name, in any letters.
+pub fn experiment_named(name: &str) -> Option<&'static dyn Experiment> {
+    experiments().into_iter().find(|experiment| experiment.name().eq_ignore_ascii_case(name))
+}

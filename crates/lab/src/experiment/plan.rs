@@ -1,0 +1,149 @@
+//! What is measured, and in which order: repetition by repetition, so that noise meets all cases alike.
+
+use crate::error::{LabError, Result};
+use crate::laboratory::Laboratory;
+use crate::measure::{Measured, measure_cold, measure_warm, raw_read_mb_s};
+use crate::report::Case;
+
+/// Settings of the instance that differ from its own during a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tuning {
+    /// Deal page ranges under a latch, as SQL Server 2008 to 2014 did.
+    pub(crate) latched_dealer: bool,
+    /// Size of a scan's read.
+    pub(crate) read_kib: Option<u32>,
+    /// Reads that a scan keeps in flight.
+    pub(crate) queue_depth: Option<u32>,
+    /// Trace flag 652.
+    pub(crate) no_read_ahead: bool,
+    /// Run on the first so many processors only.
+    pub(crate) processors: Option<usize>,
+}
+
+impl Tuning {
+    /// Does something under these settings; afterwards the instance has its own again, whatever happened.
+    pub(crate) fn during<T>(&self, lab: &mut Laboratory, act: impl FnOnce(&mut Laboratory) -> Result<T>) -> Result<T> {
+        let before = (*lab.instance().runtime()).clone();
+        let tuning = *self;
+        lab.instance().change_runtime(|runtime| {
+            if let Some(kib) = tuning.read_kib {
+                runtime.read_bytes = kib << 10;
+            }
+            if let Some(depth) = tuning.queue_depth {
+                runtime.queue_depth = depth;
+            }
+            if tuning.no_read_ahead {
+                runtime.set_trace_flag(652, true);
+            }
+            if let Some(processors) = tuning.processors {
+                runtime.affinity_mask = if processors >= 64 { 0 } else { (1 << processors) - 1 };
+            }
+        });
+        let result = match tuning.latched_dealer {
+            true => lab.run("EXEC sp_configure 'dealer', 1; RECONFIGURE").and_then(|_| act(lab)),
+            false => act(lab),
+        };
+        lab.instance().change_runtime(|runtime| runtime.clone_from(&before));
+        result
+    }
+}
+
+/// A case that will be measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    /// The table whose pages the disk is read for beside each cold run; `None` where there is no disk to compare with.
+    pub(crate) table: Option<String>,
+    pub(crate) statement: String,
+    pub(crate) rows: u64,
+    pub(crate) text: Option<&'static str>,
+    pub(crate) tuning: Tuning,
+    pub(crate) cold: bool,
+    pub(crate) warm: bool,
+}
+
+impl Plan {
+    /// A statement over `dbo.TABLE`, cold and warm.
+    pub(crate) fn new(name: impl Into<String>, table: &str, statement: String, rows: u64) -> Plan {
+        Plan {
+            name: name.into(),
+            table: Some(table.to_owned()),
+            statement,
+            rows,
+            text: None,
+            tuning: Tuning::default(),
+            cold: true,
+            warm: true,
+        }
+    }
+}
+
+/// Measures all plans `repeat` times, each time in the other order. Each cold run stands beside a raw read of the same
+/// pages.
+///
+/// # Errors
+/// A statement failed, or gave another answer than before.
+pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> Result<Vec<Case>> {
+    let mut cases: Vec<Case> = plans
+        .iter()
+        .map(|plan| Case { rows: plan.rows, text: plan.text, ..Case::new(&plan.name, &plan.statement) })
+        .collect();
+    let mut answers: Vec<Option<Vec<Option<String>>>> = vec![None; plans.len()];
+    for repetition in 0..repeat.max(1) {
+        let mut order: Vec<usize> = (0..plans.len()).collect();
+        if repetition % 2 == 1 {
+            order.reverse();
+        }
+        for place in order {
+            let plan = &plans[place];
+            lab.progress().step(&format!("{}, {} of {}", plan.name, repetition + 1, repeat.max(1)));
+            let case = &mut cases[place];
+            let runs = plan.tuning.during(lab, |lab| run_once(lab, plan, case))?;
+            for measured in runs {
+                let first = answers[place].get_or_insert_with(|| measured.answer.clone());
+                if *first != measured.answer {
+                    return Err(LabError::Wrong(format!(
+                        "{} answered {:?} and later {:?}",
+                        plan.name, first, measured.answer
+                    )));
+                }
+            }
+        }
+    }
+    Ok(cases)
+}
+
+fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case) -> Result<Vec<Measured>> {
+    let mut runs = Vec::new();
+    if plan.cold {
+        let disk_mb_s = plan.table.as_ref().map(|table| raw_read_mb_s(lab, table)).transpose()?;
+        let measured = measure_cold(lab, &plan.statement)?;
+        runs.push(measured.clone());
+        check_pages(lab, plan, &measured, case)?;
+        case.add_cold(measured);
+        if let (Some(disk), Some(cold)) = (disk_mb_s, case.values("cold_mb_s").last().copied()) {
+            case.push("disk_mb_s", disk);
+            case.push("cold_over_disk", cold / disk);
+        }
+    }
+    if plan.warm {
+        let measured = measure_warm(lab, &plan.statement)?;
+        runs.push(measured.clone());
+        case.add_warm(measured);
+    }
+    Ok(runs)
+}
+
+/// A scan must look at the pages that it claims to scan.
+fn check_pages(lab: &Laboratory, plan: &Plan, measured: &Measured, case: &mut Case) -> Result<()> {
+    let Some(table) = &plan.table else { return Ok(()) };
+    let bytes: u64 = lab.stretches(table)?.iter().map(|stretch| stretch.bytes).sum();
+    if measured.bytes() * 100 < bytes * 95 {
+        case.note(format!(
+            "looked at {} MB of the table's {} MB: not a scan of every page",
+            measured.bytes() / 1_000_000,
+            bytes / 1_000_000
+        ));
+    }
+    Ok(())
+}

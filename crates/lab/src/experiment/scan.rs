@@ -1,0 +1,216 @@
+//! `scan`: what a parallel table scan reaches, and what the texts' remedies change about it.
+
+use serde_json::{Map, json};
+
+use super::{Experiment, Plan, Tuning, run_plans};
+use crate::data::big_data;
+use crate::error::Result;
+use crate::laboratory::Laboratory;
+use crate::report::{Case, Mark, Report};
+
+pub(super) struct ScanExperiment;
+
+/// Rows of a run on a machine that can hold them: the marks are for this size.
+pub(crate) const WANTED_ROWS: u64 = 24_000_000;
+
+/// Bytes of a row of BigData on its page, near enough to choose a size.
+pub(crate) const ROW_BYTES: u64 = 100;
+
+/// Partitions of the sweep.
+const SWEEP: [u64; 10] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96];
+
+/// Files of the filegroup that has several: the text's six on one device and one on another.
+const FILES: usize = 7;
+
+/// The forms in which BigData is stored.
+#[derive(Debug)]
+pub(crate) struct FormTables {
+    /// Rows of each.
+    pub(crate) rows: u64,
+}
+
+impl FormTables {
+    /// Makes BigData with about `rows` rows and its other forms: partitioned, without NULLs, both.
+    ///
+    /// # Errors
+    /// A statement failed.
+    pub(crate) fn ensure(lab: &mut Laboratory, rows: u64) -> Result<FormTables> {
+        let rows = lab.ensure_big_data(rows)?;
+        if !lab.has_table("BigData24")? && !lab.has_table("BigData24NotNull")? {
+            let doing = big_data::create_24_partitions("hash24", "PRIMARY");
+            if lab.run("SELECT COUNT(*) FROM sys.partition_schemes WHERE name = 'hash24_scheme'")?.count() == Some(0) {
+                for statement in doing {
+                    lab.run(&statement)?;
+                }
+            }
+        }
+        let forms = [
+            ("BigData24", true, "ON hash24_scheme(Col1)"),
+            ("BigDataNotNull", false, ""),
+            ("BigData24NotNull", false, "ON hash24_scheme(Col1)"),
+        ];
+        for (name, nullable, place) in forms {
+            let target = format!("dbo.{name}");
+            let build = [
+                big_data::create_table(&target, nullable, place),
+                big_data::copy_into(&target, "dbo.BigData", nullable),
+            ];
+            lab.ensure_table(name, rows, &build)?;
+        }
+        Ok(FormTables { rows })
+    }
+}
+
+/// The six cases that every run has, and one that looks at the values.
+pub(crate) fn scan_plans(forms: &FormTables) -> Vec<Plan> {
+    let latched = Tuning { latched_dealer: true, ..Tuning::default() };
+    let plan = |name: &str, table: &str, tuning, text| Plan {
+        tuning,
+        text,
+        ..Plan::new(name, table, big_data::count_ten(&format!("dbo.{table}")), forms.rows)
+    };
+    let none = Tuning::default();
+    vec![
+        plan("heap", "BigData", none, Some("70 s, 1,900 MB/s, 82 % CPU; 92 % of waits LATCH_EX")),
+        plan("heap_24_partitions", "BigData24", none, Some("65 s, 2,060 MB/s, 100 % CPU; LATCH_EX < 1 %")),
+        plan("heap_not_null", "BigDataNotNull", none, None),
+        plan("heap_24_partitions_not_null", "BigData24NotNull", none, Some("55 s, 3,000 MB/s, 31 % CPU")),
+        plan("heap_latched_dealer", "BigData", latched, Some("70 s; the text's dealer is latched")),
+        plan("heap_24_partitions_latched_dealer", "BigData24", latched, Some("65 s; one dealer a partition")),
+        Plan::new("heap_max_and_sum", "BigData", big_data::max_and_sum("dbo.BigData"), forms.rows),
+    ]
+}
+
+impl Experiment for ScanExperiment {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn question(&self) -> &'static str {
+        "How fast is a parallel table scan, and do partitions, NOT NULL columns, the dealer of page ranges or more files \
+         change it?"
+    }
+
+    fn run(&self, lab: &mut Laboratory) -> Result<Report> {
+        let tables = if lab.options().sweep { 6 } else { 5 };
+        let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, tables)?;
+        let forms = FormTables::ensure(lab, wanted)?;
+        ensure_several_files(lab, forms.rows)?;
+        let mut plans = scan_plans(&forms);
+        plans.push(Plan {
+            text: Some(
+                "46 s, 3,300 MB/s, 40 % CPU; in another text a second file made it slower (36.9 s after 31.2 s)",
+            ),
+            ..Plan::new("heap_7_files", "BigData7Files", big_data::count_ten("dbo.BigData7Files"), forms.rows)
+        });
+        let limits = lab.limits(forms.rows * ROW_BYTES)?;
+        let repeat = lab.options().repeat;
+        lab.progress().expect((plans.len() * repeat) as u64);
+        let mut cases = run_plans(lab, &plans, repeat)?;
+        if lab.options().sweep {
+            cases.extend(sweep(lab, forms.rows)?);
+        }
+        let marks = marks(&cases);
+        let mut settings = Map::new();
+        settings.insert("rows".to_owned(), json!(forms.rows));
+        settings.insert("repeat".to_owned(), json!(repeat));
+        settings.insert("sweep".to_owned(), json!(lab.options().sweep));
+        settings.insert("read_bytes".to_owned(), json!(lab.instance().runtime().read_bytes));
+        settings.insert("queue_depth".to_owned(), json!(lab.instance().runtime().queue_depth));
+        Ok(Report {
+            experiment: self.name().to_owned(),
+            question: self.question().to_owned(),
+            machine: lab.machine(),
+            limits,
+            settings,
+            cases,
+            marks,
+            tables: Vec::new(),
+            notes: vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()],
+        })
+    }
+}
+
+/// The text's filegroup of seven files, with a copy of BigData in it.
+fn ensure_several_files(lab: &mut Laboratory, rows: u64) -> Result<()> {
+    if !lab.has_table("BigData7Files")? {
+        let database = lab.database()?.name().to_owned();
+        if lab.run("SELECT COUNT(*) FROM sys.filegroups WHERE name = 'FIO'")?.count() == Some(0) {
+            let files: Vec<String> = (1..=FILES)
+                .map(|file| format!("(NAME = N'FIO_{file:02}', FILENAME = N'{database}_FIO_{file:02}.ndf')"))
+                .collect();
+            lab.run(&format!("ALTER DATABASE [{database}] ADD FILEGROUP FIO"))?;
+            lab.run(&format!("ALTER DATABASE [{database}] ADD FILE {} TO FILEGROUP FIO", files.join(", ")))?;
+        }
+    }
+    let build = [
+        big_data::create_table("dbo.BigData7Files", true, "ON [FIO]"),
+        big_data::copy_into("dbo.BigData7Files", "dbo.BigData", true),
+    ];
+    lab.ensure_table("BigData7Files", rows, &build)
+}
+
+/// The scan on 1 to 96 partitions, each table made for its turn and dropped after it.
+fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
+    let repeats = rows / crate::data::CUSTOMERS;
+    let repeat = lab.options().repeat.min(3);
+    let mut cases = Vec::new();
+    for partitions in SWEEP {
+        let name = format!("Sweep{partitions}");
+        let scheme = format!("sweep{partitions}");
+        let table = format!("dbo.{name}");
+        let mut build = Vec::new();
+        let place = if partitions > 1 {
+            if lab.run(&format!("SELECT COUNT(*) FROM sys.partition_schemes WHERE name = '{scheme}_scheme'"))?.count()
+                == Some(0)
+            {
+                build.extend(big_data::create_range_partitions(&scheme, "PRIMARY", partitions, repeats));
+            }
+            format!("ON {scheme}_scheme(Col2)")
+        } else {
+            String::new()
+        };
+        build.push(big_data::create_table(&table, true, &place));
+        build.push(big_data::copy_into(&table, "dbo.BigData", true));
+        lab.ensure_table(&name, rows, &build)?;
+        let both = [false, true].map(|latched_dealer| Plan {
+            tuning: Tuning { latched_dealer, ..Tuning::default() },
+            ..Plan::new(
+                format!("sweep_{partitions}_partitions{}", if latched_dealer { "_latched_dealer" } else { "" }),
+                &name,
+                big_data::count_ten(&table),
+                rows,
+            )
+        });
+        cases.extend(run_plans(lab, &both, repeat)?);
+        lab.run(&format!("DROP TABLE {table}"))?;
+    }
+    Ok(cases)
+}
+
+/// What this project aims at, as far as these cases show it.
+pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
+    let case = |name: &str| cases.iter().find(|case| case.name == name);
+    let median = |name: &str, key: &str| case(name).and_then(|case| case.median(key));
+    let ratio = |one: Option<f64>, other: Option<f64>| Some(one? / other.filter(|other| *other > 0.0)?);
+    let mut marks = Vec::new();
+    let mut mark = |name: &str, value: Option<f64>, aim: f64, at_least: bool| {
+        marks.extend(value.map(|value| Mark { name: name.to_owned(), value, aim, at_least }));
+    };
+    mark("cold heap scan over the disk", median("heap", "cold_over_disk"), 0.95, true);
+    let dealer = "ACCESS_METHODS_DATASET_PARENT";
+    let waits = case("heap").map(|heap| heap.cold.latch_waits(dealer) + heap.warm.latch_waits(dealer));
+    mark("dealer waits of the heap", waits, 0.0, false);
+    let partitions = ratio(median("heap_24_partitions", "cpu_s"), median("heap", "cpu_s"));
+    mark("CPU of 24 partitions over one", partitions, 1.05, false);
+    let nullable = ratio(median("heap", "cpu_s"), median("heap_not_null", "cpu_s"));
+    mark("CPU of nullable over NOT NULL columns", nullable, 1.15, false);
+    let unexplained = cases
+        .iter()
+        .flat_map(Case::unexplained)
+        .fold(None, |most: Option<f64>, percent| Some(most.map_or(percent, |most| most.max(percent))));
+    mark("most unexplained time of a case, percent", unexplained, 3.0, false);
+    let overdrawn = cases.iter().map(Case::cpu_over_capacity).fold(0.0, f64::max);
+    mark("CPU over workers x elapsed", Some(overdrawn), 1.0, false);
+    marks
+}

@@ -1,0 +1,83 @@
+//! Small statistics of repetitions, and how figures are printed.
+
+/// The middle value, or the mean of the two middle ones; `None` for no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[upper]),
+        _ => Some(f64::midpoint(sorted[upper - 1], sorted[upper])),
+    }
+}
+
+/// The value that `percent` of the values do not exceed (nearest rank); `None` for no values.
+pub(crate) fn percentile(values: &mut [u64], percent: usize) -> Option<u64> {
+    values.sort_unstable();
+    let rank = (values.len() * percent).div_ceil(100).max(1);
+    values.get(rank - 1).copied()
+}
+
+/// A number with separators between thousands: `4,164`.
+pub(crate) fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds with as many digits as say something: `12.3 s`, `0.123 s`.
+pub(crate) fn seconds(value: f64) -> String {
+    if value >= 10.0 { format!("{value:.1} s") } else { format!("{value:.3} s") }
+}
+
+/// A rate or a size without digits that nobody reads: `1,234`, `12.3`, `0.12`.
+pub(crate) fn amount(value: f64) -> String {
+    if value >= 1_000.0 {
+        thousands(value.round() as u64)
+    } else if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[f64::NAN, 1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let mut values: Vec<u64> = (1..=200).rev().collect();
+        assert_eq!(percentile(&mut values, 50), Some(100));
+        assert_eq!(percentile(&mut values, 99), Some(198));
+        assert_eq!(percentile(&mut values, 100), Some(200));
+        assert_eq!(percentile(&mut [], 50), None);
+    }
+
+    #[test]
+    fn figures_are_readable() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(4164), "4,164");
+        assert_eq!(thousands(924_200_000), "924,200,000");
+        assert_eq!(amount(1_234.6), "1,235");
+        assert_eq!(amount(0.1234), "0.12");
+        assert_eq!(seconds(12.34), "12.3 s");
+    }
+}

@@ -1,0 +1,52 @@
+//! `hobt lab fixtures`: the tables that the texts' scripts expect to find.
+
+use std::path::Path;
+
+use hobt_engine::InstanceSettings;
+
+use crate::error::Result;
+use crate::figures::thousands;
+use crate::laboratory::{Laboratory, RunOptions};
+use crate::progress::Progress;
+
+/// The database of the texts.
+pub const FIXTURE_DATABASE: &str = "AdventureWorksDW2014";
+
+/// What is made beside `DimCustomer`.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct FixtureOptions {
+    /// Rows of `BigData`, rounded up to whole multiples of the customers.
+    pub big_data_rows: Option<u64>,
+    /// Scale factor of `LINEITEM`.
+    pub line_item_scale: Option<f64>,
+}
+
+/// Makes the tables in the instance of a folder, and closes it. What is there already with the same rows stays; returns
+/// a line for each table. Blocks.
+///
+/// # Errors
+/// The instance cannot be opened, a table cannot be made.
+pub fn make_fixtures(folder: &Path, options: FixtureOptions, progress: Progress) -> Result<String> {
+    let settings = InstanceSettings::default();
+    let mut lab =
+        Laboratory::open_database(folder, FIXTURE_DATABASE, settings, RunOptions::default(), progress.clone())?;
+    let made = make(&mut lab, options);
+    progress.finish();
+    let closed = lab.close();
+    let text = made?;
+    closed?;
+    Ok(text)
+}
+
+fn make(lab: &mut Laboratory, options: FixtureOptions) -> Result<String> {
+    let line = |table: &str, rows: u64| format!("{FIXTURE_DATABASE}.dbo.{table}: {} rows\n", thousands(rows));
+    lab.ensure_customers()?;
+    let mut text = line("DimCustomer", lab.row_count("DimCustomer")?);
+    if let Some(scale) = options.line_item_scale {
+        text += &line("LINEITEM", lab.ensure_line_item(scale)?);
+    }
+    if let Some(rows) = options.big_data_rows {
+        text += &line("BigData", lab.ensure_big_data(rows)?);
+    }
+    Ok(text)
+}

@@ -1,0 +1,346 @@
+//! The place where experiments run: an instance in a folder, with the experiments' data in it.
+//!
+//! Tables are made once and kept for the next run in the same folder when they have the rows that are asked for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use hobt_engine::{Instance, InstanceSettings};
+use hobt_session::Server;
+
+use crate::connection::{Answer, Connection};
+use crate::data::{self, big_data};
+use crate::error::{LabError, Result};
+use crate::limits::disk::Stretch;
+use crate::limits::{LimitSettings, Limits};
+use crate::machine::{self, Machine};
+use crate::progress::Progress;
+
+/// The database that experiments use.
+pub const DATABASE: &str = "hobt_lab";
+
+const PAGE_BYTES: u64 = hobt_base::PAGE_SIZE as u64;
+
+/// What a user can say about a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunOptions {
+    /// Rows of the main table; chosen from memory and free disk if absent.
+    pub rows: Option<u64>,
+    /// Repetitions of each measurement.
+    pub repeat: usize,
+    /// Whether the scan experiment also goes through 1 to 96 partitions.
+    pub sweep: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions { rows: None, repeat: 5, sweep: false }
+    }
+}
+
+/// An instance for experiments. Dropping it closes the instance.
+#[derive(Debug)]
+pub struct Laboratory {
+    folder: PathBuf,
+    options: RunOptions,
+    server: Arc<Server>,
+    connection: Connection,
+    progress: Progress,
+    disk_kind: &'static str,
+    /// Tables built in this run and their seconds.
+    builds: Vec<(String, f64)>,
+}
+
+impl Laboratory {
+    /// Opens or creates the instance in `folder`, which is created too, and its database. Blocks.
+    ///
+    /// # Errors
+    /// The folder cannot be used: it belongs to something else, or another process has the instance open.
+    pub fn open(
+        folder: &Path,
+        settings: InstanceSettings,
+        options: RunOptions,
+        progress: Progress,
+    ) -> Result<Laboratory> {
+        Laboratory::open_database(folder, DATABASE, settings, options, progress)
+    }
+
+    /// As [`Laboratory::open`], for a database of any name.
+    ///
+    /// # Errors
+    /// As [`Laboratory::open`].
+    pub fn open_database(
+        folder: &Path,
+        database: &str,
+        settings: InstanceSettings,
+        options: RunOptions,
+        progress: Progress,
+    ) -> Result<Laboratory> {
+        std::fs::create_dir_all(folder).map_err(LabError::io(format!("creating {}", folder.display())))?;
+        let disk_kind = hobt_disk::open_disk(settings.disk.clone())?.kind();
+        let opening = || format!("opening the instance in {}", folder.display());
+        let instance = Instance::open(folder, settings).map_err(|error| LabError::sql(opening(), error))?;
+        let server = Server::new(instance).map_err(|error| LabError::sql(opening(), error))?;
+        let mut connection = Connection::open(&server, "master")?;
+        if !server.instance().databases().iter().any(|found| found.name.eq_ignore_ascii_case(database)) {
+            connection.run(&format!("CREATE DATABASE [{database}]"))?;
+        }
+        connection.run(&format!("USE [{database}]"))?;
+        Ok(Laboratory {
+            folder: folder.to_path_buf(),
+            options,
+            server,
+            connection,
+            progress,
+            disk_kind,
+            builds: Vec::new(),
+        })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the user said.
+    pub fn options(&self) -> &RunOptions {
+        &self.options
+    }
+
+    /// The instance's sessions and views.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &Arc<Instance> {
+        self.server.instance()
+    }
+
+    /// What shows how far the run is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The machine, as a report describes it.
+    pub fn machine(&self) -> Machine {
+        Machine::this(self.disk_kind)
+    }
+
+    /// Runs a batch in the laboratory's own session.
+    ///
+    /// # Errors
+    /// The batch's first error.
+    pub fn run(&mut self, batch: &str) -> Result<Answer> {
+        self.connection.run(batch)
+    }
+
+    /// The laboratory's own session.
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// A session more, in the same database.
+    ///
+    /// # Errors
+    /// The database is gone.
+    pub fn connect(&self) -> Result<Connection> {
+        Connection::open(&self.server, self.connection.database())
+    }
+
+    /// Measures the machine beside tables of about `bytes`.
+    ///
+    /// # Errors
+    /// The disk cannot be measured.
+    pub fn limits(&self, bytes: u64) -> Result<Limits> {
+        let settings = LimitSettings::beside(bytes, self.options.repeat.min(3));
+        self.limits_with(settings)
+    }
+
+    /// Measures the machine.
+    ///
+    /// # Errors
+    /// The disk cannot be measured.
+    pub fn limits_with(&self, settings: LimitSettings) -> Result<Limits> {
+        Limits::measure(&self.folder, settings, |what| self.progress.step(what))
+    }
+
+    /// Bytes of a table that a warm scan can still hold in the pool.
+    pub fn pool_fit_bytes(&self) -> u64 {
+        // A scan of more than three quarters of the pool reads past it.
+        self.instance().pool().statistics().frames as u64 * PAGE_BYTES * 7 / 10
+    }
+
+    /// Rows for `tables` tables of `row_bytes` a row each: what the user said, or `wanted`, cut to what the pool and the
+    /// free disk hold.
+    ///
+    /// # Errors
+    /// The free space of the folder is not told, or is too small for the rows that the user asked for.
+    pub fn rows_for(&self, wanted: u64, row_bytes: u64, tables: u64) -> Result<u64> {
+        let free = machine::free_disk(&self.folder)?;
+        if let Some(rows) = self.options.rows {
+            let needed = rows.saturating_mul(row_bytes).saturating_mul(tables);
+            if rows == 0 || needed > free {
+                return Err(LabError::Input(format!(
+                    "{rows} rows cannot be measured: {tables} tables need about {} MB and {} has {} MB free. \
+                     Give fewer with --rows, or another folder with --data.",
+                    needed / 1_000_000,
+                    self.folder.display(),
+                    free / 1_000_000,
+                )));
+            }
+            return Ok(rows);
+        }
+        let by_pool = self.pool_fit_bytes() / row_bytes;
+        let by_disk = free / 2 / (row_bytes * tables);
+        Ok(wanted.min(by_pool).min(by_disk).max(1_000))
+    }
+
+    /// Whether the database has a table `dbo.NAME`.
+    pub fn has_table(&self, name: &str) -> Result<bool> {
+        let database = self.database()?;
+        let snapshot = database.snapshot();
+        Ok(snapshot.tables.values().any(|table| !table.is_system && table.name.eq_ignore_ascii_case(name)))
+    }
+
+    /// Makes a table, unless one of this name with so many rows is there: runs `build`, whose statements make and fill
+    /// it, and counts the rows.
+    ///
+    /// # Errors
+    /// A statement failed, or the rows are not as many.
+    pub fn ensure_table(&mut self, name: &str, rows: u64, build: &[String]) -> Result<()> {
+        if self.has_table(name)? {
+            if self.row_count(name)? == rows {
+                return Ok(());
+            }
+            self.run(&format!("DROP TABLE dbo.{name}"))?;
+        }
+        self.progress.step(&format!("building {name}, {} rows", crate::figures::thousands(rows)));
+        let since = Instant::now();
+        for statement in build {
+            self.run(statement)?;
+        }
+        self.run("CHECKPOINT")?;
+        self.builds.push((name.to_owned(), since.elapsed().as_secs_f64()));
+        let counted = self.row_count(name)?;
+        if counted != rows {
+            return Err(LabError::Wrong(format!("the table {name} was to have {rows} rows and has {counted}")));
+        }
+        Ok(())
+    }
+
+    /// The tables that [`Laboratory::ensure_table`] built, with the seconds that each took.
+    pub fn builds(&self) -> &[(String, f64)] {
+        &self.builds
+    }
+
+    /// Rows of `dbo.NAME`, counted.
+    ///
+    /// # Errors
+    /// The table is not there or cannot be read.
+    pub fn row_count(&mut self, name: &str) -> Result<u64> {
+        let answer = self.run(&format!("SELECT COUNT_BIG(*) FROM dbo.{name}"))?;
+        answer.count().ok_or_else(|| LabError::Wrong(format!("counting {name} gave no number")))
+    }
+
+    /// Makes `DimCustomer`, unless it is there.
+    ///
+    /// # Errors
+    /// A statement failed.
+    pub fn ensure_customers(&mut self) -> Result<()> {
+        if self.has_table("DimCustomer")? {
+            if self.row_count("DimCustomer")? == data::CUSTOMERS {
+                return Ok(());
+            }
+            self.run("DROP TABLE dbo.DimCustomer")?;
+        }
+        self.progress.step("generating DimCustomer");
+        self.run(data::CREATE_DIM_CUSTOMER)?;
+        let customers = data::dim_customer(data::SEED, data::CUSTOMERS);
+        data::load::load(
+            self.instance(),
+            self.connection.database(),
+            "DimCustomer",
+            vec![Box::new(std::iter::once(customers))],
+        )?;
+        Ok(())
+    }
+
+    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has.
+    ///
+    /// # Errors
+    /// A statement failed.
+    pub fn ensure_big_data(&mut self, rows: u64) -> Result<u64> {
+        self.ensure_customers()?;
+        let repeats = big_data::repeats_for(rows);
+        let exact = repeats * data::CUSTOMERS;
+        let build = big_data::select_into("dbo.BigData", "dbo.DimCustomer", repeats);
+        self.ensure_table("BigData", exact, &[build])?;
+        Ok(exact)
+    }
+
+    /// Makes `LINEITEM` of a scale factor, unless one is there; returns how many rows it has.
+    ///
+    /// # Errors
+    /// A statement failed.
+    pub fn ensure_line_item(&mut self, scale_factor: f64) -> Result<u64> {
+        if !(0.000_5..=1_000.0).contains(&scale_factor) {
+            return Err(LabError::Input(format!("the scale factor {scale_factor} is not between 0.0005 and 1000")));
+        }
+        if self.has_table("LINEITEM")? {
+            self.run("DROP TABLE dbo.LINEITEM")?;
+        }
+        self.progress.step(&format!("generating LINEITEM, scale factor {scale_factor}"));
+        self.run(data::CREATE_LINEITEM)?;
+        let threads = i32::try_from(hobt_sync::processor::processor_count()).unwrap_or(1);
+        let parts = (1..=threads).map(|part| data::TpchTable::LineItem.batches(scale_factor, part, threads)).collect();
+        data::load::load(self.instance(), self.connection.database(), "LINEITEM", parts)
+    }
+
+    /// The stretches of disk that a table's pages lie in, in the order of its heaps and runs.
+    ///
+    /// # Errors
+    /// The table or a file of it is not there.
+    pub(crate) fn stretches(&self, name: &str) -> Result<Vec<Stretch>> {
+        let database = self.database()?;
+        let snapshot = database.snapshot();
+        let table = snapshot
+            .tables
+            .values()
+            .find(|table| !table.is_system && table.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| LabError::Wrong(format!("there is no table {name}")))?;
+        let doing = || format!("looking where {name} lies");
+        let mut stretches = Vec::new();
+        for partition in &table.base_index().partitions {
+            let hobt = database.hobt(partition.hobt).map_err(|error| LabError::sql(doing(), error))?;
+            for run in hobt.runs() {
+                let file = database.storage().file(run.first.file);
+                let file = file.map_err(|error| LabError::Wrong(format!("{}: {error}", doing())))?;
+                stretches.push(Stretch {
+                    file: Arc::clone(file.disk()),
+                    offset: u64::from(run.first.number) * PAGE_BYTES,
+                    bytes: u64::from(run.used) * PAGE_BYTES,
+                });
+            }
+        }
+        stretches.retain(|stretch| stretch.bytes > 0);
+        Ok(stretches)
+    }
+
+    /// The database that the laboratory's session is in.
+    pub(crate) fn database(&self) -> Result<hobt_engine::DatabaseUse> {
+        let name = self.connection.database();
+        self.instance().database(name).map_err(|error| LabError::sql(format!("using {name}"), error))
+    }
+
+    /// Closes the instance, cleanly.
+    ///
+    /// # Errors
+    /// The last checkpoint failed.
+    pub fn close(self) -> Result<()> {
+        let instance = Arc::clone(self.server.instance());
+        drop(self);
+        instance.close().map_err(|error| LabError::sql("closing the instance", error))
+    }
+}

@@ -1,0 +1,237 @@
+//! What the disk gives without a database: direct reads and writes of one file, many at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hobt_base::SplitMix64;
+use hobt_disk::{
+    AlignedBuffer, CompletionQueue, Direction, Disk, DiskFile, DiskKind, IoBuffer, OpenOptions, Request, open_disk,
+};
+use serde::Serialize;
+
+use crate::error::{LabError, Result};
+use crate::figures::{median, percentile};
+
+/// A stretch of a file.
+#[derive(Clone)]
+pub(crate) struct Stretch {
+    /// The file.
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// The first byte.
+    pub(crate) offset: u64,
+    /// How many bytes; a multiple of the sector size.
+    pub(crate) bytes: u64,
+}
+
+/// What a row of transfers took.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    pub(crate) bytes: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) latencies_us: Vec<u64>,
+}
+
+impl Transfers {
+    /// Megabytes (10⁶ bytes) per second.
+    pub(crate) fn mb_s(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Transfers pieces `(file, offset, bytes)` with up to `depth` at once. Blocks until all are done.
+///
+/// # Errors
+/// The first transfer that failed.
+pub(crate) fn transfer(
+    direction: Direction,
+    mut pieces: impl Iterator<Item = (Arc<dyn DiskFile>, u64, usize)>,
+    buffer_bytes: usize,
+    depth: usize,
+) -> Result<Transfers> {
+    let queue = CompletionQueue::new();
+    let mut submit = |mut buffer: AlignedBuffer| {
+        if let Some((file, offset, bytes)) = pieces.next() {
+            buffer.set_len(bytes);
+            let (buffer, queue) = (IoBuffer::Owned(buffer), Arc::clone(&queue));
+            file.submit(Request { direction, offset, buffer, tag: 0, queue });
+        }
+    };
+    let mut buffers = Vec::new();
+    for _ in 0..depth.max(1) {
+        buffers.push(AlignedBuffer::new(buffer_bytes)?);
+    }
+    let since = Instant::now();
+    buffers.into_iter().for_each(&mut submit);
+    let (mut bytes, mut latencies_us, mut failed) = (0, Vec::new(), None);
+    while let Some(completion) = queue.wait_pop() {
+        match completion.result {
+            Ok(()) => {
+                bytes += completion.buffer.len() as u64;
+                latencies_us.push(u64::try_from(completion.latency.as_micros()).unwrap_or(u64::MAX));
+                if failed.is_none() {
+                    submit(completion.buffer.into_owned().expect("the request owned its buffer"));
+                }
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed {
+        Some(error) => Err(LabError::Disk(error)),
+        None => Ok(Transfers { bytes, elapsed: since.elapsed(), latencies_us }),
+    }
+}
+
+/// Reads stretches from their first byte to their last in pieces of at most `read_bytes`.
+///
+/// # Errors
+/// The first read that failed.
+pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: usize) -> Result<Transfers> {
+    let pieces = stretches.iter().flat_map(|stretch| {
+        let end = stretch.offset + stretch.bytes;
+        (stretch.offset..end).step_by(read_bytes).map(move |offset| {
+            let bytes = usize::try_from(end - offset).unwrap_or(usize::MAX).min(read_bytes);
+            (Arc::clone(&stretch.file), offset, bytes)
+        })
+    });
+    transfer(Direction::Read, pieces, read_bytes, depth)
+}
+
+/// A rate of reads of one size and order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReadLimit {
+    /// `sequential` or `random`.
+    pub order: &'static str,
+    /// Size of a read.
+    pub read_kib: usize,
+    /// Reads at once.
+    pub queue_depth: usize,
+    /// Megabytes per second: the median of the repetitions.
+    pub mb_s: f64,
+    /// Each repetition.
+    pub mb_s_repetitions: Vec<f64>,
+    /// Half of the reads took no longer.
+    pub latency_us_p50: u64,
+    /// 95 % of the reads took no longer.
+    pub latency_us_p95: u64,
+    /// 99 % of the reads took no longer.
+    pub latency_us_p99: u64,
+    /// The slowest read.
+    pub latency_us_max: u64,
+}
+
+/// A file of the laboratory's own in the folder to be measured. It is removed when this is dropped.
+pub(crate) struct DiskProbe {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    bytes: u64,
+    /// Megabytes per second of writing the file.
+    pub(crate) write_mb_s: f64,
+}
+
+/// Size of a write of the file, and of the reads that count as the disk's rate.
+pub(crate) const LARGE: usize = 512 << 10;
+
+/// Transfers at once, where nothing else is said.
+pub(crate) const DEPTH: usize = 32;
+
+impl DiskProbe {
+    /// Writes a file of `bytes` (rounded up to 1 MiB) past the page cache, and syncs it. Blocks.
+    ///
+    /// # Errors
+    /// The folder cannot be written, the disk is full.
+    pub(crate) fn new(folder: &Path, bytes: u64) -> Result<DiskProbe> {
+        let bytes = bytes.next_multiple_of(1 << 20).max(4 << 20);
+        let disk = open_disk(DiskKind::Auto)?;
+        let path = folder.join(format!("limits-{}.probe", std::process::id()));
+        // What an earlier process of the same number left behind.
+        if disk.exists(&path) {
+            disk.remove(&path)?;
+        }
+        let options = OpenOptions { create_new: true, direct: true, read_only: false };
+        let file = disk.open(&path, options)?;
+        let mut probe = DiskProbe { disk, file, path, bytes, write_mb_s: 0.0 };
+        probe.file.set_size(bytes)?;
+        let since = Instant::now();
+        let pieces = (0..bytes).step_by(LARGE).map(|offset| (Arc::clone(&probe.file), offset, LARGE));
+        transfer(Direction::Write, pieces, LARGE, DEPTH)?;
+        probe.file.sync()?;
+        probe.write_mb_s = bytes as f64 / 1e6 / since.elapsed().as_secs_f64().max(1e-9);
+        Ok(probe)
+    }
+
+    /// Whether reads go past the page cache; where not, rates are those of memory.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    /// Reads the file in order, all of it each time.
+    ///
+    /// # Errors
+    /// A read failed.
+    pub(crate) fn sequential(&self, read_kib: usize, repetitions: usize) -> Result<ReadLimit> {
+        let all = [Stretch { file: Arc::clone(&self.file), offset: 0, bytes: self.bytes }];
+        let readings: Result<Vec<Transfers>> =
+            (0..repetitions.max(1)).map(|_| read_stretches(&all, read_kib << 10, DEPTH)).collect();
+        Ok(limit_of("sequential", read_kib, DEPTH, readings?))
+    }
+
+    /// Reads `count` places of the file in random order.
+    ///
+    /// # Errors
+    /// A read failed.
+    pub(crate) fn random(&self, read_kib: usize, depth: usize, count: usize, repetitions: usize) -> Result<ReadLimit> {
+        let size = read_kib << 10;
+        let places = (self.bytes / size as u64).max(1);
+        let readings: Result<Vec<Transfers>> = (0..repetitions.max(1))
+            .map(|seed| {
+                let mut random = SplitMix64::new(seed as u64);
+                let pieces = (0..count).map(|_| (Arc::clone(&self.file), random.below(places) * size as u64, size));
+                transfer(Direction::Read, pieces, size, depth)
+            })
+            .collect();
+        Ok(limit_of("random", read_kib, depth, readings?))
+    }
+
+    /// Writes 4 KiB and syncs, one after the other, for about `time`. Returns syncs per second.
+    ///
+    /// # Errors
+    /// A write or sync failed.
+    pub(crate) fn flushes_per_s(&self, time: Duration) -> Result<f64> {
+        const BLOCK: usize = 4 << 10;
+        let block = AlignedBuffer::new(BLOCK)?;
+        let since = Instant::now();
+        let mut flushes = 0_u64;
+        while since.elapsed() < time || flushes == 0 {
+            self.file.write_at(&block, flushes * BLOCK as u64 % self.bytes)?;
+            self.file.sync()?;
+            flushes += 1;
+        }
+        Ok(flushes as f64 / since.elapsed().as_secs_f64())
+    }
+}
+
+impl Drop for DiskProbe {
+    fn drop(&mut self) {
+        // Nothing depends on it: a file that stays is overwritten by the next process of this number.
+        let _removed = self.disk.remove(&self.path);
+    }
+}
+
+fn limit_of(order: &'static str, read_kib: usize, queue_depth: usize, readings: Vec<Transfers>) -> ReadLimit {
+    let rates: Vec<f64> = readings.iter().map(Transfers::mb_s).collect();
+    let mut latencies: Vec<u64> = readings.into_iter().flat_map(|reading| reading.latencies_us).collect();
+    let mut at = |percent| percentile(&mut latencies, percent).unwrap_or(0);
+    ReadLimit {
+        order,
+        read_kib,
+        queue_depth,
+        mb_s: median(&rates).unwrap_or(0.0),
+        mb_s_repetitions: rates,
+        latency_us_p50: at(50),
+        latency_us_p95: at(95),
+        latency_us_p99: at(99),
+        latency_us_max: at(100),
+    }
+}

@@ -1,0 +1,138 @@
+//! What the machine gives, measured without a database: the figures that results stand beside.
+//!
+//! Every figure is the median of its repetitions. The disk is read past the page cache, in the folder where the
+//! experiment's data lie; memory is read in a set far larger than the processor's caches where memory allows.
+
+pub(crate) mod disk;
+pub(crate) mod memory;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::machine;
+use disk::DiskProbe;
+pub use disk::ReadLimit;
+use memory::MemoryProbe;
+
+/// How thoroughly the limits are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitSettings {
+    /// Size of the file; less where the disk has less than four times that.
+    pub file_bytes: u64,
+    /// Size of the memory; less where there is less than twice that.
+    pub memory_bytes: u64,
+    /// Repetitions of each figure.
+    pub repetitions: usize,
+    /// Whether reads of all sizes are measured, or those of 512 KiB alone.
+    pub all_sizes: bool,
+}
+
+impl LimitSettings {
+    /// For `hobt lab run limits`.
+    pub fn thorough(repetitions: usize) -> LimitSettings {
+        LimitSettings { file_bytes: 1 << 30, memory_bytes: 2 << 30, repetitions, all_sizes: true }
+    }
+
+    /// Beside another experiment on tables of about `bytes`.
+    pub fn beside(bytes: u64, repetitions: usize) -> LimitSettings {
+        let file_bytes = bytes.clamp(16 << 20, 1 << 30);
+        LimitSettings { file_bytes, memory_bytes: (bytes * 2).clamp(16 << 20, 2 << 30), repetitions, all_sizes: false }
+    }
+}
+
+/// What the machine gives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limits {
+    /// Sequential direct reads of 512 KiB.
+    pub disk_read_mb_s: f64,
+    /// Sequential direct writes of 512 KiB, synced at the end.
+    pub disk_write_mb_s: f64,
+    /// Writes of 4 KiB, each synced, one after the other.
+    pub disk_flushes_per_s: f64,
+    /// Whether the disk was read past the page cache; where not, its rates are no disk's.
+    pub disk_is_direct: bool,
+    /// Size of the file.
+    pub disk_file_bytes: u64,
+    /// One thread reading memory.
+    pub memory_read_gb_s_1_core: f64,
+    /// As many threads as processors.
+    pub memory_read_gb_s_all_cores: f64,
+    /// Size of the memory that was read.
+    pub memory_bytes: u64,
+    /// Reads by order and size, with their latencies.
+    pub disk_reads: Vec<ReadLimit>,
+}
+
+/// Sizes of sequential reads in KiB.
+pub(crate) const READ_SIZES_KIB: [usize; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
+
+impl Limits {
+    /// Measures in `folder`, which must exist. `step` is told what comes next. Blocks for seconds.
+    ///
+    /// # Errors
+    /// The folder cannot be written or read.
+    pub fn measure(folder: &Path, settings: LimitSettings, mut step: impl FnMut(&str)) -> Result<Limits> {
+        let file_bytes = settings.file_bytes.min(machine::free_disk(folder)? / 4);
+        step("writing a file to measure the disk");
+        let probe = DiskProbe::new(folder, file_bytes)?;
+        let repetitions = settings.repetitions.max(1);
+        let mut disk_reads = Vec::new();
+        for size in READ_SIZES_KIB.into_iter().filter(|size| settings.all_sizes || *size == 512) {
+            step(&format!("reading in order, {size} KiB a read"));
+            disk_reads.push(probe.sequential(size, repetitions)?);
+        }
+        let large = disk_reads.iter().find(|limit| limit.read_kib == 512).expect("512 KiB are always measured");
+        let disk_read_mb_s = large.mb_s;
+        for (size, depth) in [(8, 1), (8, 32), (64, 32), (512, 32)].into_iter().filter(|_| settings.all_sizes) {
+            step(&format!("reading in random order, {size} KiB a read, {depth} at once"));
+            let count = if depth == 1 { 1_000 } else { (128 << 10) / size };
+            disk_reads.push(probe.random(size, depth, count.min(8_000), repetitions)?);
+        }
+        step("syncing small writes");
+        let flush_time = Duration::from_millis(if settings.all_sizes { 500 } else { 100 });
+        let disk_flushes_per_s = probe.flushes_per_s(flush_time)?;
+        step("reading memory");
+        let memory_bytes = settings.memory_bytes.min(machine::free_memory() / 2);
+        let memory = MemoryProbe::new(memory_bytes);
+        let processors = hobt_sync::processor::processor_count();
+        let (one, all) = memory.one_and_many(processors, repetitions.max(3));
+        Ok(Limits {
+            disk_read_mb_s,
+            disk_write_mb_s: probe.write_mb_s,
+            disk_flushes_per_s,
+            disk_is_direct: probe.is_direct(),
+            disk_file_bytes: file_bytes,
+            memory_read_gb_s_1_core: one,
+            memory_read_gb_s_all_cores: all,
+            memory_bytes,
+            disk_reads,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_positive_and_the_file_is_gone_afterwards() {
+        let folder = std::env::temp_dir().join(format!("hobt-limits-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let settings = LimitSettings { file_bytes: 8 << 20, memory_bytes: 8 << 20, repetitions: 1, all_sizes: true };
+        let mut steps = 0;
+        let limits = Limits::measure(&folder, settings, |_| steps += 1).expect("the temporary folder can be measured");
+        assert_eq!(limits.disk_reads.len(), READ_SIZES_KIB.len() + 4);
+        for limit in &limits.disk_reads {
+            assert!(limit.mb_s > 0.0 && limit.latency_us_p50 <= limit.latency_us_p99, "{limit:?}");
+            assert!(limit.latency_us_p99 <= limit.latency_us_max);
+        }
+        assert!(limits.disk_read_mb_s > 0.0 && limits.disk_write_mb_s > 0.0 && limits.disk_flushes_per_s > 0.0);
+        assert!(limits.memory_read_gb_s_1_core > 0.0 && limits.memory_read_gb_s_all_cores > 0.0);
+        assert!(steps > READ_SIZES_KIB.len());
+        assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 0);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

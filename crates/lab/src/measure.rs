@@ -1,0 +1,152 @@
+//! Measuring one statement: its time, its processors' time, its waits, its reads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hobt_base::PAGE_SIZE;
+use hobt_disk::TransferSnapshot;
+use hobt_session::StatementStatistics;
+
+use crate::error::{LabError, Result};
+use crate::laboratory::Laboratory;
+use crate::limits::disk::{DEPTH, LARGE, read_stretches};
+
+/// What one run of a statement cost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) elapsed_s: f64,
+    pub(crate) cpu_s: f64,
+    pub(crate) workers: usize,
+    pub(crate) waits_ms: BTreeMap<String, f64>,
+    pub(crate) latch_waits: BTreeMap<String, u64>,
+    pub(crate) rows_per_worker: Vec<u64>,
+    pub(crate) logical_pages: u64,
+    /// Pages that somebody waited for, and pages read ahead.
+    pub(crate) physical_pages: u64,
+    pub(crate) read_ahead_pages: u64,
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) read_latency_s: f64,
+    /// Reads by the lower border of their size class.
+    pub(crate) reads_by_size: BTreeMap<u64, u64>,
+    /// The answer's only row, as text.
+    pub(crate) answer: Vec<Option<String>>,
+}
+
+impl Measured {
+    /// Bytes of the pages that were looked at.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.logical_pages * PAGE_SIZE as u64
+    }
+
+    /// Whether every page was in the pool.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.physical_pages + self.read_ahead_pages == 0
+    }
+
+    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap.
+    pub(crate) fn unexplained_percent(&self) -> f64 {
+        let whole = self.workers.max(1) as f64 * self.elapsed_s;
+        let explained = self.cpu_s + self.waits_ms.values().sum::<f64>() / 1e3;
+        if whole > 0.0 { (whole - explained) / whole * 100.0 } else { 0.0 }
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// The reads of all files of the laboratory's database so far.
+fn reads_so_far(lab: &Laboratory) -> Result<Vec<TransferSnapshot>> {
+    let database = lab.database()?;
+    Ok(database.storage().files().iter().map(|file| file.disk().statistics().snapshot().reads).collect())
+}
+
+fn latches_so_far() -> BTreeMap<&'static str, u64> {
+    let rows = hobt_sync::latches::snapshot();
+    rows.into_iter().map(|row| (row.latch_class.name(), row.waiting_requests_count)).collect()
+}
+
+/// Runs a statement and measures it.
+///
+/// # Errors
+/// The statement's error; a statement that gave no figures.
+pub(crate) fn measure(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
+    let (reads_before, latches_before) = (reads_so_far(lab)?, latches_so_far());
+    let answer = lab.run(statement)?;
+    let (reads_after, latches_after) = (reads_so_far(lab)?, latches_so_far());
+    let statistics = answer
+        .statistics
+        .as_ref()
+        .ok_or_else(|| LabError::Wrong(format!("no figures came with the statement: {statement}")))?;
+    let mut measured = of_statistics(statistics);
+    measured.answer = answer.rows().into_iter().next().unwrap_or_default();
+    for (class, count) in latches_after {
+        let before = latches_before.get(class).copied().unwrap_or(0);
+        // Clearing the statistics in between makes the later count the smaller one.
+        if let Some(waits @ 1..) = count.checked_sub(before) {
+            measured.latch_waits.insert(class.to_owned(), waits);
+        }
+    }
+    for (place, after) in reads_after.iter().enumerate() {
+        let before = reads_before.get(place);
+        measured.reads += after.count - before.map_or(0, |before| before.count);
+        measured.read_bytes += after.bytes - before.map_or(0, |before| before.bytes);
+        let stall_ns = after.stall_ns - before.map_or(0, |before| before.stall_ns);
+        measured.read_latency_s += stall_ns as f64 / 1e9;
+        for size in &after.sizes {
+            let earlier = before.and_then(|before| before.sizes.iter().find(|it| it.bytes_min == size.bytes_min));
+            let count = size.count - earlier.map_or(0, |earlier| earlier.count);
+            if count > 0 {
+                *measured.reads_by_size.entry(size.bytes_min).or_default() += count;
+            }
+        }
+    }
+    if measured.reads > 0 {
+        measured.read_latency_s /= measured.reads as f64;
+    }
+    Ok(measured)
+}
+
+fn of_statistics(statistics: &StatementStatistics) -> Measured {
+    let pages = |count: fn(&hobt_session::TableReads) -> u64| statistics.reads.iter().map(count).sum();
+    Measured {
+        elapsed_s: statistics.elapsed.as_secs_f64(),
+        cpu_s: statistics.cpu.as_secs_f64(),
+        workers: statistics.degree_of_parallelism,
+        waits_ms: statistics.waits.iter().map(|(name, _, time)| ((*name).to_owned(), milliseconds(*time))).collect(),
+        rows_per_worker: statistics.rows_per_worker.clone(),
+        logical_pages: pages(|reads| reads.logical),
+        physical_pages: pages(|reads| reads.physical),
+        read_ahead_pages: pages(|reads| reads.read_ahead),
+        ..Measured::default()
+    }
+}
+
+/// Runs a statement with none of its pages in memory.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_cold(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
+    lab.run("CHECKPOINT")?;
+    lab.run("DBCC DROPCLEANBUFFERS")?;
+    measure(lab, statement)
+}
+
+/// Runs a statement with all of its pages in memory, reading them before where they are not. What comes back may not be
+/// warm all the same: a table that is larger than the pool never is.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_warm(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
+    let first = measure(lab, statement)?;
+    if first.is_warm() { Ok(first) } else { measure(lab, statement) }
+}
+
+/// Megabytes per second of a raw direct read of the pages of a table, in order.
+///
+/// # Errors
+/// A read failed.
+pub(crate) fn raw_read_mb_s(lab: &Laboratory, table: &str) -> Result<f64> {
+    Ok(read_stretches(&lab.stretches(table)?, LARGE, DEPTH)?.mb_s())
+}

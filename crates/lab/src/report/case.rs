@@ -1,0 +1,275 @@
+//! One case of an experiment: what was measured, all repetitions and their medians.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::figures::median;
+use crate::measure::Measured;
+
+/// Repetitions under one condition, cold or warm.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) elapsed_s: Vec<f64>,
+    pub(crate) cpu_s: Vec<f64>,
+    pub(crate) unexplained_percent: Vec<f64>,
+    pub(crate) physical_pages: Vec<f64>,
+    /// Sums over the repetitions.
+    waits_ms: BTreeMap<String, f64>,
+    latch_waits: BTreeMap<String, u64>,
+    /// The last repetition.
+    pub(crate) last: Measured,
+}
+
+impl Runs {
+    fn add(&mut self, measured: Measured) {
+        self.elapsed_s.push(measured.elapsed_s);
+        self.cpu_s.push(measured.cpu_s);
+        self.unexplained_percent.push(measured.unexplained_percent());
+        self.physical_pages.push((measured.physical_pages + measured.read_ahead_pages) as f64);
+        for (name, time) in &measured.waits_ms {
+            *self.waits_ms.entry(name.clone()).or_default() += time;
+        }
+        for (class, count) in &measured.latch_waits {
+            *self.latch_waits.entry(class.clone()).or_default() += count;
+        }
+        self.last = measured;
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.elapsed_s.len()
+    }
+
+    /// Waits for latches of a class in all repetitions.
+    pub(crate) fn latch_waits(&self, class: &str) -> f64 {
+        self.latch_waits.get(class).copied().unwrap_or(0) as f64
+    }
+
+    /// Milliseconds of each wait type in one repetition, on the average.
+    pub(crate) fn mean_waits_ms(&self) -> BTreeMap<String, f64> {
+        let count = self.count().max(1) as f64;
+        self.waits_ms.iter().map(|(name, time)| (name.clone(), time / count)).collect()
+    }
+}
+
+/// One case.
+#[derive(Clone, Debug, Default)]
+pub struct Case {
+    /// Its name, the same in every run.
+    pub name: String,
+    /// The statement that was timed.
+    pub statement: String,
+    /// Rows of the table.
+    pub rows: u64,
+    /// What the text found, where it has a figure for this.
+    pub text: Option<&'static str>,
+    /// What a reader must know before using the figures.
+    pub notes: Vec<String>,
+    pub(crate) cold: Runs,
+    pub(crate) warm: Runs,
+    /// Further repetitions by their key, which ends in its unit.
+    pub(crate) series: Vec<(&'static str, Vec<f64>)>,
+    /// Further single figures.
+    pub(crate) figures: Map<String, Value>,
+    pub(crate) bytes: u64,
+}
+
+impl Case {
+    /// A case that has not run yet.
+    pub fn new(name: impl Into<String>, statement: impl Into<String>) -> Case {
+        Case { name: name.into(), statement: statement.into(), ..Case::default() }
+    }
+
+    /// Bytes of the pages that a run looks at.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
+    pub(crate) fn add_cold(&mut self, measured: Measured) {
+        self.bytes = self.bytes.max(measured.bytes());
+        let bytes = if measured.read_bytes > 0 { measured.read_bytes } else { measured.bytes() };
+        self.push("cold_mb_s", bytes as f64 / 1e6 / measured.elapsed_s.max(1e-9));
+        self.cold.add(measured);
+    }
+
+    pub(crate) fn add_warm(&mut self, measured: Measured) {
+        self.bytes = self.bytes.max(measured.bytes());
+        if !measured.is_warm() {
+            self.note("not warm: the pool did not hold the table, so the warm figures are of reads from the disk");
+        }
+        self.warm.add(measured);
+    }
+
+    /// Adds a repetition to the series `key`.
+    pub(crate) fn push(&mut self, key: &'static str, value: f64) {
+        match self.series.iter_mut().find(|(name, _)| *name == key) {
+            Some((_, values)) => values.push(value),
+            None => self.series.push((key, vec![value])),
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// The repetitions of a series; empty when there is none of this name.
+    pub(crate) fn values(&self, key: &str) -> &[f64] {
+        match key {
+            "cold_s" => &self.cold.elapsed_s,
+            "warm_s" => &self.warm.elapsed_s,
+            "cpu_s" => &self.main_cpu().cpu_s,
+            "cold_cpu_s" => &self.cold.cpu_s,
+            _ => self.series.iter().find(|(name, _)| *name == key).map_or(&[], |(_, values)| values),
+        }
+    }
+
+    /// The median of a series.
+    pub fn median(&self, key: &str) -> Option<f64> {
+        median(self.values(key))
+    }
+
+    /// The runs whose waits and reads stand for the case: the cold ones where there are any.
+    pub(crate) fn main(&self) -> &Runs {
+        if self.cold.count() > 0 { &self.cold } else { &self.warm }
+    }
+
+    /// The runs whose CPU stands for the case: the warm ones where there are any, because they do nothing but compute.
+    fn main_cpu(&self) -> &Runs {
+        if self.warm.count() > 0 { &self.warm } else { &self.cold }
+    }
+
+    /// The wait that took most of the time, and its milliseconds.
+    pub(crate) fn top_wait(&self) -> Option<(String, f64)> {
+        self.main().mean_waits_ms().into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, time)| *time >= 0.5)
+    }
+
+    /// The medians of the time that CPU and named waits leave unexplained, in percent: cold, warm.
+    pub(crate) fn unexplained(&self) -> impl Iterator<Item = f64> {
+        [&self.cold, &self.warm].into_iter().filter_map(|runs| median(&runs.unexplained_percent))
+    }
+
+    /// The largest CPU time of a run over its workers × elapsed; above 1 is impossible.
+    pub(crate) fn cpu_over_capacity(&self) -> f64 {
+        [&self.cold, &self.warm]
+            .into_iter()
+            .flat_map(|runs| {
+                let workers = runs.last.workers.max(1) as f64;
+                runs.cpu_s.iter().zip(&runs.elapsed_s).map(move |(cpu, elapsed)| cpu / (workers * elapsed.max(1e-9)))
+            })
+            .fold(0.0, f64::max)
+    }
+
+    /// The case as an object of the report.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("name".to_owned(), json!(self.name));
+        object.insert("statement".to_owned(), json!(self.statement));
+        object.insert("rows".to_owned(), json!(self.rows));
+        object.insert("bytes".to_owned(), json!(self.bytes));
+        object.insert("workers".to_owned(), json!(self.main().last.workers));
+        let mut list = |key: &str, values: &[f64]| {
+            object.insert(key.to_owned(), json!(values));
+            object.insert(format!("{key}_median"), json!(median(values)));
+        };
+        for key in ["cold_s", "warm_s", "cold_mb_s", "cpu_s", "cold_cpu_s"] {
+            list(key, self.values(key));
+        }
+        for (key, values) in self.series.iter().filter(|(key, _)| *key != "cold_mb_s") {
+            list(key, values);
+        }
+        list("unexplained_percent_repetitions", &self.main().unexplained_percent);
+        list("warm_physical_reads", &self.warm.physical_pages);
+        let main = self.main();
+        object.insert("unexplained_percent".to_owned(), json!(median(&main.unexplained_percent)));
+        object.insert("waits_ms".to_owned(), json!(main.mean_waits_ms()));
+        object.insert("latch_waits".to_owned(), json!(main.latch_waits));
+        if self.cold.count() > 0 && self.warm.count() > 0 {
+            object.insert("warm_waits_ms".to_owned(), json!(self.warm.mean_waits_ms()));
+            object.insert("warm_latch_waits".to_owned(), json!(self.warm.latch_waits));
+            object.insert("warm_unexplained_percent".to_owned(), json!(median(&self.warm.unexplained_percent)));
+        }
+        object.insert("rows_per_worker".to_owned(), json!(main.last.rows_per_worker));
+        let sizes: Map<String, Value> =
+            main.last.reads_by_size.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
+        object.insert("reads_by_size".to_owned(), Value::Object(sizes));
+        object.extend(self.figures.clone());
+        object.insert("text".to_owned(), json!(self.text));
+        object.insert("notes".to_owned(), json!(self.notes));
+        Value::Object(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(elapsed_s: f64, read_ahead_pages: u64) -> Measured {
+        Measured {
+            elapsed_s,
+            cpu_s: elapsed_s,
+            workers: 2,
+            logical_pages: 100,
+            read_ahead_pages,
+            waits_ms: [("PAGEIOLATCH_SH".to_owned(), elapsed_s * 500.0)].into(),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn every_required_key_is_there_even_without_runs() {
+        let object = Case::new("heap", "SELECT 1").to_json();
+        for key in [
+            "name",
+            "rows",
+            "bytes",
+            "cold_s",
+            "warm_s",
+            "cold_mb_s",
+            "cpu_s",
+            "cold_s_median",
+            "warm_s_median",
+            "cold_mb_s_median",
+            "cpu_s_median",
+            "waits_ms",
+            "latch_waits",
+            "rows_per_worker",
+            "reads_by_size",
+            "unexplained_percent",
+        ] {
+            assert!(object.get(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn medians_and_waits_are_of_the_repetitions() {
+        let mut case = Case::new("heap", "SELECT 1");
+        for elapsed in [1.0, 3.0, 2.0] {
+            case.add_cold(measured(elapsed, 100));
+            case.add_warm(measured(elapsed / 10.0, 0));
+        }
+        let object = case.to_json();
+        assert_eq!(object["cold_s_median"], 2.0);
+        assert_eq!(object["warm_s_median"], 0.2);
+        assert_eq!(object["cpu_s_median"], 0.2);
+        assert_eq!(object["bytes"], 819_200);
+        assert_eq!(object["waits_ms"]["PAGEIOLATCH_SH"], 1_000.0);
+        // Two workers: half of the time is CPU, a quarter is waits.
+        assert_eq!(object["unexplained_percent"], 25.0);
+        assert!(case.notes.is_empty());
+    }
+
+    #[test]
+    fn a_warm_run_that_reads_says_so() {
+        let mut case = Case::new("heap", "SELECT 1");
+        case.add_warm(measured(1.0, 5));
+        assert!(case.notes[0].starts_with("not warm"));
+        assert_eq!(case.to_json()["warm_physical_reads_median"], 5.0);
+    }
+}

@@ -1,0 +1,165 @@
+//! A report as one page that needs nothing else: style sheet and charts are inside, there are no scripts.
+
+use std::collections::BTreeSet;
+
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use super::chart::{Bar, BarChart};
+use super::{Case, Report, mark_line};
+use crate::figures::{amount, thousands};
+
+const TEMPLATE: &str = include_str!("page.html");
+
+#[derive(Serialize)]
+struct Chart {
+    title: &'static str,
+    says: &'static str,
+    svg: String,
+}
+
+/// The page.
+pub(super) fn page(report: &Report) -> String {
+    let mut environment = Environment::new();
+    // The name's ending switches escaping on.
+    environment.add_template("page.html", TEMPLATE).expect("the template is sound");
+    let template = environment.get_template("page.html").expect("it was added");
+    let figure = |name: &str, value: String| context! { name, value };
+    let limits = &report.limits;
+    let machine = &report.machine;
+    let notes = report
+        .notes
+        .iter()
+        .cloned()
+        .chain(report.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.name))));
+    template
+        .render(context! {
+            experiment => report.experiment,
+            question => report.question,
+            limits => [
+                figure("disk, sequential read", format!("{} MB/s", amount(limits.disk_read_mb_s))),
+                figure("disk, sequential write", format!("{} MB/s", amount(limits.disk_write_mb_s))),
+                figure("disk, flushes", format!("{} /s", amount(limits.disk_flushes_per_s))),
+                figure("memory, one core", format!("{} GB/s", amount(limits.memory_read_gb_s_1_core))),
+                figure("memory, all cores", format!("{} GB/s", amount(limits.memory_read_gb_s_all_cores))),
+            ],
+            machine => format!(
+                "{}, {} processors, {} MB of memory, {}, {}",
+                machine.processor,
+                machine.processors,
+                thousands(machine.memory_bytes / 1_000_000),
+                machine.system,
+                machine.disk_kind,
+            ),
+            grids => report.grids().iter().map(|grid| {
+                let title = if grid.title.is_empty() { "Results" } else { &grid.title };
+                context! { title, headers => grid.headers, rows => grid.rows }
+            }).collect::<Vec<_>>(),
+            charts => charts(report).into_iter().filter(|chart| !chart.svg.is_empty()).collect::<Vec<_>>(),
+            marks => report.marks.iter().map(|mark| context! { met => mark.is_met(), text => mark_line(mark) })
+                .collect::<Vec<_>>(),
+            notes => notes.collect::<Vec<_>>(),
+            cases => report.cases.iter().map(|case| context! { name => case.name, statement => case.statement })
+                .collect::<Vec<_>>(),
+            version => machine.version,
+            build => machine.build,
+            settings => serde_json::Value::Object(report.settings.clone()).to_string(),
+        })
+        .expect("the template's values are all given")
+}
+
+fn charts(report: &Report) -> Vec<Chart> {
+    vec![
+        Chart {
+            title: "Cold: megabytes per second against the disk",
+            says: "No page in memory. The line is the disk read past every cache, without a database.",
+            svg: cold_throughput(report),
+        },
+        Chart {
+            title: "Warm: gigabytes per second against memory",
+            says: "Every page in memory. The line is all cores reading memory; a scan that counts from page headers or \
+                   leaves columns out may lie above it, because it does not touch every byte.",
+            svg: warm_throughput(report),
+        },
+        Chart {
+            title: "Where the workers' time went",
+            says: "Seconds of all workers together in one run (the cold one where there is one): processor time, named \
+                   waits, and what neither explains.",
+            svg: time_split(&report.cases),
+        },
+        Chart {
+            title: "Rows by worker",
+            says: "Equal pieces mean that no worker waited for another.",
+            svg: rows_by_worker(&report.cases),
+        },
+        Chart {
+            title: "Reads by size",
+            says: "How many reads of each size class the cold run made.",
+            svg: read_sizes(&report.cases),
+        },
+    ]
+}
+
+fn cold_throughput(report: &Report) -> String {
+    let bar = |case: &Case| Some(Bar { label: case.name.clone(), pieces: vec![case.median("cold_mb_s")?] });
+    let limit = (report.limits.disk_read_mb_s, "the disk".to_owned());
+    let bars = report.cases.iter().filter_map(bar).collect();
+    BarChart { legend: Vec::new(), bars, limit: Some(limit), unit: "MB/s" }.to_svg()
+}
+
+fn warm_throughput(report: &Report) -> String {
+    let bar = |case: &Case| {
+        let rate = case.bytes() as f64 / 1e9 / case.median("warm_s")?.max(1e-9);
+        Some(Bar { label: case.name.clone(), pieces: vec![rate] })
+    };
+    let limit = (report.limits.memory_read_gb_s_all_cores, "memory, all cores".to_owned());
+    let bars = report.cases.iter().filter_map(bar).collect();
+    BarChart { legend: Vec::new(), bars, limit: Some(limit), unit: "GB/s" }.to_svg()
+}
+
+fn time_split(cases: &[Case]) -> String {
+    /// A wait that is less than this part of a case's time everywhere is not worth a colour.
+    const SHOWN: f64 = 0.005;
+    let timed: Vec<&Case> = cases.iter().filter(|case| case.main().count() > 0).collect();
+    let whole = |case: &Case| case.main().last.workers.max(1) as f64 * case.main().last.elapsed_s;
+    let mut waits = BTreeSet::new();
+    for case in &timed {
+        let shown = |time: f64| time / 1e3 >= SHOWN * whole(case);
+        waits.extend(case.main().last.waits_ms.iter().filter(|(_, time)| shown(**time)).map(|(name, _)| name.clone()));
+    }
+    let bars = timed.iter().map(|case| {
+        let last = &case.main().last;
+        let wait = |name: &String| last.waits_ms.get(name).copied().unwrap_or(0.0) / 1e3;
+        let mut pieces = vec![last.cpu_s];
+        pieces.extend(waits.iter().map(wait));
+        pieces.push((whole(case) - pieces.iter().sum::<f64>()).max(0.0));
+        Bar { label: case.name.clone(), pieces }
+    });
+    let mut legend = vec!["CPU".to_owned()];
+    legend.extend(waits.iter().cloned());
+    legend.push("unexplained".to_owned());
+    BarChart { bars: bars.collect(), legend, limit: None, unit: "s" }.to_svg()
+}
+
+fn rows_by_worker(cases: &[Case]) -> String {
+    let most = cases.iter().map(|case| case.main().last.rows_per_worker.len()).max().unwrap_or(0);
+    let bars = cases.iter().filter(|case| !case.main().last.rows_per_worker.is_empty()).map(|case| Bar {
+        label: case.name.clone(),
+        pieces: case.main().last.rows_per_worker.iter().map(|rows| *rows as f64 / 1e6).collect(),
+    });
+    let legend = (1..=most).map(|worker| format!("worker {worker}")).collect();
+    BarChart { bars: bars.collect(), legend, limit: None, unit: "million rows" }.to_svg()
+}
+
+fn read_sizes(cases: &[Case]) -> String {
+    let mut sizes = BTreeSet::new();
+    for case in cases {
+        sizes.extend(case.cold.last.reads_by_size.keys().copied());
+    }
+    let bars = cases.iter().filter(|case| !case.cold.last.reads_by_size.is_empty()).map(|case| Bar {
+        label: case.name.clone(),
+        pieces: sizes.iter().map(|size| case.cold.last.reads_by_size.get(size).copied().unwrap_or(0) as f64).collect(),
+    });
+    let legend = sizes.iter().map(|size| format!("from {} KiB", size / 1024)).collect();
+    BarChart { bars: bars.collect(), legend, limit: None, unit: "reads" }.to_svg()
+}

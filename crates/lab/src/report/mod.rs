@@ -1,0 +1,181 @@
+//! What an experiment found: as a table, as JSON, as a page.
+
+mod case;
+mod chart;
+mod compare;
+mod html;
+pub(crate) mod table;
+
+use serde_json::{Map, Value, json};
+
+use crate::figures::{amount, seconds, thousands};
+use crate::limits::Limits;
+use crate::machine::Machine;
+pub use case::Case;
+pub use compare::compare;
+pub use table::Grid;
+
+/// A figure that was aimed at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// What it is.
+    pub name: String,
+    /// What was measured.
+    pub value: f64,
+    /// What was aimed at.
+    pub aim: f64,
+    /// Whether the value is to be at least the aim, or at most.
+    pub at_least: bool,
+}
+
+impl Mark {
+    /// Whether it was reached.
+    pub fn is_met(&self) -> bool {
+        if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
+    }
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What it asks.
+    pub question: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What that machine gives.
+    pub limits: Limits,
+    /// With which settings.
+    pub settings: Map<String, Value>,
+    /// The cases.
+    pub cases: Vec<Case>,
+    /// What was aimed at.
+    pub marks: Vec<Mark>,
+    /// Tables beside the one of all cases.
+    pub tables: Vec<Grid>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// The report as one JSON object.
+    pub fn to_json(&self) -> Value {
+        let marks: Vec<Value> = self
+            .marks
+            .iter()
+            .map(|mark| {
+                let aim = if mark.at_least { "at_least" } else { "at_most" };
+                json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() })
+            })
+            .collect();
+        json!({
+            "experiment": self.experiment,
+            "question": self.question,
+            "machine": self.machine,
+            "limits": self.limits,
+            "settings": self.settings,
+            "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
+            "marks": marks,
+            "notes": self.notes,
+        })
+    }
+
+    /// The report as a self-contained page.
+    pub fn to_html(&self) -> String {
+        html::page(self)
+    }
+
+    /// The report for a terminal: question, tables, limits, marks, notes.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {}\n\n", self.experiment, self.question);
+        for grid in self.grids() {
+            text.push_str(&grid.to_text());
+            text.push('\n');
+        }
+        text.push_str(&self.limits_line());
+        for mark in &self.marks {
+            text.push_str(&mark_line(mark));
+        }
+        let case_notes =
+            self.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.name)));
+        for note in self.notes.iter().cloned().chain(case_notes) {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text
+    }
+
+    /// All tables, that of the cases first where there are timed cases.
+    pub(crate) fn grids(&self) -> Vec<Grid> {
+        let timed = self.cases.iter().any(|case| case.main().count() > 0);
+        let cases = timed.then(|| self.case_grid());
+        cases.into_iter().chain(self.tables.iter().cloned()).collect()
+    }
+
+    /// The table of all cases.
+    fn case_grid(&self) -> Grid {
+        let headers = [
+            "case",
+            "rows",
+            "MB",
+            "cold",
+            "cold MB/s",
+            "of the disk",
+            "warm",
+            "warm GB/s",
+            "CPU s",
+            "longest wait",
+            "unexplained",
+        ];
+        let mut grid = Grid::new("", &headers);
+        let with_text = self.cases.iter().any(|case| case.text.is_some());
+        if with_text {
+            grid.headers.push("the text".to_owned());
+        }
+        for case in self.cases.iter().filter(|case| case.main().count() > 0) {
+            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+            let warm_gb_s = case.median("warm_s").map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
+            let unexplained = crate::figures::median(&case.main().unexplained_percent);
+            let mut row = vec![
+                case.name.clone(),
+                thousands(case.rows),
+                amount(case.bytes() as f64 / 1e6),
+                or_dash(case.median("cold_s").map(seconds)),
+                or_dash(case.median("cold_mb_s").map(amount)),
+                or_dash(case.median("cold_over_disk").map(|ratio| format!("{:.0} %", ratio * 100.0))),
+                or_dash(case.median("warm_s").map(seconds)),
+                or_dash(warm_gb_s.map(amount)),
+                or_dash(case.median("cpu_s").map(amount)),
+                or_dash(case.top_wait().map(|(name, time)| format!("{name} {} ms", amount(time)))),
+                or_dash(unexplained.map(|percent| format!("{percent:.1} %"))),
+            ];
+            if with_text {
+                row.push(case.text.unwrap_or("").to_owned());
+            }
+            grid.rows.push(row);
+        }
+        grid
+    }
+
+    pub(crate) fn limits_line(&self) -> String {
+        let limits = &self.limits;
+        let direct = if limits.disk_is_direct { "" } else { " (through the system's cache: no disk's rate)" };
+        format!(
+            "this machine gives: disk {} MB/s read{direct}, {} MB/s write, {} flushes/s; memory {} GB/s on one core, \
+             {} GB/s on all {}\n",
+            amount(limits.disk_read_mb_s),
+            amount(limits.disk_write_mb_s),
+            amount(limits.disk_flushes_per_s),
+            amount(limits.memory_read_gb_s_1_core),
+            amount(limits.memory_read_gb_s_all_cores),
+            self.machine.processors,
+        )
+    }
+}
+
+/// A mark in one line.
+pub(crate) fn mark_line(mark: &Mark) -> String {
+    let relation = if mark.at_least { "at least" } else { "at most" };
+    let verdict = if mark.is_met() { "met" } else { "NOT MET" };
+    format!("mark: {} = {:.3}, {relation} {}: {verdict}\n", mark.name, mark.value, mark.aim)
+}

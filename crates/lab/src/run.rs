@@ -1,0 +1,86 @@
+//! A run of an experiment from the command line's view: where its data lie and where its report goes.
+
+use std::path::{Path, PathBuf};
+
+use hobt_engine::InstanceSettings;
+
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use crate::folder::DataFolder;
+use crate::laboratory::{Laboratory, RunOptions};
+use crate::progress::Progress;
+use crate::report::Report;
+
+/// Where a run works and writes.
+#[derive(Clone, Debug, Default)]
+pub struct RunPlaces {
+    /// The instance's folder, which stays; `./hobt-lab`, which does not, if absent.
+    pub data: Option<PathBuf>,
+    /// Whether the default folder stays too.
+    pub keep: bool,
+    /// The folder for the report as a page and as JSON; none is written if absent.
+    pub out: Option<PathBuf>,
+    /// The file for the report as JSON.
+    pub json: Option<PathBuf>,
+}
+
+/// The folder that experiments use when none is named.
+pub const DEFAULT_FOLDER: &str = "hobt-lab";
+
+impl RunPlaces {
+    pub(crate) fn folder(&self) -> Result<DataFolder> {
+        match &self.data {
+            Some(path) => Ok(DataFolder::of_user(path)),
+            None => DataFolder::fresh(Path::new(DEFAULT_FOLDER), self.keep),
+        }
+    }
+}
+
+/// Runs an experiment and writes its report to the places asked for, whose paths it returns. Blocks.
+///
+/// # Errors
+/// The experiment failed, or a file cannot be written.
+pub fn run_experiment(
+    experiment: &dyn Experiment,
+    places: &RunPlaces,
+    settings: InstanceSettings,
+    options: RunOptions,
+    progress: Progress,
+) -> Result<(Report, Vec<PathBuf>)> {
+    let folder = places.folder()?;
+    let mut lab = Laboratory::open(folder.path(), settings, options, progress.clone())?;
+    let report = experiment.run(&mut lab);
+    progress.finish();
+    let closed = lab.close();
+    let report = report?;
+    closed?;
+    let mut written = Vec::new();
+    if let Some(out) = &places.out {
+        written.extend(write_report(&report, out, &report.experiment)?);
+    }
+    if let Some(json) = &places.json {
+        write(json, &json_text(&report))?;
+        written.push(json.clone());
+    }
+    Ok((report, written))
+}
+
+/// Writes `NAME.html` and `NAME.json` into a folder, which is created.
+///
+/// # Errors
+/// A file cannot be written.
+pub(crate) fn write_report(report: &Report, out: &Path, name: &str) -> Result<[PathBuf; 2]> {
+    std::fs::create_dir_all(out).map_err(LabError::io(format!("creating {}", out.display())))?;
+    let paths = [out.join(format!("{name}.html")), out.join(format!("{name}.json"))];
+    write(&paths[0], &report.to_html())?;
+    write(&paths[1], &json_text(report))?;
+    Ok(paths)
+}
+
+fn json_text(report: &Report) -> String {
+    format!("{:#}\n", report.to_json())
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(LabError::io(format!("writing {}", path.display())))
+}

@@ -1,0 +1,182 @@
+//! Each experiment on a few rows: the report is complete, its answers are right, its page stands alone.
+
+use std::path::Path;
+
+use hobt_engine::InstanceSettings;
+use hobt_lab::{DemoOptions, Progress, Report, RunOptions, RunPlaces, UserExperiment};
+use serde_json::Value;
+
+use crate::TestFolder;
+
+const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false };
+
+fn run(name: &str, options: RunOptions) -> (Report, Value) {
+    let folder = TestFolder::new(name);
+    let experiment = hobt_lab::experiment_named(name).expect("it is in the list");
+    let json = folder.path().join("report.json");
+    let places = RunPlaces {
+        data: Some(folder.path().join("data")),
+        out: Some(folder.path().join("out")),
+        json: Some(json.clone()),
+        ..RunPlaces::default()
+    };
+    let ran = hobt_lab::run_experiment(experiment, &places, InstanceSettings::default(), options, Progress::hidden());
+    let (report, written) = ran.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(written.len(), 3);
+    let page = std::fs::read_to_string(&written[0]).expect("the page was written");
+    assert_stands_alone(&page);
+    let text = std::fs::read_to_string(json).expect("the file was written");
+    (report, serde_json::from_str(&text).expect("it is JSON"))
+}
+
+fn assert_stands_alone(page: &str) {
+    assert!(page.contains("<svg") || page.contains("<table"));
+    for outside in ["<script", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "the page refers to something outside: {outside}");
+    }
+}
+
+fn assert_complete(report: &Value) {
+    for key in ["experiment", "machine", "limits", "settings", "cases"] {
+        assert!(report.get(key).is_some(), "{key} is missing");
+    }
+    for key in ["disk_read_mb_s", "memory_read_gb_s_1_core", "memory_read_gb_s_all_cores"] {
+        assert!(report["limits"][key].as_f64().is_some_and(|value| value > 0.0), "{key}");
+    }
+    for case in report["cases"].as_array().expect("a list") {
+        for key in ["cold_s", "warm_s", "cold_mb_s", "cpu_s", "rows_per_worker"] {
+            assert!(case[key].is_array(), "{key} of {case}");
+        }
+        for key in ["cold_s_median", "warm_s_median", "cold_mb_s_median", "cpu_s_median", "name", "rows", "bytes"] {
+            assert!(case.get(key).is_some(), "{key} of {case}");
+        }
+        for key in ["waits_ms", "latch_waits", "reads_by_size"] {
+            assert!(case[key].is_object(), "{key} of {case}");
+        }
+    }
+}
+
+fn case<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let cases = report["cases"].as_array().expect("a list");
+    cases.iter().find(|case| case["name"] == name).unwrap_or_else(|| panic!("there is no case {name}"))
+}
+
+#[test]
+fn scan_measures_every_form_cold_and_warm() {
+    let (report, json) = run("scan", SMALL);
+    assert_complete(&json);
+    for name in [
+        "heap",
+        "heap_24_partitions",
+        "heap_not_null",
+        "heap_24_partitions_not_null",
+        "heap_latched_dealer",
+        "heap_24_partitions_latched_dealer",
+    ] {
+        let case = case(&json, name);
+        assert_eq!(case["rows"], 55_452);
+        assert_eq!(case["cold_s"].as_array().map(Vec::len), Some(2), "{name}");
+        assert_eq!(case["warm_physical_reads_median"], 0.0, "{name} was to be warm");
+        let scanned: u64 = case["rows_per_worker"].as_array().expect("a list").iter().filter_map(Value::as_u64).sum();
+        assert_eq!(scanned, 55_452, "{name}");
+        let read: u64 = case["reads_by_size"]
+            .as_object()
+            .expect("an object")
+            .iter()
+            .map(|(size, count)| size.parse::<u64>().expect("a size") * count.as_u64().expect("a count"))
+            .sum();
+        assert!(read > 0, "{name} read nothing while it was cold");
+        assert_eq!(case["notes"].as_array().map(Vec::len), Some(0), "{name}: {}", case["notes"]);
+    }
+    let overdrawn = report.marks.iter().find(|mark| mark.name == "CPU over workers x elapsed").expect("it is marked");
+    assert!(overdrawn.value <= 1.05, "more CPU than workers x elapsed: {}", overdrawn.value);
+}
+
+#[test]
+fn cores_has_a_case_for_each_degree() {
+    let (_, json) = run("cores", RunOptions { rows: Some(7_000), ..SMALL });
+    assert_complete(&json);
+    let processors = std::thread::available_parallelism().expect("known").get();
+    for cores in 1..=processors {
+        let case = case(&json, &format!("dop_{cores}"));
+        assert_eq!(case["workers"], cores);
+        assert!(case["avg_disk_bytes_per_read"].as_f64().is_some_and(|bytes| bytes >= 8192.0));
+        // Seven rows a page, as in the text.
+        let bytes = case["bytes"].as_u64().expect("a number");
+        assert_eq!(bytes.div_ceil(8192), 1_000, "pages of 7,000 rows");
+    }
+    assert!(case(&json, &format!("serial_scans_{processors}"))["all_scans_s_median"].as_f64().is_some());
+}
+
+#[test]
+fn io_counts_reads_by_size_here_and_on_modelled_devices() {
+    let (_, json) = run("io", RunOptions { rows: Some(100_000), repeat: 1, sweep: false });
+    assert_complete(&json);
+    let largest = |name: &str| -> u64 {
+        let sizes = case(&json, name)["reads_by_size"].as_object().expect("an object");
+        sizes.keys().map(|size| size.parse().expect("a size")).max().unwrap_or(0)
+    };
+    assert_eq!(largest("read_64_kib"), 64 << 10);
+    assert_eq!(largest("read_ahead_off"), 8 << 10);
+    assert_eq!(largest("scattered"), 64 << 10, "an extent is the longest contiguous piece");
+    assert!(largest("read_512_kib") > 64 << 10);
+    for device in ["fast_card", "slow_disk", "array_with_cache"] {
+        let rate = |name: &str| case(&json, &format!("{device}_{name}"))["cold_mb_s_median"].as_f64().expect("a rate");
+        assert!(rate("read_512_kib") > rate("read_ahead_off"), "{device}");
+    }
+}
+
+#[test]
+fn limits_are_cases_too() {
+    let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
+    assert_complete(&json);
+    assert!(case(&json, "sequential_512_kib_depth_32")["cold_mb_s_median"].as_f64().is_some_and(|rate| rate > 0.0));
+    assert!(case(&json, "random_8_kib_depth_1")["latency_us_p99"].as_u64().is_some());
+}
+
+#[test]
+fn the_sweep_goes_to_96_partitions() {
+    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true });
+    for name in ["sweep_1_partitions", "sweep_96_partitions", "sweep_96_partitions_latched_dealer"] {
+        assert_eq!(case(&json, name)["rows"], 36_968);
+    }
+}
+
+#[test]
+fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
+    let folder = TestFolder::new("user");
+    let places = RunPlaces { data: Some(folder.path().join("data")), ..RunPlaces::default() };
+    let options = RunOptions { rows: None, repeat: 1, sweep: false };
+    let run = |text: &str| {
+        let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned())?;
+        let settings = InstanceSettings::default();
+        hobt_lab::run_experiment(&experiment, &places, settings, options.clone(), Progress::hidden())
+    };
+    let good = include_str!("../../../../examples/experiments/read_size.toml");
+    let (report, _) = run(&good.replace("big_data_rows = 2_000_000", "big_data_rows = 20_000")).expect("it runs");
+    assert_complete(&report.to_json());
+    assert!(report.cases.len() > 3);
+    let bad = "name = \"mine\"\nsetup = [\"\"\"\nSELECT 1\nSELECT * FROM nowhere\"\"\"]\nstatement = []\n";
+    let message = run(bad).expect_err("there is no such table").to_string();
+    assert!(message.starts_with("mine.toml:4: Msg 208"), "{message}");
+}
+
+#[test]
+fn the_demo_writes_its_report_and_leaves_no_data() {
+    let folder = TestFolder::new("demo");
+    let options = DemoOptions {
+        data: folder.path().join("data"),
+        out: folder.path().join("out"),
+        rows: Some(30_000),
+        repeat: 1,
+        ..DemoOptions::default()
+    };
+    let result = hobt_lab::run_demo(&options, Progress::hidden()).expect("the demo runs");
+    assert_complete(&result.report.to_json());
+    let page = std::fs::read_to_string(&result.page).expect("the page was written");
+    assert_stands_alone(&page);
+    assert!(page.contains("heap_24_partitions") && page.contains("line_item_query_6"));
+    assert!(result.json.is_file());
+    assert!(!options.data.exists(), "the data were to be removed");
+    assert!(result.closing_words().contains("hobt lab run scan"));
+}
