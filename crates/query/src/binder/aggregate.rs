@@ -22,6 +22,8 @@ pub(super) struct Collector {
     pub(super) groupings: Vec<(Expr, Column, Position)>,
     /// Windows with the columns that stand for them.
     pub(super) windows: Vec<(Expr, Column)>,
+    /// The types of the aggregates' columns.
+    pub(super) types: Vec<(Column, SqlType)>,
 }
 
 /// An aggregate ready to be called, in a group or over a window.
@@ -124,6 +126,7 @@ impl Binder<'_> {
         let column = known.unwrap_or_else(|| {
             let column = Column::new_unqualified(self.fresh(name));
             collector.aggregates.push((expr, column.clone()));
+            collector.types.push((column.clone(), result));
             column
         });
         Ok(BoundExpr::new(Expr::Column(column), result, nullable, position).with_collation(collation))

@@ -215,6 +215,12 @@ impl Binder<'_> {
     }
 
     fn seen_from_inside(&self, expr: Expr, site: Site<'_>) -> Result<Expr, SqlError> {
-        as_outer(expr, &|column| site.scope.columns().find(|known| known.column == *column).map(|known| known.sql_type))
+        as_outer(expr, &|column| {
+            let own = site.scope.columns().find(|known| known.column == *column).map(|known| known.sql_type);
+            own.or_else(|| {
+                let collector = site.collector?.borrow();
+                collector.types.iter().find(|(known, _)| known == column).map(|(_, sql_type)| *sql_type)
+            })
+        })
     }
 }

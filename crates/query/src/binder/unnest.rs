@@ -104,9 +104,7 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
                 || beyond(&node.left, is_exists, aggregated)
                 || beyond(&node.right, is_exists, aggregated)
         }
-        LogicalPlan::Join(node)
-            if matches!(node.join_type, JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) =>
-        {
+        LogicalPlan::Join(node) if node.join_type == JoinType::Left => {
             node.filter.as_ref().is_some_and(Expr::contains_outer)
                 || !outer_columns(&node.right).is_empty()
                 || beyond(&node.left, is_exists, aggregated)

@@ -540,6 +540,41 @@ fn correlation_of_every_kind() {
 }
 
 #[test]
+fn what_a_group_has_compares_with_subqueries() {
+    let world = world();
+    check(&world, "SELECT dept FROM emp GROUP BY dept HAVING MAX(id) >= ALL (SELECT id FROM emp)", &["30"]);
+    check(
+        &world,
+        "SELECT dept FROM emp GROUP BY dept HAVING MIN(pay) NOT IN (SELECT pay FROM emp WHERE id < 4) ORDER BY 1",
+        &["30"],
+    );
+    check(
+        &world,
+        "SELECT id FROM emp e WHERE EXISTS (SELECT d.id FROM dept d WHERE d.id = e.dept EXCEPT SELECT 10)",
+        &["3"],
+    );
+}
+
+#[test]
+fn long_and_deep_texts() {
+    let world = world();
+    let depth = 70;
+    let nested = format!("SELECT {}1{}", "(1 + ".repeat(depth), ")".repeat(depth));
+    check(&world, &nested, &["71"]);
+    let cases = format!("SELECT {}0{}", "CASE WHEN 1 = 1 THEN ".repeat(30), " END".repeat(30));
+    check(&world, &cases, &["0"]);
+    let conditions = (0..300).map(|n| format!("id <> {}", n + 100)).collect::<Vec<_>>().join(" AND ");
+    check(&world, &format!("SELECT COUNT(*) FROM emp WHERE {conditions}"), &["5"]);
+    let items = (0..3000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    check(&world, &format!("SELECT COUNT(*) FROM emp WHERE id IN ({items})"), &["5"]);
+    let chain = vec!["id"; 100].join(" + ");
+    check(&world, &format!("SELECT {chain} FROM emp WHERE id = 1"), &["100"]);
+    assert_eq!(world.error(&format!("SELECT {} FROM emp", vec!["id"; 3000].join(" + "))).number, 191);
+    let union = vec!["SELECT 1 AS x"; 50].join(" UNION ALL ");
+    check(&world, &format!("SELECT SUM(x) FROM ({union}) u"), &["50"]);
+}
+
+#[test]
 fn variables_and_system_functions() {
     let mut world = world();
     world.set("@n", SqlType::Int, Value::Int(3));
