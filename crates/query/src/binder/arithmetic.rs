@@ -12,7 +12,7 @@ use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
 
 /// The longest chain of operators: its plan is as deep as it is long.
-const CHAIN_LIMIT: usize = 2000;
+const CHAIN_LIMIT: usize = 256;
 
 /// The operator in crate `functions`' words.
 pub(super) fn operator_of(operator: ArithmeticOperator) -> BinaryOperator {

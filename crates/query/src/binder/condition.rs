@@ -13,8 +13,12 @@ use hobt_types::{MaxLength, SqlType};
 use super::bound::BoundExpr;
 use super::comparison::{compare, engine_operator, text_key};
 use super::convert::{implicit, unify};
+use super::subquery::has_subquery;
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
+
+/// More operands than this of one `AND` or `OR` are evaluated side by side.
+const WIDE: usize = 64;
 
 /// Operands joined by one operator, in a tree as flat as it can be.
 pub(super) fn balanced(mut operands: Vec<Expr>, operator: Operator) -> Option<Expr> {
@@ -102,6 +106,14 @@ impl Binder<'_> {
         let operator = if conjunction { Operator::And } else { Operator::Or };
         let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
         let operands = operands.collect::<Result<Vec<_>, _>>()?;
+        let mut operands = operands;
+        // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long.
+        while operands.len() > WIDE && !operands.iter().any(|part| part.contains_outer() || has_subquery(part)) {
+            let kernel = |part: &[Expr]| {
+                Kernel::call(Operation::Junction { all: conjunction }, part.to_vec(), Position::default())
+            };
+            operands = operands.chunks(WIDE).map(kernel).collect();
+        }
         balanced(operands, operator).ok_or_else(|| SqlError::internal("a condition without operands"))
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, UInt8Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -82,6 +82,12 @@ pub enum Operation {
         /// The bit.
         shift: u32,
     },
+    /// Many conditions joined by `AND` (true) or `OR`: evaluated side by side, where a tree of them would be as deep as
+    /// they are many.
+    Junction {
+        /// Whether all must be true.
+        all: bool,
+    },
     /// A function that the session answers.
     Rows {
         /// Its name.
@@ -106,7 +112,7 @@ impl Operation {
             | Operation::Negate(result)
             | Operation::BitNot(result) => carrier(*result),
             Operation::SortKey(_) => DataType::BinaryView,
-            Operation::Like(_) => DataType::Boolean,
+            Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
             Operation::PartitionNumber(_) => DataType::Int32,
             Operation::GroupingBit { .. } => DataType::UInt8,
         }
@@ -122,7 +128,10 @@ impl Operation {
             | Operation::SortKey(_)
             | Operation::Like(_)
             | Operation::GroupingBit { .. } => true,
-            Operation::Function { .. } | Operation::PartitionNumber(_) | Operation::Rows { .. } => false,
+            Operation::Function { .. }
+            | Operation::PartitionNumber(_)
+            | Operation::Junction { .. }
+            | Operation::Rows { .. } => false,
         }
     }
 
@@ -162,6 +171,8 @@ impl Operation {
             Operation::Function { def, .. } => def.name.to_lowercase(),
             Operation::PartitionNumber(function) => format!("$partition.{}", function.name),
             Operation::GroupingBit { shift } => format!("grouping_bit_{shift}"),
+            Operation::Junction { all: true } => "all".into(),
+            Operation::Junction { all: false } => "any".into(),
             Operation::Rows { name, .. } => name.to_lowercase(),
         }
     }
@@ -194,6 +205,7 @@ impl PartialEq for Operation {
             }
             (O::PartitionNumber(a), O::PartitionNumber(b)) => a == b,
             (O::GroupingBit { shift: a }, O::GroupingBit { shift: b }) => a == b,
+            (O::Junction { all: a }, O::Junction { all: b }) => a == b,
             (O::Rows { name: a, evaluate: f, .. }, O::Rows { name: b, evaluate: g, .. }) => a == b && Arc::ptr_eq(f, g),
             _ => false,
         }
@@ -336,6 +348,7 @@ impl Kernel {
             Operation::Rows { arguments, result, evaluate, .. } => {
                 evaluate_rows(evaluate, &columns, arguments, *result, rows)
             }
+            Operation::Junction { all } => junction(&columns, *all, rows),
             unary => {
                 let column = columns.pop().filter(|_| columns.is_empty()).ok_or_else(|| broken(&self.name))?;
                 let array = evaluate_unary(unary, column.array())?;
@@ -358,6 +371,27 @@ fn evaluate_unary(operation: &Operation, array: &ArrayRef) -> Result<ArrayRef, S
         Operation::GroupingBit { shift } => grouping_bits(array, *shift),
         _ => Err(broken("an operation")),
     }
+}
+
+/// The conditions' conjunction or disjunction, in three-valued logic.
+fn junction(columns: &[Column], all: bool, rows: usize) -> Result<ArrayRef, SqlError> {
+    let mut result: Option<BooleanArray> = None;
+    for column in columns {
+        let array = column.to_array(rows)?;
+        let next = array.as_boolean_opt().ok_or_else(|| broken("a condition"))?;
+        result = Some(match &result {
+            None => next.clone(),
+            Some(sofar) => {
+                let joined = match all {
+                    true => arrow::compute::and_kleene(sofar, next),
+                    false => arrow::compute::or_kleene(sofar, next),
+                };
+                joined.map_err(|error| SqlError::internal(error.to_string()))?
+            }
+        });
+    }
+    let result = result.ok_or_else(|| broken("a condition"))?;
+    Ok(Arc::new(result))
 }
 
 /// Calls `evaluate` once a row and joins the answers.

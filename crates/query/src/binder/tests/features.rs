@@ -557,21 +557,26 @@ fn what_a_group_has_compares_with_subqueries() {
 
 #[test]
 fn long_and_deep_texts() {
+    let thread = std::thread::Builder::new().stack_size(super::world::STACK_BYTES).spawn(long_and_deep).unwrap();
+    thread.join().unwrap();
+}
+
+fn long_and_deep() {
     let world = world();
     let depth = 70;
     let nested = format!("SELECT {}1{}", "(1 + ".repeat(depth), ")".repeat(depth));
     check(&world, &nested, &["71"]);
     let cases = format!("SELECT {}0{}", "CASE WHEN 1 = 1 THEN ".repeat(30), " END".repeat(30));
     check(&world, &cases, &["0"]);
-    let conditions = (0..300).map(|n| format!("id <> {}", n + 100)).collect::<Vec<_>>().join(" AND ");
+    let conditions = (0..2000).map(|n| format!("id <> {}", n + 100)).collect::<Vec<_>>().join(" AND ");
     check(&world, &format!("SELECT COUNT(*) FROM emp WHERE {conditions}"), &["5"]);
     let items = (0..3000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     check(&world, &format!("SELECT COUNT(*) FROM emp WHERE id IN ({items})"), &["5"]);
-    let chain = vec!["id"; 100].join(" + ");
-    check(&world, &format!("SELECT {chain} FROM emp WHERE id = 1"), &["100"]);
+    let chain = vec!["id"; 250].join(" + ");
+    check(&world, &format!("SELECT {chain} FROM emp WHERE id = 1"), &["250"]);
     assert_eq!(world.error(&format!("SELECT {} FROM emp", vec!["id"; 3000].join(" + "))).number, 191);
-    let union = vec!["SELECT 1 AS x"; 50].join(" UNION ALL ");
-    check(&world, &format!("SELECT SUM(x) FROM ({union}) u"), &["50"]);
+    let union = vec!["SELECT 1 AS x"; 100].join(" UNION ALL ");
+    check(&world, &format!("SELECT SUM(x) FROM ({union}) u"), &["100"]);
 }
 
 #[test]

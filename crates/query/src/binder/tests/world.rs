@@ -21,6 +21,9 @@ use crate::binder::{
 };
 use crate::wrap::sql_error_of;
 
+/// The stack of the threads that plan and run: a chain of operators is as deep as it is long, at every step.
+pub(super) const STACK_BYTES: usize = 8 << 20;
+
 /// Tables, views and functions by their lower-case names.
 pub(super) struct World {
     objects: HashMap<String, Resolved>,
@@ -40,7 +43,11 @@ impl World {
             objects: HashMap::new(),
             variables: HashMap::new(),
             state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default())),
-            runtime: tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap(),
+            runtime: tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_stack_size(STACK_BYTES)
+                .build()
+                .unwrap(),
         }
     }
 
