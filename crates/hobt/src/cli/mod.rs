@@ -22,6 +22,8 @@ struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Runs T-SQL: a query, a file, or what you type
+    // `-h` is sqlcmd's; `--help` is the sub-command's own argument.
+    #[command(disable_help_flag = true)]
     Sql(sql::Arguments),
     /// Runs a query and says where its time went
     Why(why::Arguments),
@@ -32,5 +34,15 @@ pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_do_not_contradict_each_other() {
+        super::Arguments::command().debug_assert();
     }
 }
