@@ -118,13 +118,19 @@ fn table(header: &[&str]) -> Table {
 /// Time of a statement's workers: what they computed, what they waited for, what is left unexplained.
 fn print_cost(cost: &StatementStatistics) {
     let workers = cost.degree_of_parallelism.max(1);
-    let capacity = cost.elapsed * u32::try_from(workers).unwrap_or(u32::MAX);
+    // One thread compiles; all workers run.
+    let running = cost.elapsed.saturating_sub(cost.compile);
+    let capacity = running * u32::try_from(workers).unwrap_or(u32::MAX) + cost.compile;
     let share = |part: Duration| match capacity.is_zero() {
         true => "-".to_owned(),
         false => format!("{:.1}", 100.0 * part.as_secs_f64() / capacity.as_secs_f64()),
     };
-    println!("Elapsed {} ms with {workers} worker(s)", milliseconds(cost.elapsed));
-    let mut times = table(&["where", "times", "ms", "% of workers × elapsed"]);
+    println!(
+        "Elapsed {} ms, of which {} compiling, with {workers} worker(s)",
+        milliseconds(cost.elapsed),
+        milliseconds(cost.compile)
+    );
+    let mut times = table(&["where", "times", "ms", "% of workers × time"]);
     times.add_row(["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
     let mut waits = cost.waits.clone();
     waits.sort_by_key(|(_, _, time)| std::cmp::Reverse(*time));

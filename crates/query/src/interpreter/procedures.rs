@@ -43,7 +43,7 @@ BEGIN
 END
 SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Type, o.create_date AS Created_datetime FROM sys.objects AS o WHERE o.object_id = @id
 SELECT c.name AS Column_name, t.name AS Type, CAST('no' AS varchar(3)) AS Computed, CAST(c.max_length AS int) AS Length,
-    CAST(c.precision AS int) AS Prec, CAST(c.scale AS int) AS Scale, CASE c.is_nullable WHEN 1 THEN 'yes' ELSE 'no' END AS Nullable,
+    CAST(c.[precision] AS int) AS Prec, CAST(c.scale AS int) AS Scale, CASE c.is_nullable WHEN 1 THEN 'yes' ELSE 'no' END AS Nullable,
     c.collation_name AS Collation
 FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id WHERE c.object_id = @id ORDER BY c.column_id";
 
@@ -97,7 +97,7 @@ ORDER BY 4, 1, 2, 3";
 
 const SP_COLUMNS: &str = "CREATE PROCEDURE sp_columns @table_name nvarchar(384), @table_owner nvarchar(384) = NULL AS
 SELECT c.TABLE_CATALOG AS TABLE_QUALIFIER, c.TABLE_SCHEMA AS TABLE_OWNER, c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE AS TYPE_NAME,
-    c.NUMERIC_PRECISION AS PRECISION, c.CHARACTER_OCTET_LENGTH AS LENGTH, c.NUMERIC_SCALE AS SCALE, c.IS_NULLABLE, c.ORDINAL_POSITION
+    c.NUMERIC_PRECISION AS [PRECISION], c.CHARACTER_OCTET_LENGTH AS LENGTH, c.NUMERIC_SCALE AS SCALE, c.IS_NULLABLE, c.ORDINAL_POSITION
 FROM INFORMATION_SCHEMA.COLUMNS AS c
 WHERE c.TABLE_NAME LIKE @table_name AND (@table_owner IS NULL OR c.TABLE_SCHEMA LIKE @table_owner)
 ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION";

@@ -153,7 +153,8 @@ impl Interpreter<'_> {
         };
         drop(counters);
         let cpu = processor::thread_cpu_time().saturating_sub(cpu);
-        let cost = cost_of(run, started.elapsed(), cpu);
+        let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
+        let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };
         self.state.waits.absorb(&run.waits);
         self.environment.sessions.statement_ends(session, &cost, run.profiles());
         self.cost = Some(Box::new(cost));
@@ -184,9 +185,9 @@ impl Interpreter<'_> {
                 .map_err(sql_error_of)?,
         };
         let plan = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
-            let cpu = processor::thread_cpu_time().saturating_sub(cpu);
-            self.send_message(statistics::compile_time(cpu, started.elapsed()))?;
+            self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
         Ok(Prepared { query, plan, planner, _locks: locks })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hobt_base::{Position, SqlError, number};
 use hobt_sync::processor;
@@ -79,6 +79,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) capture: Option<super::insert::Capture>,
     /// What the statement that runs cost, when it is known.
     pub(super) cost: Option<Box<StatementStatistics>>,
+    /// Time and processor time that binding and planning the statement took.
+    pub(super) compiled: (Duration, Duration),
 }
 
 /// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
@@ -102,6 +104,7 @@ pub fn run_batch(
         text: Arc::from(text),
         capture: None,
         cost: None,
+        compiled: (Duration::ZERO, Duration::ZERO),
     };
     let ended = interpreter.batch(text);
     let result = interpreter.drop_table_variables();
