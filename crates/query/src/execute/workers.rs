@@ -221,6 +221,7 @@ impl Team {
         let runtime = Builder::new_multi_thread()
             .worker_threads(size)
             .thread_name("hobt-worker")
+            .thread_stack_size(STACK_BYTES)
             .on_thread_start(move || {
                 let Some(group) = joining.upgrade() else { return };
                 let index = group.next_worker.fetch_add(1, Ordering::Relaxed);
@@ -255,6 +256,9 @@ impl std::fmt::Debug for WorkerPool {
         f.debug_struct("WorkerPool").finish_non_exhaustive()
     }
 }
+
+/// A worker's stack: expressions as deep as the parser allows are evaluated by recursion. Untouched pages cost nothing.
+const STACK_BYTES: usize = 16 << 20;
 
 /// Groups of one kind that are kept.
 const KEPT: usize = 8;

@@ -34,9 +34,8 @@ impl fmt::Debug for HeapTable {
 
 /// A table's columns in their carriers, by their names.
 pub fn table_schema(table: &Table) -> SchemaRef {
-    let field = |column: &hobt_catalog::TableColumn| {
-        Field::new(&column.name, carrier(column.sql_type), column.nullable)
-    };
+    let field =
+        |column: &hobt_catalog::TableColumn| Field::new(&column.name, carrier(column.sql_type), column.nullable);
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
@@ -58,7 +57,7 @@ impl HeapTable {
     /// One cannot be opened.
     pub fn hobts(&self) -> Result<Vec<Arc<Hobt>>, SqlError> {
         let partitions = &self.table.base_index().partitions;
-        let hobts = partitions.iter().map(|partition| self.database.hobt(partition.hobt));
+        let hobts = partitions.iter().map(|partition| self.database.hobt_to_read(partition.hobt));
         hobts.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
     }
 
