@@ -2,8 +2,9 @@
 //!
 //! Tables that were resolved are remembered, so that the statement can lock them before it runs.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::{ModuleKind, PartitionFunction, Table};
@@ -42,13 +43,20 @@ pub(super) struct Names<'a> {
     pub(super) frame: &'a Frame,
     pub(super) caught: Option<&'a Caught>,
     function_context: Arc<FunctionContext>,
-    run: &'a Arc<StatementRun>,
+    /// The statement that reads the tables; where there is none yet, one is made for the first table.
+    run: OnceCell<Arc<StatementRun>>,
+    cancelled: &'a Arc<AtomicBool>,
     used: RefCell<Vec<UsedTable>>,
 }
 
 impl Interpreter<'_> {
     /// The names that the statement `run` can use.
-    pub(super) fn names<'a>(&'a self, run: &'a Arc<StatementRun>) -> Names<'a> {
+    pub(super) fn names(&self, run: &Arc<StatementRun>) -> Names<'_> {
+        Names { run: OnceCell::from(Arc::clone(run)), ..self.names_alone() }
+    }
+
+    /// The names that an expression can use.
+    pub(super) fn names_alone(&self) -> Names<'_> {
         let frame = self.frame();
         Names {
             environment: self.environment,
@@ -56,7 +64,8 @@ impl Interpreter<'_> {
             frame,
             caught: self.caught.last(),
             function_context: Arc::new(FunctionContext::now()),
-            run,
+            run: OnceCell::new(),
+            cancelled: &self.cancelled,
             used: RefCell::default(),
         }
     }
@@ -69,6 +78,14 @@ impl Names<'_> {
         let mut used = self.used.into_inner();
         used.sort_by_key(|table| (table.database.id(), table.table.id));
         used
+    }
+
+    fn statement(&self) -> Arc<StatementRun> {
+        let make = || {
+            let (instance, cancelled) = (&self.environment.instance, Arc::clone(self.cancelled));
+            StatementRun::new(instance, self.state.id, None, cancelled, false)
+        };
+        Arc::clone(self.run.get_or_init(make))
     }
 
     fn view_context(&self, database: &DatabaseUse) -> ViewContext {
@@ -85,7 +102,7 @@ impl Names<'_> {
             collation: column.collation,
         });
         let columns = columns.collect();
-        let provider = HeapTable::new(database.clone(), Arc::clone(table), Arc::clone(self.run));
+        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement());
         Resolved::Table { provider, columns }
     }
 

@@ -40,8 +40,7 @@ impl Interpreter<'_> {
         &mut self,
         bind: impl Fn(&Binder<'_>) -> Result<BoundExpr, SqlError>,
     ) -> Result<TypedValue, Failure> {
-        let run = self.new_run(None);
-        let names = self.names(&run);
+        let names = self.names_alone();
         let binder = Binder::new(&names, BindOptions::default());
         let bound = bind(&binder).map_err(Failure::of_binding)?;
         let sql_type = bound.sql_type;
@@ -49,6 +48,7 @@ impl Interpreter<'_> {
             let value = binder.evaluate(&bound)?;
             return Ok(TypedValue { sql_type, value });
         }
+        let run = self.new_run(None);
         let mut value = Value::Null;
         self.run_bound(
             &run,
