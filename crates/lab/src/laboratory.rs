@@ -39,6 +39,17 @@ impl Default for RunOptions {
     }
 }
 
+/// A table that was built in this run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Build {
+    /// The table.
+    pub table: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Seconds until it was safe on disk.
+    pub seconds: f64,
+}
+
 /// An instance for experiments. Dropping it closes the instance.
 #[derive(Debug)]
 pub struct Laboratory {
@@ -48,8 +59,7 @@ pub struct Laboratory {
     connection: Connection,
     progress: Progress,
     disk_kind: &'static str,
-    /// Tables built in this run and their seconds.
-    builds: Vec<(String, f64)>,
+    builds: Vec<Build>,
 }
 
 impl Laboratory {
@@ -169,7 +179,7 @@ impl Laboratory {
     /// Bytes of a table that a warm scan can still hold in the pool.
     pub fn pool_fit_bytes(&self) -> u64 {
         // A scan of more than three quarters of the pool reads past it.
-        self.instance().pool().statistics().frames as u64 * PAGE_BYTES * 7 / 10
+        self.instance().pool().statistics().frames * PAGE_BYTES * 7 / 10
     }
 
     /// Rows for `tables` tables of `row_bytes` a row each: what the user said, or `wanted`, cut to what the pool and the
@@ -222,7 +232,7 @@ impl Laboratory {
             self.run(statement)?;
         }
         self.run("CHECKPOINT")?;
-        self.builds.push((name.to_owned(), since.elapsed().as_secs_f64()));
+        self.builds.push(Build { table: name.to_owned(), rows, seconds: since.elapsed().as_secs_f64() });
         let counted = self.row_count(name)?;
         if counted != rows {
             return Err(LabError::Wrong(format!("the table {name} was to have {rows} rows and has {counted}")));
@@ -230,8 +240,8 @@ impl Laboratory {
         Ok(())
     }
 
-    /// The tables that [`Laboratory::ensure_table`] built, with the seconds that each took.
-    pub fn builds(&self) -> &[(String, f64)] {
+    /// The large tables that were built in this run, in their order.
+    pub fn builds(&self) -> &[Build] {
         &self.builds
     }
 
@@ -293,9 +303,13 @@ impl Laboratory {
         }
         self.progress.step(&format!("generating LINEITEM, scale factor {scale_factor}"));
         self.run(data::CREATE_LINEITEM)?;
+        let since = Instant::now();
         let threads = i32::try_from(hobt_sync::processor::processor_count()).unwrap_or(1);
         let parts = (1..=threads).map(|part| data::TpchTable::LineItem.batches(scale_factor, part, threads)).collect();
-        data::load::load(self.instance(), self.connection.database(), "LINEITEM", parts)
+        let rows = data::load::load(self.instance(), self.connection.database(), "LINEITEM", parts)?;
+        self.run("CHECKPOINT")?;
+        self.builds.push(Build { table: "LINEITEM".to_owned(), rows, seconds: since.elapsed().as_secs_f64() });
+        Ok(rows)
     }
 
     /// The stretches of disk that a table's pages lie in, in the order of its heaps and runs.

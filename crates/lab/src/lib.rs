@@ -34,7 +34,7 @@ pub use experiment::{Experiment, UserExperiment, experiment_named, experiments};
 pub use figures::median;
 pub use fixtures::{FIXTURE_DATABASE, FixtureOptions, make_fixtures};
 pub use folder::DataFolder;
-pub use laboratory::{DATABASE, Laboratory, RunOptions};
+pub use laboratory::{Build, DATABASE, Laboratory, RunOptions};
 pub use machine::Machine;
 pub use progress::Progress;
 pub use report::{Case, Grid, Mark, Report, compare};

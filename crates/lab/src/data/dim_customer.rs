@@ -150,7 +150,7 @@ impl Customer {
             address_2,
             phone: format!("{area}-555-{:04}", (exchange * line) % 10_000),
             first_purchase: day(random, PURCHASE_DATES),
-            commute: *pick(random, &names::COMMUTES),
+            commute: pick::<&str>(random, &names::COMMUTES),
         }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn customers_are_the_same_on_every_machine() {
         let batch = dim_customer(SEED, CUSTOMERS);
-        assert_eq!(content_hash(&[batch.clone()]), content_hash(&[dim_customer(SEED, CUSTOMERS)]));
+        assert_eq!(content_hash(std::slice::from_ref(&batch)), content_hash(&[dim_customer(SEED, CUSTOMERS)]));
         assert_eq!(content_hash(&[batch.slice(0, 100)]), content_hash(&[dim_customer(SEED, 100)]));
         assert_ne!(content_hash(&[batch.slice(0, 100)]), content_hash(&[dim_customer(SEED + 1, 100)]));
         assert_eq!(

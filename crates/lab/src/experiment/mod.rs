@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::laboratory::Laboratory;
 use crate::report::Report;
 pub(crate) use plan::{Plan, Tuning, run_plans};
-pub(crate) use scan::{FormTables, marks as scan_marks, scan_plans};
+pub(crate) use scan::{FormTables, marks as scan_marks, notes as scan_notes, scan_plans};
 pub use user::UserExperiment;
 
 /// An experiment.

@@ -98,7 +98,8 @@ pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> 
             let plan = &plans[place];
             lab.progress().step(&format!("{}, {} of {}", plan.name, repetition + 1, repeat.max(1)));
             let case = &mut cases[place];
-            let runs = plan.tuning.during(lab, |lab| run_once(lab, plan, case))?;
+            let disk_first = repetition % 2 == 0;
+            let runs = plan.tuning.during(lab, |lab| run_once(lab, plan, case, disk_first))?;
             for measured in runs {
                 let first = answers[place].get_or_insert_with(|| measured.answer.clone());
                 if *first != measured.answer {
@@ -113,11 +114,17 @@ pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> 
     Ok(cases)
 }
 
-fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case) -> Result<Vec<Measured>> {
+fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool) -> Result<Vec<Measured>> {
     let mut runs = Vec::new();
     if plan.cold {
-        let disk_mb_s = plan.table.as_ref().map(|table| raw_read_mb_s(lab, table)).transpose()?;
+        // Caches behind the disk favour whoever reads second, so the two take turns.
+        let raw = |lab: &Laboratory, now: bool| match &plan.table {
+            Some(table) if now => raw_read_mb_s(lab, table).map(Some),
+            _ => Ok(None),
+        };
+        let before = raw(lab, disk_first)?;
         let measured = measure_cold(lab, &plan.statement)?;
+        let disk_mb_s = before.or(raw(lab, !disk_first)?);
         runs.push(measured.clone());
         check_pages(lab, plan, &measured, case)?;
         case.add_cold(measured);

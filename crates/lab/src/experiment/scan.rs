@@ -123,10 +123,10 @@ impl Experiment for ScanExperiment {
             machine: lab.machine(),
             limits,
             settings,
+            notes: notes(&cases),
             cases,
             marks,
             tables: Vec::new(),
-            notes: vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()],
         })
     }
 }
@@ -186,6 +186,17 @@ fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
         lab.run(&format!("DROP TABLE {table}"))?;
     }
     Ok(cases)
+}
+
+/// What a reader must know of a run of [`scan_plans`].
+pub(crate) fn notes(cases: &[Case]) -> Vec<String> {
+    /// Seconds below which a time is noise.
+    const SHORT: f64 = 0.01;
+    let mut notes = vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()];
+    if cases.iter().filter_map(|case| case.median("warm_s")).any(|warm| warm < SHORT) {
+        notes.push("warm runs took less than 10 ms: more rows (--rows) give figures to rely on".to_owned());
+    }
+    notes
 }
 
 /// What this project aims at, as far as these cases show it.

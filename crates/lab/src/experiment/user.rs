@@ -139,7 +139,7 @@ impl UserExperiment {
                 return Err(self.wrong(kib.span().start, "read_kib is a multiple of 64 from 64 to 512"));
             }
         }
-        for depth in file.vary.queue_depth.iter().filter(|depth| !(1..=256).contains(depth.get_ref())) {
+        if let Some(depth) = file.vary.queue_depth.iter().find(|depth| !(1..=256).contains(depth.get_ref())) {
             return Err(self.wrong(depth.span().start, "queue_depth is from 1 to 256"));
         }
         for dealer in &file.vary.dealer {
@@ -148,7 +148,7 @@ impl UserExperiment {
             }
         }
         let all = hobt_sync::processor::processor_count();
-        for processors in file.vary.processors.iter().filter(|it| !(1..=all).contains(it.get_ref())) {
+        if let Some(processors) = file.vary.processors.iter().find(|it| !(1..=all).contains(it.get_ref())) {
             return Err(self.wrong(processors.span().start, format!("this machine has 1 to {all} processors to give")));
         }
         Ok(())

@@ -38,8 +38,12 @@ impl LimitSettings {
 
     /// Beside another experiment on tables of about `bytes`.
     pub fn beside(bytes: u64, repetitions: usize) -> LimitSettings {
-        let file_bytes = bytes.clamp(16 << 20, 1 << 30);
-        LimitSettings { file_bytes, memory_bytes: (bytes * 2).clamp(16 << 20, 2 << 30), repetitions, all_sizes: false }
+        LimitSettings {
+            file_bytes: bytes.clamp(16 << 20, 512 << 20),
+            memory_bytes: bytes.clamp(16 << 20, 2 << 30),
+            repetitions,
+            all_sizes: false,
+        }
     }
 }
 
