@@ -90,6 +90,7 @@ impl BufferPool {
             self.give_back(frames);
             return None;
         }
+        frames.iter().for_each(|frame| self.memory.back(frame));
         Some(frames)
     }
 

@@ -99,10 +99,10 @@ impl<'a> BulkPageBuilder<'a> {
         header.column_count = u16::try_from(self.rows.columns().len()).expect("at most 1024 columns");
         header.row_count = slots;
         header.capacity = slots;
-        header.flags = header.flags.with(PageFlags::BULK).with(PageFlags::ASCII);
+        header.flags = header.flags.with(PageFlags::BULK);
         header.write(page);
-        put_u16(page, usize::from(layout.area_starts), layout.variable_base);
-        BulkPage { page, rows: self.rows, layout, row_count, area: usize::from(layout.variable_base), ascii: true }
+        layout.set_area_start(page, 0, layout.variable_base);
+        BulkPage { page, rows: self.rows, layout, row_count, area: usize::from(layout.variable_base) }
     }
 }
 
@@ -114,7 +114,6 @@ pub struct BulkPage<'p, 'a> {
     layout: &'a PageLayout,
     row_count: usize,
     area: usize,
-    ascii: bool,
 }
 
 impl BulkPage<'_, '_> {
@@ -154,10 +153,11 @@ impl BulkPage<'_, '_> {
             self.page[end_at..end_at + 2].copy_from_slice(&((at - start) as u16).to_le_bytes());
             end_at += 2;
         }
-        self.ascii = self.ascii && self.page[start..at].is_ascii();
+        if !self.page[start..at].is_ascii() {
+            self.layout.mark_not_ascii(self.page, rank);
+        }
         self.area = at;
-        let places = usize::from(self.layout.area_starts) + 2 * rank;
-        put_u16(self.page, places + 2, u16::try_from(at).expect("below the page size"));
+        self.layout.set_area_start(self.page, rank + 1, u16::try_from(at).expect("below the page size"));
     }
 
     fn validity(&mut self, column: usize, validity: Option<ValidityBits<'_>>) {
@@ -177,10 +177,6 @@ impl BulkPage<'_, '_> {
 
     /// Ends the page: checksum last. It is then ready to be written.
     pub fn finish(self) {
-        if !self.ascii {
-            let flags = crate::u16_at(self.page, 6) & !PageFlags::ASCII.0;
-            put_u16(self.page, 6, flags);
-        }
         crate::seal(self.page);
     }
 }

@@ -8,7 +8,7 @@ use hobt_base::{PAGE_SIZE, SlotId, Stamp};
 
 use crate::layout::{PageLayout, RowLayout};
 use crate::row_page::{POINTER_BIT, RowPage};
-use crate::{PageBytes, PageDamage, PageFlags, PageHeader, put_u16, u16_at};
+use crate::{PageBytes, PageDamage, PageHeader, put_u16, u16_at};
 
 /// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
 const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
@@ -168,7 +168,6 @@ fn format(page: &mut PageBytes, rows: Option<&RowLayout>, header: &PageHeader) {
     header.column_count = u16::try_from(rows.columns().len()).expect("at most 1024 columns");
     header.row_count = 0;
     header.deleted_count = 0;
-    header.flags = header.flags.with(PageFlags::ASCII);
     header.write(page);
     let layout = rows.page_layout(header.capacity).expect("the caller asks for a capacity that fits");
     let share = (PAGE_SIZE - usize::from(layout.variable_base)) / rows.variable_count().max(1);
@@ -178,7 +177,7 @@ fn format(page: &mut PageBytes, rows: Option<&RowLayout>, header: &PageHeader) {
         } else {
             usize::from(layout.variable_base) + index * share
         };
-        put_u16(page, usize::from(layout.area_starts) + 2 * index, u16::try_from(start).expect("a page's size"));
+        layout.set_area_start(page, index, u16::try_from(start).expect("a page's size"));
     }
 }
 
@@ -200,7 +199,6 @@ fn append(
         let undo = PageChange::RemoveLastRow { writer: header.newest_writer };
         let layout = rows.page_layout(header.capacity).expect("opened above");
         put_row(page, rows, layout, usize::from(header.row_count), row);
-        header = PageHeader { flags: ascii_flags(rows, &header, row), ..header };
         header.row_count += 1;
         header.newest_writer = writer;
         header.write(page);
@@ -224,13 +222,6 @@ fn check_null_counts(view: &RowPage<'_>, rows: &RowLayout) -> Result<(), PageDam
     if sound { Ok(()) } else { Err(PageDamage::Structure { rule: "null count of a column" }) }
 }
 
-fn ascii_flags(rows: &RowLayout, header: &PageHeader, row: &RowImage) -> PageFlags {
-    let ascii = (0..row.column_count())
-        .filter(|&column| rows.variable_rank(column).is_some())
-        .all(|column| row.value(column).is_none_or(<[u8]>::is_ascii));
-    if ascii { header.flags } else { header.flags.without(PageFlags::ASCII) }
-}
-
 /// Writes a row's values into `slot`; the areas have room.
 fn put_row(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, slot: usize, row: &RowImage) {
     for (column, described) in rows.columns().iter().enumerate() {
@@ -245,13 +236,16 @@ fn put_row(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, slot: us
             }
             None => {
                 let rank = rows.variable_rank(column).expect("a variable-length column");
-                let area = usize::from(u16_at(page, usize::from(layout.area_starts) + 2 * rank));
+                let area = usize::from(layout.area_start(page, rank));
                 let ends = usize::from(layout.values[column]);
                 let start = if slot == 0 { 0 } else { usize::from(u16_at(page, ends + 2 * (slot - 1)) & !POINTER_BIT) };
                 let bytes = value.unwrap_or_default();
                 page[area + start..area + start + bytes.len()].copy_from_slice(bytes);
                 let end = u16::try_from(start + bytes.len()).expect("below the page size");
                 put_u16(page, ends + 2 * slot, end);
+                if !bytes.is_ascii() {
+                    layout.mark_not_ascii(page, rank);
+                }
             }
         }
         if described.nullable {
@@ -327,7 +321,6 @@ fn lay_out_with(
         );
     }
     put_row(&mut fresh, rows, layout, old_count, row);
-    header.flags = ascii_flags(rows, &header, row);
     header.row_count = u16::try_from(count).expect("fewer rows than bytes");
     header.write(&mut fresh);
     Ok(Some(fresh))
@@ -339,15 +332,11 @@ fn place_areas(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, used
     let mut at = usize::from(layout.variable_base);
     let weight: usize = used.iter().map(|bytes| bytes + 1).sum();
     for (rank, &used) in used.iter().enumerate() {
-        put_u16(page, usize::from(layout.area_starts) + 2 * rank, u16::try_from(at).expect("in the page"));
+        layout.set_area_start(page, rank, u16::try_from(at).expect("in the page"));
         at += used + free * (used + 1) / weight;
     }
     let end = if rows.variable_count() == 0 { at } else { PAGE_SIZE };
-    put_u16(
-        page,
-        usize::from(layout.area_starts) + 2 * rows.variable_count(),
-        u16::try_from(end).expect("a page's size"),
-    );
+    layout.set_area_start(page, rows.variable_count(), u16::try_from(end).expect("a page's size"));
 }
 
 fn remove_last(page: &mut PageBytes, rows: &RowLayout, writer: Stamp) -> Result<PageChange, PageDamage> {

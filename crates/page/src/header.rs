@@ -86,8 +86,6 @@ impl PageFlags {
     pub const BULK: PageFlags = PageFlags(1);
     /// Some variable-length values are pointers to pages of their own (the high bit of their end offset).
     pub const HAS_POINTERS: PageFlags = PageFlags(2);
-    /// Every text value in the page is ASCII.
-    pub const ASCII: PageFlags = PageFlags(4);
 
     /// Whether all bits of `other` are set.
     pub const fn contains(self, other: PageFlags) -> bool {

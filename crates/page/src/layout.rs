@@ -6,7 +6,8 @@
 //! validity bits, a nullable column each | bytes of the first variable column | … of the last
 //! ```
 //! The counts stand together at the front so that counting a column touches two cache lines of a page. All that stands
-//! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored.
+//! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored,
+//! each with a bit that says whether all of the column's text is ASCII.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,9 +15,13 @@ use hobt_base::PAGE_SIZE;
 use hobt_types::PhysicalType;
 
 use crate::header::HEADER_SIZE;
+use crate::{PageBytes, put_u16, u16_at};
 
 /// The most columns a table can have.
 pub const MAX_COLUMNS: usize = 1024;
+
+/// The high bit of a stored area start: some value of the column is not ASCII.
+const NOT_ASCII: u16 = 0x8000;
 
 /// What a page needs to know of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +60,30 @@ pub struct PageLayout {
     pub validity: Vec<u16>,
     /// The first byte that the variable areas may use.
     pub variable_base: u16,
+}
+
+impl PageLayout {
+    /// Where the byte area of the variable-length column of this rank starts; one rank more gives the end of the last.
+    pub(crate) fn area_start(&self, page: &PageBytes, rank: usize) -> u16 {
+        u16_at(page, usize::from(self.area_starts) + 2 * rank) & !NOT_ASCII
+    }
+
+    /// Sets where an area starts; the column is then ASCII until it is marked otherwise.
+    pub(crate) fn set_area_start(&self, page: &mut PageBytes, rank: usize, start: u16) {
+        put_u16(page, usize::from(self.area_starts) + 2 * rank, start);
+    }
+
+    /// Whether every value of the variable-length column of this rank is ASCII.
+    pub(crate) fn is_ascii(&self, page: &PageBytes, rank: usize) -> bool {
+        u16_at(page, usize::from(self.area_starts) + 2 * rank) & NOT_ASCII == 0
+    }
+
+    /// Marks a column as not ASCII.
+    pub(crate) fn mark_not_ascii(&self, page: &mut PageBytes, rank: usize) {
+        let at = usize::from(self.area_starts) + 2 * rank;
+        let start = u16_at(page, at) | NOT_ASCII;
+        put_u16(page, at, start);
+    }
 }
 
 impl RowLayout {

@@ -43,7 +43,7 @@ impl<'a> RowPage<'a> {
         }
         let mut previous = layout.variable_base;
         for index in 0..=rows.variable_count() {
-            let start = u16_at(bytes, usize::from(layout.area_starts) + 2 * index);
+            let start = layout.area_start(bytes, index);
             if start < previous || usize::from(start) > bytes.len() {
                 return Err(damage("byte areas of a row page"));
             }
@@ -114,8 +114,16 @@ impl<'a> RowPage<'a> {
     /// If the column has fixed length.
     pub fn variable(&self, column: usize) -> &'a [u8] {
         let rank = self.rows.variable_rank(column).expect("a variable-length column");
-        let at = usize::from(self.layout.area_starts) + 2 * rank;
-        &self.bytes[usize::from(u16_at(self.bytes, at))..usize::from(u16_at(self.bytes, at + 2))]
+        let start = usize::from(self.layout.area_start(self.bytes, rank));
+        &self.bytes[start..usize::from(self.layout.area_start(self.bytes, rank + 1))]
+    }
+
+    /// Whether every value of a variable-length column is known to be ASCII.
+    ///
+    /// # Panics
+    /// If the column has fixed length.
+    pub fn is_ascii(&self, column: usize) -> bool {
+        self.layout.is_ascii(self.bytes, self.rows.variable_rank(column).expect("a variable-length column"))
     }
 
     /// A nullable column's validity bits, lowest bit first, 1 for a value; `None` if the column is NOT NULL.
@@ -178,7 +186,7 @@ impl<'a> RowPage<'a> {
             Some(width) => [(at, width * self.row_count()), (0, 0)],
             None => {
                 let rank = self.rows.variable_rank(column).expect("a variable-length column");
-                let start = u16_at(self.bytes, usize::from(self.layout.area_starts) + 2 * rank);
+                let start = self.layout.area_start(self.bytes, rank);
                 [(at, 2 * self.row_count()), (usize::from(start), self.variable_used(column))]
             }
         }

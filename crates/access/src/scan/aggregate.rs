@@ -482,7 +482,7 @@ fn check_rows(
 /// `LEN` of every value of a text column.
 fn lengths(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) -> Result<(), AggregateError> {
     let area = text_area(page, column)?;
-    let ascii = page.flags().contains(PageFlags::ASCII);
+    let ascii = page.is_ascii(column);
     let mut start = 0;
     out.extend(page.ends(column).iter().map(|end| {
         let end = usize::from(u16::from_le_bytes(*end));
@@ -565,7 +565,7 @@ impl TextExtreme {
         primary: &[u8; 128],
     ) -> Result<(), AggregateError> {
         let area = text_area(page, column)?;
-        let quick = page.flags().contains(PageFlags::ASCII) && collation == Collation::Latin1GeneralCiAs;
+        let quick = page.is_ascii(column) && collation == Collation::Latin1GeneralCiAs;
         let all = page.null_count(column) == 0 && page.deleted_count() == 0;
         let mut start = 0;
         for (row, end) in page.ends(column).iter().enumerate() {

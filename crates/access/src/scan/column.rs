@@ -210,7 +210,7 @@ fn append_views(
         return Err(damage);
     }
     let area = &page.variable(column)[..page.variable_used(column)];
-    *is_ascii &= page.flags().contains(hobt_page::PageFlags::ASCII) || area.is_ascii();
+    *is_ascii &= page.is_ascii(column);
     let base = bytes.len();
     if base + area.len() > i32::MAX as usize {
         return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
