@@ -21,8 +21,9 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 use std::time::Instant;
 
 use hobt_base::{FileId, PAGE_SIZE, PageId};
@@ -53,7 +54,7 @@ pub(crate) struct FrameMemory {
     first: NonNull<u8>,
     frames: u32,
     /// For each huge page whether it has memory behind it.
-    backed: Vec<AtomicBool>,
+    backed: Vec<OnceLock<()>>,
 }
 
 // SAFETY: the mapping is plain memory, owned by this value until it is dropped; the file's ownership rules say who
@@ -84,7 +85,7 @@ impl FrameMemory {
         // SAFETY: the range lies in the mapping. Advice changes no contents; a kernel that does not take it says so, and
         // frames are then backed by small pages.
         let _advice = unsafe { libc::madvise(first.as_ptr().cast(), mapped - HUGE_PAGE, libc::MADV_HUGEPAGE) };
-        let backed = (0..mapped / HUGE_PAGE).map(|_| AtomicBool::new(false)).collect();
+        let backed = (0..mapped / HUGE_PAGE).map(|_| OnceLock::new()).collect();
         Ok(FrameMemory { mapping, mapped, first, frames, backed })
     }
 
@@ -92,15 +93,15 @@ impl FrameMemory {
     /// kernel would do it while it holds the ring, and every other submission would wait.
     pub(crate) fn back(&self, frame: &OwnedFrame) {
         let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
-        if self.backed[huge_page].load(Relaxed) || self.backed[huge_page].swap(true, Relaxed) {
-            return;
-        }
-        #[cfg(target_os = "linux")]
-        // SAFETY: the range lies in the mapping, whose end is a huge page beyond the last frame. Populating changes no
-        // contents; where the kernel cannot, memory comes with the first access as ever.
-        let _best_effort = unsafe {
-            libc::madvise(self.first.add(huge_page * HUGE_PAGE).as_ptr().cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)
-        };
+        self.backed[huge_page].get_or_init(|| {
+            #[cfg(target_os = "linux")]
+            // SAFETY: the range lies in the mapping, whose end is a huge page beyond the last frame. Populating changes
+            // no contents; where the kernel cannot, memory comes with the first access as ever.
+            let _best_effort = unsafe {
+                let start = self.first.add(huge_page * HUGE_PAGE).as_ptr();
+                libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)
+            };
+        });
     }
 
     /// How many frames there are.
