@@ -114,9 +114,9 @@ impl Group {
         u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    fn reason(&self) -> Option<(Arc<WaitCounters>, WaitType)> {
+    fn reason(&self) -> Option<WaitType> {
         let statement = self.statement.lock();
-        let (counters, pending) = statement.as_ref()?;
+        let (_, pending) = statement.as_ref()?;
         let wait_type = if pending.reads.load(Ordering::Relaxed) > 0 {
             WaitType::PageIoLatchSh
         } else if pending.client.load(Ordering::Relaxed) > 0 {
@@ -126,7 +126,7 @@ impl Group {
         } else {
             WaitType::CxConsumer
         };
-        Some((Arc::clone(counters), wait_type))
+        Some(wait_type)
     }
 
     fn park(&self, index: usize) {
@@ -152,7 +152,6 @@ impl Group {
         let worker = &self.workers[index];
         let now = self.now_ns();
         let since = worker.parked_since.swap(0, Ordering::Acquire);
-        self.end_park(worker, since, now);
         let generation = self.generation.load(Ordering::Acquire);
         if GENERATION.replace(generation) != generation {
             let counters = self.statement.lock().as_ref().map(|(counters, _)| Arc::clone(counters));
@@ -160,19 +159,18 @@ impl Group {
             COUNTERS.with(|guard| drop(guard.borrow_mut().take()));
             COUNTERS.with(|guard| *guard.borrow_mut() = Some(waits::set_statement_counters(counters)));
         }
+        self.end_park(worker, since, now);
     }
 
-    /// Books the part of a park that lies in the running statement.
+    /// Books the part of a park that lies in the running statement, to the statement whose counters this thread has.
     fn end_park(&self, worker: &Worker, since: u64, now: u64) {
         if since == 0 {
             return;
         }
-        if let Some((counters, wait_type)) = self.reason() {
+        if let Some(wait_type) = self.reason() {
             let waited = now.saturating_sub(since.max(self.started_ns.load(Ordering::Acquire)));
             worker.parked_ns.fetch_add(waited, Ordering::Relaxed);
-            let waited = Duration::from_nanos(waited);
-            waits::record(wait_type, waited, Duration::ZERO);
-            counters.record(wait_type, waited, Duration::ZERO);
+            waits::record(wait_type, Duration::from_nanos(waited), Duration::ZERO);
         }
     }
 
@@ -284,6 +282,7 @@ impl WorkerPool {
             Err(error) => return (Err(error), WorkerReport::default()),
         };
         let group = &team.group;
+        let _booked_here = waits::set_statement_counters(Some(Arc::clone(counters)));
         group.wait_until_idle();
         let before: Vec<(u64, u64)> = readings(group);
         for worker in &group.workers {
@@ -304,7 +303,6 @@ impl WorkerPool {
         for delay in &report.run_queue {
             if !delay.is_zero() {
                 waits::record(WaitType::SosSchedulerYield, *delay, *delay);
-                counters.record(WaitType::SosSchedulerYield, *delay, *delay);
             }
         }
         let mut idle = self.idle.lock();
@@ -367,8 +365,11 @@ mod tests {
             assert!(report.cpu_total() >= Duration::from_millis(60), "{report:?}");
             assert!(report.cpu_total() <= all, "{report:?}");
             assert!(known >= all * 9 / 10, "{report:?}");
-            let waited = counters.rows().iter().any(|row| row.wait_type == WaitType::CxPacket);
-            assert!(waited, "the other worker had nothing to do");
+            let waited: u64 = counters.rows().iter().map(|row| row.wait_time_ns).sum();
+            let waited = Duration::from_nanos(waited);
+            assert!(waited >= Duration::from_millis(40), "the other worker had nothing to do: {waited:?}");
+            let expected = report.parked.iter().sum::<Duration>() + report.run_queue.iter().sum::<Duration>();
+            assert!(waited <= expected + Duration::from_millis(1), "{waited:?} booked, {report:?}");
         }
     }
 }
