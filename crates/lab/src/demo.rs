@@ -21,7 +21,7 @@ use crate::run::write_report;
 pub const DEMO_FOLDER: &str = "hobt-demo";
 
 /// Rows of BigData on a machine that can hold them.
-const WANTED_ROWS: u64 = 24_000_000;
+const WANTED_ROWS: u64 = 16_000_000;
 
 const ROW_BYTES: u64 = 100;
 

@@ -9,7 +9,6 @@ use hobt_session::StatementStatistics;
 
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
-use crate::limits::disk::{DEPTH, LARGE, read_stretches};
 
 /// What one run of a statement cost.
 #[derive(Clone, Debug, Default)]
@@ -141,12 +140,4 @@ pub(crate) fn measure_cold(lab: &mut Laboratory, statement: &str) -> Result<Meas
 pub(crate) fn measure_warm(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     let first = measure(lab, statement)?;
     if first.is_warm() { Ok(first) } else { measure(lab, statement) }
-}
-
-/// Megabytes per second of a raw direct read of the pages of a table, in order.
-///
-/// # Errors
-/// A read failed.
-pub(crate) fn raw_read_mb_s(lab: &Laboratory, table: &str) -> Result<f64> {
-    Ok(read_stretches(&lab.stretches(table)?, LARGE, DEPTH)?.mb_s())
 }

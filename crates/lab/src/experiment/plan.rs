@@ -2,7 +2,7 @@
 
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
-use crate::measure::{Measured, measure_cold, measure_warm, raw_read_mb_s};
+use crate::measure::{Measured, measure_cold, measure_warm};
 use crate::report::Case;
 
 /// Settings of the instance that differ from its own during a case.
@@ -119,7 +119,7 @@ fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool
     if plan.cold {
         // Caches behind the disk favour whoever reads second, so the two take turns.
         let raw = |lab: &Laboratory, now: bool| match &plan.table {
-            Some(table) if now => raw_read_mb_s(lab, table).map(Some),
+            Some(table) if now => lab.raw_read_mb_s(table).map(Some),
             _ => Ok(None),
         };
         let before = raw(lab, disk_first)?;

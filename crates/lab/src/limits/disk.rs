@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hobt_base::SplitMix64;
@@ -59,7 +60,10 @@ pub(crate) fn transfer(
     };
     let mut buffers = Vec::new();
     for _ in 0..depth.max(1) {
-        buffers.push(AlignedBuffer::new(buffer_bytes)?);
+        // Touched before the clock starts: memory that comes with the first read is not the disk's time.
+        let mut buffer = AlignedBuffer::new(buffer_bytes.max(HUGE))?;
+        buffer.fill(0);
+        buffers.push(buffer);
     }
     let since = Instant::now();
     buffers.into_iter().for_each(&mut submit);
@@ -82,19 +86,41 @@ pub(crate) fn transfer(
     }
 }
 
-/// Reads stretches from their first byte to their last in pieces of at most `read_bytes`.
+/// Reads stretches from their first byte to their last in pieces of at most `read_bytes`, `depth` at once: shared by as
+/// many threads as there are processors, each taking the next piece. One thread alone does not reach every disk's limit.
 ///
 /// # Errors
 /// The first read that failed.
 pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: usize) -> Result<Transfers> {
-    let pieces = stretches.iter().flat_map(|stretch| {
+    let mut pieces = Vec::new();
+    for stretch in stretches {
         let end = stretch.offset + stretch.bytes;
-        (stretch.offset..end).step_by(read_bytes).map(move |offset| {
+        for offset in (stretch.offset..end).step_by(read_bytes) {
             let bytes = usize::try_from(end - offset).unwrap_or(usize::MAX).min(read_bytes);
-            (Arc::clone(&stretch.file), offset, bytes)
-        })
+            pieces.push((Arc::clone(&stretch.file), offset, bytes));
+        }
+    }
+    let readers = hobt_sync::processor::processor_count().min(depth).max(1);
+    let next = AtomicUsize::new(0);
+    let parts: Vec<Result<Transfers>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..readers)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mine = std::iter::from_fn(|| pieces.get(next.fetch_add(1, Ordering::Relaxed)).cloned());
+                    transfer(Direction::Read, mine, read_bytes, depth.div_ceil(readers))
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("reading does not panic")).collect()
     });
-    transfer(Direction::Read, pieces, read_bytes, depth)
+    let mut all = Transfers { bytes: 0, elapsed: Duration::ZERO, latencies_us: Vec::new() };
+    for part in parts {
+        let part = part?;
+        all.elapsed = all.elapsed.max(part.elapsed);
+        all.bytes += part.bytes;
+        all.latencies_us.extend(part.latencies_us);
+    }
+    Ok(all)
 }
 
 /// A rate of reads of one size and order.
@@ -130,11 +156,21 @@ pub(crate) struct DiskProbe {
     pub(crate) write_mb_s: f64,
 }
 
-/// Size of a write of the file, and of the reads that count as the disk's rate.
-pub(crate) const LARGE: usize = 512 << 10;
+/// Size of a write of the file.
+const LARGE: usize = 512 << 10;
 
-/// Transfers at once, where nothing else is said.
-pub(crate) const DEPTH: usize = 32;
+/// Writes at once.
+const DEPTH: usize = 32;
+
+/// A buffer is at least so large, used or not, so that the system can back it with huge pages: a transfer then has few
+/// pieces, as in the buffer pool's memory, and the limit is the device's and not that of lists of pages.
+const HUGE: usize = 4 << 20;
+
+/// How to read: the size of a read in KiB, and reads at once.
+pub(crate) type ReadMode = (usize, usize);
+
+/// Ways of which one usually reaches a disk's limit: more in flight is not always faster.
+pub(crate) const LARGE_READS: [ReadMode; 4] = [(128, 32), (256, 16), (512, 8), (512, 32)];
 
 impl DiskProbe {
     /// Writes a file of `bytes` (rounded up to 1 MiB) past the page cache, and syncs it. Blocks.
@@ -170,11 +206,11 @@ impl DiskProbe {
     ///
     /// # Errors
     /// A read failed.
-    pub(crate) fn sequential(&self, read_kib: usize, repetitions: usize) -> Result<ReadLimit> {
+    pub(crate) fn sequential(&self, read_kib: usize, depth: usize, repetitions: usize) -> Result<ReadLimit> {
         let all = [Stretch { file: Arc::clone(&self.file), offset: 0, bytes: self.bytes }];
         let readings: Result<Vec<Transfers>> =
-            (0..repetitions.max(1)).map(|_| read_stretches(&all, read_kib << 10, DEPTH)).collect();
-        Ok(limit_of("sequential", read_kib, DEPTH, readings?))
+            (0..repetitions.max(1)).map(|_| read_stretches(&all, read_kib << 10, depth)).collect();
+        Ok(limit_of("sequential", read_kib, depth, readings?))
     }
 
     /// Reads `count` places of the file in random order.
