@@ -144,6 +144,8 @@ pub const EMPTY_NAME: i32 = 1038;
 pub const UNDECLARED_TABLE_VARIABLE: i32 = 1087;
 /// Allocation failed: the filegroup is full.
 pub const FILEGROUP_FULL: i32 = 1105;
+/// A statement was chosen as the victim of a deadlock.
+pub const DEADLOCK: i32 = 1205;
 /// Lock request time-out period exceeded.
 pub const LOCK_TIMEOUT: i32 = 1222;
 /// Creating or altering a table failed: the minimum row size is over 8060.

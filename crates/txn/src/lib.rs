@@ -12,5 +12,5 @@ mod lock;
 mod memory;
 
 pub use context::{IoCounts, StatementContext, StatementContextSettings, UndoError};
-pub use lock::{LockError, LockMode, ObjectLock, ObjectLocks};
+pub use lock::{LockError, LockMode, ObjectLock, ObjectLocks, Patience};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};

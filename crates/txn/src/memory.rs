@@ -86,6 +86,13 @@ impl MemoryAccount {
         Ok(())
     }
 
+    /// Takes `bytes` more even where the budget has less left: for memory that is in use already. Until it comes back,
+    /// nobody else gets any.
+    pub fn overdraw(&self, bytes: u64) {
+        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Gives `bytes` back.
     ///
     /// # Panics
@@ -118,6 +125,18 @@ mod tests {
         second.grow(41).expect("fits now");
         drop(first);
         drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn an_overdrawn_budget_gives_nothing_until_it_is_repaid() {
+        let budget = MemoryBudget::new(100);
+        let account = MemoryAccount::new(&budget, "one");
+        account.overdraw(150);
+        assert_eq!(account.grow(1), Err(OutOfMemory { requested: 1, available: 0 }));
+        account.shrink(60);
+        account.grow(10).expect("fits again");
+        drop(account);
         assert_eq!(budget.used(), 0);
     }
 }

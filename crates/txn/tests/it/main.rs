@@ -6,7 +6,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, ObjectId, SessionId, SplitMix64};
-use hobt_txn::{LockError, LockMode, ObjectLock, ObjectLocks};
+use hobt_txn::{LockError, LockMode, ObjectLock, ObjectLocks, Patience};
+
+mod deadlock;
 
 const TABLE: (DatabaseId, ObjectId) = (DatabaseId(5), ObjectId(1000));
 const MODES: [LockMode; 4] =
@@ -18,7 +20,7 @@ fn lock(
     mode: LockMode,
     timeout: Option<Duration>,
 ) -> Result<ObjectLock, LockError> {
-    locks.lock(TABLE, SessionId(session), mode, timeout, &|| false)
+    locks.lock(TABLE, SessionId(session), mode, Patience { timeout, ..Patience::default() }, &|| false)
 }
 
 fn now(locks: &Arc<ObjectLocks>, session: i32, mode: LockMode) -> Result<ObjectLock, LockError> {
@@ -86,8 +88,9 @@ fn a_waiter_that_gives_up_lets_those_behind_it_through() {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let timeout = (!cancel).then_some(Duration::from_millis(80));
+                let patience = Patience { timeout, ..Patience::default() };
                 locks
-                    .lock(TABLE, SessionId(52), LockMode::Exclusive, timeout, &|| cancelled.load(Ordering::Relaxed))
+                    .lock(TABLE, SessionId(52), LockMode::Exclusive, patience, &|| cancelled.load(Ordering::Relaxed))
                     .map(drop)
             });
             if cancel {
