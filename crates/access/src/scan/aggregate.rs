@@ -8,6 +8,7 @@ use hobt_page::{PageDamage, PageFlags, RowPage};
 use hobt_types::{Collation, PhysicalType};
 
 use super::NextPage;
+use super::kernels::Kernels;
 
 /// The range that a result must lie in: an integer type's width in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -126,14 +127,21 @@ pub struct Aggregator {
     scratch: Vec<Vec<i64>>,
     live: Vec<u8>,
     primary: [u8; 128],
+    kernels: Kernels,
 }
 
 /// The best text so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TextExtreme {
     bytes: Option<Vec<u8>>,
-    /// The primary weight of its first character, for a quick no; only used for ASCII under the default collation.
-    first: u8,
+    /// By a value's first byte, whether it is worse for sure: a quick no for ASCII under the default collation.
+    worse: [bool; 256],
+}
+
+impl Default for TextExtreme {
+    fn default() -> TextExtreme {
+        TextExtreme { bytes: None, worse: [false; 256] }
+    }
 }
 
 impl Aggregator {
@@ -161,6 +169,7 @@ impl Aggregator {
             scratch: Vec::new(),
             live: Vec::new(),
             primary,
+            kernels: Kernels::new(),
         }
     }
 
@@ -181,8 +190,9 @@ impl Aggregator {
     pub fn add_page(&mut self, page: &RowPage<'_>, next: Option<&NextPage<'_>>) -> Result<(), AggregateError> {
         for index in 0..self.aggregates.len() {
             if let Some(next) = next {
+                let ends_are_enough = matches!(&self.aggregates[index], ScanAggregate::Max(ScanExpression::Length(_)));
                 for &column in &self.columns[index] {
-                    next.fetch(page, column);
+                    if ends_are_enough { next.fetch_ends(page, column) } else { next.fetch(page, column) }
                 }
             }
             self.add(index, page)?;
@@ -200,17 +210,32 @@ impl Aggregator {
                 *count += (page.row_count() - page.deleted_count() - page.null_count(*column)) as u64;
             }
             (ScanAggregate::Max(ScanExpression::Length(column)), AggregateValue::Extreme(Some(best)))
-                if longest_value(page, *column)? <= *best => {}
+                if longest_value(self.kernels, page, *column).is_some_and(|bytes| bytes <= *best) => {}
             (ScanAggregate::Max(ScanExpression::Column(column)), AggregateValue::Extreme(best))
                 if is_plain(page, *column) =>
             {
-                let found = words(page, *column).max();
+                *best = (*best).max(self.kernels.max(words(page, *column)));
+            }
+            (ScanAggregate::Min(ScanExpression::Column(column)), AggregateValue::Extreme(best))
+                if is_plain(page, *column) =>
+            {
+                let found = self.kernels.min(words(page, *column));
+                *best = best.map_or(found, |best| Some(found.map_or(best, |found| best.min(found))));
+            }
+            (ScanAggregate::Max(expression), AggregateValue::Extreme(best))
+                if plain_sum(expression, page).is_some() =>
+            {
+                let (left, right) = plain_sum(expression, page).expect("asked above");
+                let (found, overflowed) = self.kernels.max_of_sums(words(page, left), words(page, right));
+                if overflowed {
+                    return Err(AggregateError::Overflow(IntegerWidth::Signed64));
+                }
                 *best = (*best).max(found);
             }
             (ScanAggregate::Sum(ScanExpression::Column(column)), AggregateValue::Sum(sum, count))
                 if is_plain(page, *column) =>
             {
-                *sum += sum_of(words(page, *column));
+                *sum += self.kernels.sum(words(page, *column));
                 *count += page.row_count() as u64;
             }
             (ScanAggregate::Min(expression), AggregateValue::Extreme(best)) => {
@@ -267,18 +292,30 @@ fn is_plain(page: &RowPage<'_>, column: usize) -> bool {
 }
 
 /// The values of a column of 64-bit integers, straight from the page.
-fn words<'a>(page: &RowPage<'a>, column: usize) -> impl Iterator<Item = i64> + use<'a> {
-    page.fixed(column).as_chunks().0.iter().map(|&chunk| i64::from_le_bytes(chunk))
+fn words<'a>(page: &RowPage<'a>, column: usize) -> &'a [[u8; 8]] {
+    page.fixed(column).as_chunks().0
 }
 
-/// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included.
-fn longest_value(page: &RowPage<'_>, column: usize) -> Result<i64, PageDamage> {
-    text_area(page, column)?;
-    let ends = page.ends(column);
-    let end = |place: &[u8; 2]| u16::from_le_bytes(*place);
-    let first = ends.first().map_or(0, end);
-    let longest = ends.iter().zip(ends.iter().skip(1)).map(|(start, next)| end(next).wrapping_sub(end(start))).max();
-    Ok(i64::from(longest.unwrap_or(0).max(first)))
+/// The columns of an expression that is the sum of two plain ones.
+fn plain_sum(expression: &ScanExpression, page: &RowPage<'_>) -> Option<(usize, usize)> {
+    let ScanExpression::Arithmetic { operation: Arithmetic::Add, left, right, width: IntegerWidth::Signed64 } =
+        expression
+    else {
+        return None;
+    };
+    match (&**left, &**right) {
+        (ScanExpression::Column(left), ScanExpression::Column(right)) => {
+            (is_plain(page, *left) && is_plain(page, *right)).then_some((*left, *right))
+        }
+        _ => None,
+    }
+}
+
+/// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included. `None` if the page
+/// needs a closer look.
+fn longest_value(kernels: Kernels, page: &RowPage<'_>, column: usize) -> Option<i64> {
+    let (longest, ordered) = kernels.longest(page.ends(column));
+    (ordered && !page.flags().contains(PageFlags::HAS_POINTERS)).then(|| i64::from(longest))
 }
 
 /// Which rows of an evaluated vector count.
@@ -360,23 +397,6 @@ fn evaluate_into(
         ScanExpression::Length(column) => {
             scratch[depth].clear();
             lengths(page, *column, &mut scratch[depth])?;
-        }
-        ScanExpression::Arithmetic { operation: Arithmetic::Add, left, right, width: IntegerWidth::Signed64 }
-            if let (ScanExpression::Column(left), ScanExpression::Column(right)) = (&**left, &**right)
-                && is_plain(page, *left)
-                && is_plain(page, *right) =>
-        {
-            let out = &mut scratch[depth];
-            out.clear();
-            let mut outside = 0;
-            out.extend(words(page, *left).zip(words(page, *right)).map(|(a, b)| {
-                let sum = a.wrapping_add(b);
-                outside |= (a ^ sum) & (b ^ sum);
-                sum
-            }));
-            if outside < 0 {
-                return Err(AggregateError::Overflow(IntegerWidth::Signed64));
-            }
         }
         ScanExpression::Arithmetic { operation, left, right, width } => {
             evaluate_into(left, page, scratch, live, depth)?;
@@ -570,18 +590,14 @@ impl TextExtreme {
         let mut start = 0;
         for (row, end) in page.ends(column).iter().enumerate() {
             let end = usize::from(u16::from_le_bytes(*end));
-            let value = &area[start..end];
+            let first = area.get(start).copied().unwrap_or_default();
+            let value = start..end;
             start = end;
-            if quick
-                && self.bytes.is_some()
-                && let Some(&byte) = value.first()
-            {
-                let weight = primary[usize::from(byte & 0x7F)];
-                let worse = if greatest { weight < self.first } else { weight > self.first };
-                if worse {
-                    continue;
-                }
+            // An empty value has the next one's first byte here, so it is offered.
+            if quick && self.worse[usize::from(first)] && !value.is_empty() {
+                continue;
             }
+            let value = &area[value];
             if !all && (page.is_deleted(row) || page.is_null(column, row)) {
                 continue;
             }
@@ -610,12 +626,14 @@ impl TextExtreme {
         }
         text(value)?;
         self.bytes = Some(value.to_vec());
-        // A best that is not ASCII, or is empty, must not turn anything away by its first byte.
-        let never_turns_away = if greatest { 0 } else { u8::MAX };
-        self.first = match value.first() {
-            Some(&byte) if value.is_ascii() => primary[usize::from(byte)],
-            _ => never_turns_away,
-        };
+        // A best that is not ASCII, or is empty, turns nothing away by its first byte.
+        self.worse = [false; 256];
+        if let Some(&first) = value.first().filter(|_| value.is_ascii()) {
+            let best = primary[usize::from(first)];
+            for (worse, &weight) in self.worse.iter_mut().zip(primary) {
+                *worse = if greatest { weight < best } else { weight > best };
+            }
+        }
         Ok(())
     }
 }

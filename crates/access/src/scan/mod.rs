@@ -18,6 +18,7 @@ mod aggregate;
 mod column;
 mod count;
 mod dispenser;
+mod kernels;
 mod worker;
 
 use std::sync::Arc;
@@ -131,6 +132,12 @@ impl NextPage<'_> {
         for (at, length) in page.extents(column) {
             self.run.prefetch(self.number, at, length);
         }
+    }
+
+    /// Fetches only the end offsets of a variable-length column.
+    pub fn fetch_ends(&self, page: &RowPage<'_>, column: usize) {
+        let [(at, length), _] = page.extents(column);
+        self.run.prefetch(self.number, at, length);
     }
 }
 

@@ -1,0 +1,166 @@
+//! Loops over a page's arrays at the width of the machine's vector registers.
+//!
+//! The processor's instructions are found out when the program runs (crate `pulp`), because the binary is built for
+//! every x86-64: with its baseline alone the compiler builds 64-bit comparisons out of a dozen 32-bit ones.
+
+use pulp::Arch;
+
+/// Elements that a loop works on at once; a multiple of every register's.
+const LANES: usize = 8;
+
+/// The loops, for this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernels {
+    arch: Arch,
+}
+
+/// A page's 64-bit integers as they stand there.
+type Words<'a> = &'a [[u8; 8]];
+
+#[inline(always)]
+fn word(bytes: [u8; 8]) -> i64 {
+    i64::from_le_bytes(bytes)
+}
+
+impl Kernels {
+    /// The loops for this machine.
+    pub(super) fn new() -> Kernels {
+        Kernels { arch: Arch::new() }
+    }
+
+    /// The greatest value.
+    pub(super) fn max(self, words: Words<'_>) -> Option<i64> {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let (chunks, rest) = words.as_chunks::<LANES>();
+                let mut best = [i64::MIN; LANES];
+                for chunk in chunks {
+                    for lane in 0..LANES {
+                        best[lane] = best[lane].max(word(chunk[lane]));
+                    }
+                }
+                let best = best.into_iter().chain(rest.iter().map(|&bytes| word(bytes))).max();
+                best.filter(|_| !words.is_empty())
+            },
+        )
+    }
+
+    /// The least value.
+    pub(super) fn min(self, words: Words<'_>) -> Option<i64> {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let (chunks, rest) = words.as_chunks::<LANES>();
+                let mut best = [i64::MAX; LANES];
+                for chunk in chunks {
+                    for lane in 0..LANES {
+                        best[lane] = best[lane].min(word(chunk[lane]));
+                    }
+                }
+                let best = best.into_iter().chain(rest.iter().map(|&bytes| word(bytes))).min();
+                best.filter(|_| !words.is_empty())
+            },
+        )
+    }
+
+    /// The exact sum of at most a page's values: high and low halves apart, neither of which can overflow.
+    pub(super) fn sum(self, words: Words<'_>) -> i128 {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let (chunks, rest) = words.as_chunks::<LANES>();
+                let (mut high, mut low) = ([0i64; LANES], [0u64; LANES]);
+                for chunk in chunks {
+                    for lane in 0..LANES {
+                        let value = word(chunk[lane]);
+                        high[lane] += i64::from((value >> 32) as i32);
+                        low[lane] += value.cast_unsigned() & 0xFFFF_FFFF;
+                    }
+                }
+                let vector = (i128::from(high.iter().sum::<i64>()) << 32) + i128::from(low.iter().sum::<u64>());
+                vector + rest.iter().map(|&bytes| i128::from(word(bytes))).sum::<i128>()
+            },
+        )
+    }
+
+    /// The greatest `left + right`, row by row, and whether one of the sums overflowed.
+    pub(super) fn max_of_sums(self, left: Words<'_>, right: Words<'_>) -> (Option<i64>, bool) {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+                let (mut best, mut outside) = ([i64::MIN; LANES], [0i64; LANES]);
+                for (a, b) in left.iter().zip(right) {
+                    for lane in 0..LANES {
+                        let (a, b) = (word(a[lane]), word(b[lane]));
+                        let sum = a.wrapping_add(b);
+                        outside[lane] |= (a ^ sum) & (b ^ sum);
+                        best[lane] = best[lane].max(sum);
+                    }
+                }
+                let mut overflowed = outside.iter().any(|&bits| bits < 0);
+                let mut best = best.into_iter().max().filter(|_| !left.is_empty());
+                for (&a, &b) in left_rest.iter().zip(right_rest) {
+                    let (sum, outside) = word(a).overflowing_add(word(b));
+                    overflowed |= outside;
+                    best = best.max(Some(sum));
+                }
+                (best, overflowed)
+            },
+        )
+    }
+
+    /// Of a column's end offsets the longest value, and whether they never fall.
+    pub(super) fn longest(self, ends: &[[u8; 2]]) -> (u16, bool) {
+        let Some(&first) = ends.first() else { return (0, true) };
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let (mut longest, mut fallen) = (u16::from_le_bytes(first), 0u16);
+                for (&start, &end) in ends.iter().zip(&ends[1..]) {
+                    let (start, end) = (u16::from_le_bytes(start), u16::from_le_bytes(end));
+                    longest = longest.max(end.wrapping_sub(start));
+                    fallen |= start.saturating_sub(end);
+                }
+                (longest, fallen == 0)
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::SplitMix64;
+
+    use super::*;
+
+    #[test]
+    fn loops_agree_with_the_plain_ones() {
+        let kernels = Kernels::new();
+        let mut random = SplitMix64::new(11);
+        for length in 0..70 {
+            let values: Vec<i64> = (0..length)
+                .map(|_| random.next_u64().cast_signed() >> random.below(64))
+                .collect();
+            let other: Vec<i64> = values.iter().map(|_| random.next_u64().cast_signed() >> random.below(64)).collect();
+            let bytes: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+            let other_bytes: Vec<[u8; 8]> = other.iter().map(|value| value.to_le_bytes()).collect();
+            assert_eq!(kernels.max(&bytes), values.iter().copied().max());
+            assert_eq!(kernels.min(&bytes), values.iter().copied().min());
+            assert_eq!(kernels.sum(&bytes), values.iter().map(|&value| i128::from(value)).sum());
+            let sums: Vec<(i64, bool)> = values.iter().zip(&other).map(|(a, &b)| a.overflowing_add(b)).collect();
+            let expected = (sums.iter().map(|sum| sum.0).max(), sums.iter().any(|sum| sum.1));
+            assert_eq!(kernels.max_of_sums(&bytes, &other_bytes), expected);
+        }
+    }
+
+    #[test]
+    fn ends_that_fall_are_seen() {
+        let kernels = Kernels::new();
+        let ends = |places: &[u16]| places.iter().map(|place| place.to_le_bytes()).collect::<Vec<_>>();
+        assert_eq!(kernels.longest(&ends(&[])), (0, true));
+        assert_eq!(kernels.longest(&ends(&[7, 7, 10, 30])), (20, true));
+        assert!(!kernels.longest(&ends(&[7, 6])).1);
+    }
+}
