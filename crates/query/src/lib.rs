@@ -1,3 +1,13 @@
 //! T-SQL binder, procedural interpreter, planner rules and operators on DataFusion.
+//!
+//! ```text
+//! interpreter --statement--> binder --LogicalPlan--> execute --rows--> interpreter
+//!                            wrap: kernels as functions of DataFusion   source: tables as DataFusion sees them
+//! ```
+//! The only crate that names DataFusion. It never sees the bytes of a page.
 
+pub mod binder;
+pub mod execute;
 pub mod interpreter;
+pub mod source;
+pub mod wrap;
