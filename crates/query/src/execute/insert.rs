@@ -156,7 +156,7 @@ pub fn insert_select(
             loaded.push(part);
             Ok(())
         });
-        finish(handle, jobs, taken)
+        finish(jobs, taken)
     });
     run.add_report(&report);
     result?;

@@ -1,7 +1,11 @@
 //! From a logical plan to rows: plan, run on workers, hand batches to the statement's thread.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -17,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::statement::StatementRun;
-use super::workers::{WorkerPool, block_on};
+use super::workers::WorkerPool;
 use crate::wrap::sql_error_of;
 
 /// Batches that may wait for the client.
@@ -30,7 +34,31 @@ const CANCEL_CHECK: Duration = Duration::from_millis(20);
 /// # Errors
 /// The planner's, as the user sees them.
 pub(crate) fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-    futures::executor::block_on(state.create_physical_plan(plan)).map_err(sql_error_of)
+    wait_for(state.create_physical_plan(plan)).map_err(sql_error_of)
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks this thread on a future, whatever executor the thread may belong to: the runtimes' own ways of blocking refuse
+/// to work inside another runtime, and a program that embeds sessions may well call them from there.
+fn wait_for<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            // A wake between the poll and this makes it return at once.
+            Poll::Pending => std::thread::park(),
+        }
+    }
 }
 
 /// The physical plan as indented text, for `EXPLAIN`-like views and tests.
@@ -73,7 +101,7 @@ pub fn run_query(
             permits.add_permits(1);
             Ok(())
         });
-        finish(handle, vec![job], taken).map(|()| rows)
+        finish(vec![job], taken).map(|()| rows)
     });
     run.add_report(&report);
     result
@@ -143,17 +171,13 @@ pub(super) fn drain<T>(
 
 /// Ends the tasks: waits for them after success, aborts them after a failure. A panic in a worker is an error of the
 /// statement.
-pub(super) fn finish(
-    handle: &tokio::runtime::Handle,
-    jobs: Vec<JoinHandle<()>>,
-    outcome: Result<(), SqlError>,
-) -> Result<(), SqlError> {
+pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -> Result<(), SqlError> {
     let mut result = outcome;
     if result.is_err() {
         jobs.iter().for_each(JoinHandle::abort);
     }
     for job in jobs {
-        match block_on(handle, job) {
+        match wait_for(job) {
             Err(error) if error.is_panic() && result.is_ok() => {
                 result = Err(SqlError::internal("A worker of the statement stopped at a broken invariant."));
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
-use hobt_engine::Instance;
+use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
-use hobt_txn::{IoCounts, StatementContext};
+use hobt_txn::{IoCounts, ObjectLock, StatementContext};
 use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
@@ -33,6 +33,8 @@ pub struct StatementRun {
     scans: Mutex<Vec<Arc<Scan>>>,
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
     report: Mutex<WorkerReport>,
+    databases: Mutex<Vec<DatabaseUse>>,
+    locks: Mutex<Vec<ObjectLock>>,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -82,7 +84,34 @@ impl StatementRun {
             scans: Mutex::default(),
             profiles: Mutex::default(),
             report: Mutex::default(),
+            databases: Mutex::default(),
+            locks: Mutex::default(),
         })
+    }
+
+    /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of them.
+    pub fn uses_database(&self, database: &DatabaseUse) {
+        let mut databases = self.databases.lock();
+        if databases.iter().all(|known| known.id() != database.id()) {
+            databases.push(database.clone());
+        }
+    }
+
+    /// Keeps locks until the statement has ended.
+    pub fn hold_locks(&self, locks: Vec<ObjectLock>) {
+        self.locks.lock().extend(locks);
+    }
+
+    /// Ends the statement: commits it if it succeeded, undoes it if not, and only then lets go of its locks.
+    ///
+    /// # Errors
+    /// 926: it could not be ended, and the databases that it named are SUSPECT now.
+    pub fn end(&self, succeeded: bool) -> Result<(), SqlError> {
+        let databases = std::mem::take(&mut *self.databases.lock());
+        let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
+        let ended = self.instance.end_statement(&self.context, succeeded, &named);
+        self.locks.lock().clear();
+        ended.map_err(|error| error.to_sql_error())
     }
 
     /// Workers that the statement may keep busy.

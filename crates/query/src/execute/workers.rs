@@ -14,7 +14,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -74,6 +73,17 @@ pub struct PendingReasons {
 }
 
 impl PendingReasons {
+    /// What keeps the statement back now, as far as its operators say.
+    pub fn wait_type(&self) -> Option<WaitType> {
+        if self.reads.load(Ordering::Relaxed) > 0 {
+            Some(WaitType::PageIoLatchSh)
+        } else if self.client.load(Ordering::Relaxed) > 0 {
+            Some(WaitType::AsyncNetworkIo)
+        } else {
+            None
+        }
+    }
+
     /// A scan has nothing to show until a read arrives (`+1`), or has (`-1`).
     pub fn reads(&self, begins: bool) {
         step(&self.reads, begins);
@@ -333,11 +343,6 @@ fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerRepo
     report
 }
 
-/// Blocks this thread on a future while workers run the rest.
-pub(super) fn block_on<F: Future>(handle: &tokio::runtime::Handle, future: F) -> F::Output {
-    handle.block_on(future)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,7 +361,7 @@ mod tests {
             let counters = Arc::new(WaitCounters::new());
             let (result, report) = pool.run(2, &[], &counters, &Arc::default(), |handle| {
                 let task = handle.spawn(async { spin(Duration::from_millis(60)) });
-                block_on(handle, task).map_err(|error| SqlError::internal(error.to_string()))
+                handle.block_on(task).map_err(|error| SqlError::internal(error.to_string()))
             });
             result.expect("no error");
             let all = report.elapsed * 2;

@@ -61,7 +61,7 @@ pub static OPTIONS: &[ServerOption] = &[
     ServerOption {
         id: 20002,
         name: "queue depth",
-        description: "Reads that a worker of a scan keeps in flight",
+        description: "Reads in flight of one scan, over all its workers",
         minimum: 1,
         maximum: 256,
         accepts: |_| true,

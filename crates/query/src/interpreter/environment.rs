@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use hobt_base::{DatabaseId, ObjectId, SessionId, SqlError};
 use hobt_engine::Instance;
 use parking_lot::Mutex;
 
+use super::memory::{MemoryGate, operators_runtime};
 use super::{StatementStatistics, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
-use crate::wrap::sql_error_of;
 
 /// The other sessions of an instance, as far as statements reach them.
 pub trait SessionDirectory: Send + Sync {
@@ -54,13 +53,15 @@ pub struct Environment {
 pub(super) struct Executor {
     pub(super) workers: WorkerPool,
     pub(super) runtime: Arc<RuntimeEnv>,
+    /// Lets in statements whose operators keep rows in memory.
+    pub(super) gate: Arc<MemoryGate>,
     /// The next identity value of each table that was asked for one.
     pub(super) identities: Mutex<HashMap<(DatabaseId, ObjectId), i128>>,
 }
 
 impl Environment {
     /// The surroundings of an instance's sessions. Operators take what memory the buffer pool leaves of the budget and
-    /// spill into the instance's folder.
+    /// spill into a folder inside the instance's.
     ///
     /// # Errors
     /// The folder for spilling cannot be used.
@@ -71,21 +72,16 @@ impl Environment {
         server_name: &str,
         version: &str,
     ) -> Result<Environment, SqlError> {
-        let memory = instance.memory();
-        let left = memory.limit().saturating_sub(memory.used()).max(64 << 20);
-        let pool = FairSpillPool::new(usize::try_from(left).unwrap_or(usize::MAX));
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
-            .with_temp_file_path(instance.folder())
-            .build_arc()
-            .map_err(sql_error_of)?;
+        let runtime = operators_runtime(&instance)?;
+        let gate = MemoryGate::new(instance.memory());
+        let executor = Executor { workers: WorkerPool::default(), runtime, gate, identities: Mutex::default() };
         Ok(Environment {
             instance,
             views,
             sessions,
             server_name: Arc::from(server_name),
             version: Arc::from(version),
-            executor: Arc::new(Executor { workers: WorkerPool::default(), runtime, identities: Mutex::default() }),
+            executor: Arc::new(executor),
         })
     }
 }

@@ -76,7 +76,8 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::UNCLOSED_COMMENT
         | number::UNDECLARED_VARIABLE
         | number::VARIABLE_REDECLARED
-        | number::NESTED_TOO_DEEPLY => Reach::Batch,
+        | number::NESTED_TOO_DEEPLY
+        | number::DEADLOCK => Reach::Batch,
         _ if error.severity >= 19 => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN

@@ -20,8 +20,8 @@ use hobt_types::{SqlType, TypedValue, Value};
 use super::ddl::Place;
 use super::event::{DoneKind, ResultColumn};
 use super::failure::Failure;
-use super::names::invalid_object;
-use super::query::bind_options;
+use super::names::{UsedTable, invalid_object};
+use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundExpr, QueryHints, TargetColumn};
 use crate::execute::{InsertTarget, StatementRun, insert_rows};
@@ -88,15 +88,17 @@ impl Interpreter<'_> {
             return Err(SqlError::not_supported("INSERT TOP").at(position).into());
         }
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
-        let target = self.insert_target(insert)?;
         // The procedure's own statements come first: they must not wait for the lock that this one takes.
         let captured = match &insert.source {
-            InsertSource::Execute { call } => Some(self.captured_rows(call, target.listed.len(), caught_here)?),
+            InsertSource::Execute { call } => {
+                let width = self.insert_target(insert)?.listed.len();
+                Some(self.captured_rows(call, width, caught_here)?)
+            }
             _ => None,
         };
         let run = self.new_run(Some(&hints));
         let rows = self.in_run(&run, |this| {
-            let _lock = this.lock(&target.place.database, target.table.id, LockMode::Exclusive)?;
+            let target = this.locked_target(&run, insert, &hints)?;
             let store = target_store(&target)?;
             match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, &target, &store, rows),
@@ -113,6 +115,32 @@ impl Interpreter<'_> {
             }
         })?;
         Ok(Outcome::counted(DoneKind::Insert, rows))
+    }
+
+    /// The table of an `INSERT`, locked together with those that its query reads: two inserts that read each other's
+    /// tables wait one for the other, never both.
+    fn locked_target(
+        &mut self,
+        run: &Arc<StatementRun>,
+        insert: &Insert,
+        hints: &QueryHints,
+    ) -> Result<Target, Failure> {
+        for _ in 0..BIND_ATTEMPTS {
+            let target = self.insert_target(insert)?;
+            let mut used = match &insert.source {
+                InsertSource::Query { query } => {
+                    let query = with_tables_of(insert, query);
+                    self.check_width(run, bind_options(hints), &target, &query)?
+                }
+                _ => Vec::new(),
+            };
+            let database = target.place.database.clone();
+            used.push(UsedTable { database, table: Arc::clone(&target.table), mode: LockMode::Exclusive });
+            if self.lock_tables(run, used)? {
+                return Ok(target);
+            }
+        }
+        Err(definition_changed().into())
     }
 
     fn insert_target(&mut self, insert: &Insert) -> Result<Target, Failure> {
@@ -287,14 +315,10 @@ impl Interpreter<'_> {
         hints: &QueryHints,
     ) -> Result<u64, Failure> {
         let options = bind_options(hints);
-        let mut query = query.clone();
-        if query.with.is_empty() {
-            query.with.clone_from(&insert.with);
-        }
+        let query = with_tables_of(insert, query);
         let parallel =
             insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX);
         let is_whole = target.listed.iter().copied().eq(0..target.table.columns.len());
-        self.check_width(run, options, target, &query)?;
         if is_whole {
             let bind = |binder: &Binder<'_>| binder.bind_insert_source(&query, &target.columns);
             return self.insert_query(run, options, &bind, store, parallel);
@@ -324,24 +348,27 @@ impl Interpreter<'_> {
         Ok(rows)
     }
 
-    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121.
+    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121. Gives the tables
+    /// that the query reads.
     fn check_width(
         &self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         target: &Target,
         query: &Query,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<UsedTable>, Failure> {
         let names = self.names(run);
         let binder = Binder::new(&names, options);
         if target.is_explicit {
-            return binder.bind_insert_source(query, &target.columns).map(|_| ()).map_err(Failure::of_binding);
+            binder.bind_insert_source(query, &target.columns).map_err(Failure::of_binding)?;
+        } else {
+            let bound = binder.bind_query(query).map_err(Failure::of_binding)?;
+            if bound.columns.len() != target.listed.len() {
+                return Err(Failure::of_binding(column_count().at(query.span.position)));
+            }
         }
-        let bound = binder.bind_query(query).map_err(Failure::of_binding)?;
-        if bound.columns.len() != target.listed.len() {
-            return Err(Failure::of_binding(column_count().at(query.span.position)));
-        }
-        Ok(())
+        drop(binder);
+        Ok(names.into_used())
     }
 
     fn captured_rows(
@@ -450,6 +477,15 @@ impl Interpreter<'_> {
         self.state.identity = Value::Decimal(value);
         self.frame_mut().scope_identity = Value::Decimal(value);
     }
+}
+
+/// The query of an `INSERT`, with the common tables that stand before the statement.
+fn with_tables_of(insert: &Insert, query: &Query) -> Query {
+    let mut query = query.clone();
+    if query.with.is_empty() {
+        query.with.clone_from(&insert.with);
+    }
+    query
 }
 
 /// The heaps behind a target.

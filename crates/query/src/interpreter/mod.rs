@@ -19,6 +19,7 @@ mod format;
 mod frame;
 mod globals;
 mod insert;
+mod memory;
 mod names;
 mod output;
 mod procedures;

@@ -72,12 +72,9 @@ impl Interpreter<'_> {
 }
 
 impl Names<'_> {
-    /// The tables resolved so far, each once and with the strongest lock asked for, in the order in which locks are
-    /// taken.
+    /// The tables resolved so far, as often as they were named.
     pub(super) fn into_used(self) -> Vec<UsedTable> {
-        let mut used = self.used.into_inner();
-        used.sort_by_key(|table| (table.database.id(), table.table.id));
-        used
+        self.used.into_inner()
     }
 
     fn statement(&self) -> Arc<StatementRun> {

@@ -1,7 +1,7 @@
 //! Queries: binding, locking, running, and where their rows go.
 //!
 //! A statement's way: bind → lock the tables that binding found, in the order of their ids → bind again if one of them
-//! changed meanwhile → optimise → run → commit, or undo. The locks are held until the statement has ended.
+//! changed meanwhile → optimise → wait for the operators' memory → run → commit, or undo → unlock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,12 @@ use hobt_tsql::ast::{
     ArithmeticStep, AssignmentOperator, CreateView, Expression, Query, QueryBody, SelectInto, SelectItem,
     SelectStatement, Span, StatisticsKind, VariableName,
 };
-use hobt_txn::{LockMode, ObjectLock};
+use hobt_txn::LockMode;
 use hobt_types::TypedValue;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
+use super::memory::MemoryGrant;
 use super::names::UsedTable;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
@@ -36,14 +37,15 @@ const BATCH_ROWS: usize = 8192;
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
 /// How often a statement is bound again because a table changed before its lock was granted.
-const BIND_ATTEMPTS: usize = 20;
+pub(super) const BIND_ATTEMPTS: usize = 20;
 
 /// A query that is bound, with its tables locked and its plan optimised.
 struct Prepared {
     query: BoundQuery,
     plan: LogicalPlan,
     planner: Planner,
-    _locks: Vec<ObjectLock>,
+    /// The statement's place among those whose operators keep rows in memory.
+    _grant: Option<MemoryGrant>,
 }
 
 impl Interpreter<'_> {
@@ -147,10 +149,7 @@ impl Interpreter<'_> {
         self.environment.sessions.statement_runs(session, Arc::downgrade(run));
         let counters = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
         let result = body(self);
-        let ended = match &result {
-            Ok(_) => run.context.commit(),
-            Err(_) => run.context.roll_back(),
-        };
+        let ended = run.end(result.is_ok());
         drop(counters);
         let cpu = processor::thread_cpu_time().saturating_sub(cpu);
         let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
@@ -158,10 +157,9 @@ impl Interpreter<'_> {
         self.state.waits.absorb(&run.waits);
         self.environment.sessions.statement_ends(session, &cost, run.profiles());
         self.cost = Some(Box::new(cost));
-        match ended {
-            Ok(()) => result,
-            Err(undo) => Err(self.not_undone(&undo)),
-        }
+        // That it could not be ended says more than why it failed.
+        ended?;
+        result
     }
 
     /// Binds until the tables that were found are the ones that are locked.
@@ -172,7 +170,7 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Prepared, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let (query, locks) = self.bind_and_lock(run, options, bind)?;
+        let query = self.bind_and_lock(run, options, bind)?;
         let executor = &self.environment.executor;
         let config = session_config(run.degree(), BATCH_ROWS);
         let planner = session_state(config, Arc::clone(&executor.runtime));
@@ -189,30 +187,44 @@ impl Interpreter<'_> {
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
-        Ok(Prepared { query, plan, planner, _locks: locks })
+        let grant = executor.gate.enter(&plan, &|| self.is_cancelled()).map_err(|_| Failure::cancelled())?;
+        Ok(Prepared { query, plan, planner, _grant: grant })
     }
 
-    /// Binds, and locks the tables that were named, in a fixed order so that two statements never wait for each other.
+    /// Binds, and locks the tables that were named until the statement has ended.
     pub(super) fn bind_and_lock<B>(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<B, SqlError>,
-    ) -> Result<(B, Vec<ObjectLock>), Failure> {
+    ) -> Result<B, Failure> {
         for _ in 0..BIND_ATTEMPTS {
             let names = self.names(run);
             let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
             let used = names.into_used();
-            let locks = used
-                .iter()
-                .map(|used| self.lock(&used.database, used.table.id, used.mode))
-                .collect::<Result<Vec<_>, Failure>>()?;
-            if used.iter().all(is_current) {
-                return Ok((bound, locks));
+            if self.lock_tables(run, used)? {
+                return Ok(bound);
             }
         }
-        let text = "The definition of a table changed again and again while the statement was compiled.";
-        Err(SqlError::new(number::DEFINITION_CHANGED, text).into())
+        Err(definition_changed().into())
+    }
+
+    /// Locks tables until the statement has ended: each once, in the strongest of the modes asked for, in an order that is
+    /// the same for all statements. `false`, and nothing is locked, if one of them is another table by now.
+    pub(super) fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
+        let resource = |used: &UsedTable| (used.database.id(), used.table.id);
+        used.sort_by_key(|used| (resource(used), used.mode));
+        let mut locks = Vec::new();
+        for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
+            let strongest = &same[same.len() - 1];
+            run.uses_database(&strongest.database);
+            locks.push(self.lock(&strongest.database, strongest.table.id, strongest.mode)?);
+        }
+        let current = used.iter().all(is_current);
+        if current {
+            run.hold_locks(locks);
+        }
+        Ok(current)
     }
 
     fn select_into(
@@ -232,12 +244,13 @@ impl Interpreter<'_> {
             };
             let definition =
                 TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
+            run.uses_database(&place.database);
             let table = place
                 .database
                 .database()
                 .create_table(&run.context, &definition)
                 .map_err(|error| error.to_sql_error().at(into.name.position()))?;
-            let _lock = this.lock(&place.database, table.id, LockMode::SchemaModification)?;
+            run.hold_locks(vec![this.lock(&place.database, table.id, LockMode::SchemaModification)?]);
             let target = InsertTarget::new(place.database.clone(), table, place.schema.clone(), None)?;
             let executor = Arc::clone(&this.environment.executor);
             Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, &target, true)?)
@@ -337,6 +350,12 @@ impl Interpreter<'_> {
         };
         Ok(self.frame_mut().set(&variable.value, value)?)
     }
+}
+
+/// The tables of a statement changed faster than it could be compiled.
+pub(super) fn definition_changed() -> SqlError {
+    let text = "The definition of a table changed again and again while the statement was compiled.";
+    SqlError::new(number::DEFINITION_CHANGED, text)
 }
 
 /// Whether the table is still the one of the catalog, now that it is locked.

@@ -123,13 +123,9 @@ pub fn drop_temporary_tables(environment: &Environment, state: &mut SessionState
     let Ok(tempdb) = environment.instance.tempdb() else { return };
     for name in names {
         let context = environment.instance.statement_context(state.id, 1, Arc::default());
-        let ended = match tempdb.database().drop_table(&context, "dbo", &name) {
-            Ok(()) => context.commit(),
-            Err(_) => context.roll_back(),
-        };
-        if let Err(undo) = ended {
-            tempdb.mark_suspect(&undo.to_string());
-        }
+        let dropped = tempdb.database().drop_table(&context, "dbo", &name);
+        // A failure makes tempdb SUSPECT, which whoever uses it next is told.
+        let _ended = environment.instance.end_statement(&context, dropped.is_ok(), &[&**tempdb.database()]);
     }
 }
 

@@ -17,8 +17,9 @@ impl Interpreter<'_> {
         match option {
             SetOption::Switches { options, on } => {
                 for option in options {
-                    if let (true, Some(name)) = (*on, unsupported_switch(*option)) {
-                        return Err(SqlError::not_supported(format!("SET {name} ON")).into());
+                    if let Some(name) = refused(*option, *on) {
+                        let value = if *on { "ON" } else { "OFF" };
+                        return Err(SqlError::not_supported(format!("SET {name} {value}")).at(position).into());
                     }
                     self.state.options.set_switch(*option, *on);
                 }
@@ -61,12 +62,21 @@ impl Interpreter<'_> {
             ValueOption::DateFirst => {
                 let first = self.integer(value)?;
                 let first = u8::try_from(first).ok().filter(|first| (1..=7).contains(first));
-                self.state.options.date_first = first.ok_or_else(|| invalid("DATEFIRST", position))?;
+                let first = first.ok_or_else(|| invalid("DATEFIRST", position))?;
+                if first != SUNDAY {
+                    let what = format!("SET DATEFIRST {first} (weeks begin on Sunday, 7)");
+                    return Err(SqlError::not_supported(what).at(position).into());
+                }
+                self.state.options.date_first = first;
             }
             ValueOption::DateFormat => {
                 let format = self.text_value(value)?.unwrap_or_default().to_lowercase();
                 if !["mdy", "dmy", "ymd", "ydm", "myd", "dym"].contains(&format.as_str()) {
                     return Err(invalid("DATEFORMAT", position).into());
+                }
+                if format != "mdy" {
+                    let what = format!("SET DATEFORMAT {format} (texts are read as mdy; write dates as yyyymmdd)");
+                    return Err(SqlError::not_supported(what).at(position).into());
                 }
                 self.state.options.date_format = format;
             }
@@ -92,7 +102,11 @@ impl Interpreter<'_> {
                     priority.ok_or_else(|| invalid("DEADLOCK_PRIORITY", position))?;
             }
             ValueOption::QueryGovernorCostLimit => {
-                self.state.options.query_governor_cost_limit = self.integer(value)?;
+                let limit = self.integer(value)?;
+                if limit != 0 {
+                    return Err(SqlError::not_supported("SET QUERY_GOVERNOR_COST_LIMIT above 0").at(position).into());
+                }
+                self.state.options.query_governor_cost_limit = limit;
             }
             ValueOption::ContextInfo => {
                 let sql_type = SqlType::VarBinary(hobt_types::MaxLength::Limited(128));
@@ -114,15 +128,24 @@ impl Interpreter<'_> {
     }
 }
 
-/// Options whose effect is not there yet; off they are harmless.
-fn unsupported_switch(option: SwitchOption) -> Option<&'static str> {
-    match option {
-        SwitchOption::ImplicitTransactions => Some("IMPLICIT_TRANSACTIONS"),
-        SwitchOption::NumericRoundAbort => Some("NUMERIC_ROUNDABORT"),
-        SwitchOption::ShowplanAll => Some("SHOWPLAN_ALL"),
-        SwitchOption::ShowplanText => Some("SHOWPLAN_TEXT"),
-        SwitchOption::ShowplanXml => Some("SHOWPLAN_XML"),
-        SwitchOption::FormatOnly => Some("FMTONLY"),
+/// The first day of the week in `us_english`.
+const SUNDAY: u8 = 7;
+
+/// The name of an option whose value would have an effect that is not there yet.
+fn refused(option: SwitchOption, on: bool) -> Option<&'static str> {
+    match (option, on) {
+        (SwitchOption::ImplicitTransactions, true) => Some("IMPLICIT_TRANSACTIONS"),
+        (SwitchOption::NumericRoundAbort, true) => Some("NUMERIC_ROUNDABORT"),
+        (SwitchOption::ShowplanAll, true) => Some("SHOWPLAN_ALL"),
+        (SwitchOption::ShowplanText, true) => Some("SHOWPLAN_TEXT"),
+        (SwitchOption::ShowplanXml, true) => Some("SHOWPLAN_XML"),
+        (SwitchOption::FormatOnly, true) => Some("FMTONLY"),
+        (SwitchOption::AnsiDefaults, _) => Some("ANSI_DEFAULTS"),
+        (SwitchOption::AnsiNulls, false) => Some("ANSI_NULLS"),
+        (SwitchOption::AnsiPadding, false) => Some("ANSI_PADDING"),
+        (SwitchOption::AnsiWarnings, false) => Some("ANSI_WARNINGS"),
+        (SwitchOption::ConcatNullYieldsNull, false) => Some("CONCAT_NULL_YIELDS_NULL"),
+        (SwitchOption::QuotedIdentifier, false) => Some("QUOTED_IDENTIFIER"),
         _ => None,
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
         StatementKind::Dbcc(_) => "DBCC",
         StatementKind::Checkpoint { .. } => "CHECKPOINT",
         StatementKind::Kill { .. } => "KILL",
+        StatementKind::Backup(backup) if backup.restore => "RESTORE",
         StatementKind::Backup(_) => "BACKUP",
         StatementKind::AlterServerConfiguration(_) => "ALTER SERVER CONFIGURATION",
         StatementKind::Reconfigure { .. } => "RECONFIGURE",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
-use hobt_txn::{LockError, LockMode, ObjectLock, StatementContext, UndoError};
+use hobt_txn::{LockError, LockMode, ObjectLock, Patience, StatementContext};
 
 use super::environment::Environment;
 use super::failure::{self, Failure};
@@ -29,39 +29,37 @@ pub(super) struct Place {
 }
 
 impl Interpreter<'_> {
-    /// Runs `body` in a statement context of its own: what it did is kept if it succeeds and undone whole if not.
+    /// Runs `body`, which changes `database`, in a statement context of its own: what it did is kept if it succeeds and
+    /// undone whole if not.
     pub(super) fn in_context<R>(
         &mut self,
-        degree_of_parallelism: usize,
+        database: &DatabaseUse,
         body: impl FnOnce(&mut Self, &Arc<StatementContext>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let instance = Arc::clone(&self.environment.instance);
-        let context = instance.statement_context(self.state.id, degree_of_parallelism, Arc::clone(&self.cancelled));
+        let context = instance.statement_context(self.state.id, 1, Arc::clone(&self.cancelled));
         let result = body(self, &context);
-        let ended = match &result {
-            Ok(_) => context.commit(),
-            Err(_) => context.roll_back(),
-        };
-        match ended {
-            Ok(()) => result,
-            Err(undo) => Err(self.not_undone(&undo)),
-        }
-    }
-
-    /// A statement could not be undone: what the pages hold is unknown, nobody may read them before a repair.
-    pub(super) fn not_undone(&self, undo: &UndoError) -> Failure {
-        self.state.database.mark_suspect(&undo.to_string());
-        SqlError::new(number::DATABASE_SUSPECT, format!("{undo}. The database was marked SUSPECT.")).into()
+        instance.end_statement(&context, result.is_ok(), &[&**database.database()]).map_err(SqlError::from)?;
+        result
     }
 
     /// Locks an object until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
     pub(super) fn lock(&self, database: &DatabaseUse, object: ObjectId, mode: LockMode) -> Result<ObjectLock, Failure> {
         let locks = self.environment.instance.locks();
-        let timeout = self.state.options.lock_timeout;
-        let taken = locks.lock((database.id(), object), self.state.id, mode, timeout, &|| self.is_cancelled());
+        let options = &self.state.options;
+        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let taken = locks.lock((database.id(), object), self.state.id, mode, patience, &|| self.is_cancelled());
         taken.map_err(|error| match error {
             LockError::Cancelled => Failure::cancelled(),
             LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
+            LockError::Deadlock => {
+                let text = format!(
+                    "Transaction (Process ID {}) was deadlocked on lock resources with another process and has been \
+                     chosen as the deadlock victim. Rerun the transaction.",
+                    self.state.id
+                );
+                SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }.into()
+            }
         })
     }
 
@@ -115,14 +113,14 @@ impl Interpreter<'_> {
 
     pub(super) fn drop_schema(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             Ok(database.database().drop_schema(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn create_schema(&mut self, name: &Identifier) -> Result<Outcome, Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             Ok(database.database().create_schema(context, &name.value).map_err(SqlError::from)?)
         })?;
         Ok(Outcome::QUIET)

@@ -67,7 +67,7 @@ impl Interpreter<'_> {
             },
         };
         let database = place.database;
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             let created = database.database().create_module(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
@@ -98,7 +98,7 @@ impl Interpreter<'_> {
             );
             return Err(SqlError::new(number::DROP_DOES_NOT_EXIST, text).into());
         };
-        self.in_context(1, |_, context| {
+        self.in_context(&place.database, |_, context| {
             Ok(place
                 .database
                 .database()

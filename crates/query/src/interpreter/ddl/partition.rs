@@ -41,7 +41,7 @@ impl Interpreter<'_> {
             boundaries,
         };
         let database = self.state.database.clone();
-        let (_, warnings) = self.in_context(1, |_, context| {
+        let (_, warnings) = self.in_context(&database, |_, context| {
             let created = database.database().create_partition_function(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(create.values_span.position))?)
         })?;
@@ -60,7 +60,7 @@ impl Interpreter<'_> {
             all: create.all,
         };
         let database = self.state.database.clone();
-        let (_, warnings) = self.in_context(1, |_, context| {
+        let (_, warnings) = self.in_context(&database, |_, context| {
             Ok(database.database().create_partition_scheme(context, &definition).map_err(SqlError::from)?)
         })?;
         self.warn(warnings)?;
@@ -69,14 +69,14 @@ impl Interpreter<'_> {
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_function(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn drop_partition_scheme(&mut self, name: &Identifier) -> Result<(), Failure> {
         let database = self.state.database.clone();
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_scheme(context, &name.value).map_err(SqlError::from)?)
         })
     }

@@ -49,7 +49,7 @@ impl Interpreter<'_> {
         let (place, remember) = self.new_table_place(name)?;
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
-        self.in_context(1, |_, context| {
+        self.in_context(&place.database, |_, context| {
             Ok(place
                 .database
                 .database()
@@ -96,7 +96,7 @@ impl Interpreter<'_> {
             columns,
             data_space: DataSpaceDefinition::Default,
         };
-        self.in_context(1, |_, context| {
+        self.in_context(&database, |_, context| {
             Ok(database.database().create_table(context, &table).map_err(SqlError::from)?)
         })?;
         Ok(name)
@@ -109,7 +109,7 @@ impl Interpreter<'_> {
             return Ok(());
         }
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
-        let dropped = self.in_context(1, |_, context| {
+        let dropped = self.in_context(&database, |_, context| {
             for name in &names {
                 database.database().drop_table(context, "dbo", name).map_err(SqlError::from)?;
             }
@@ -124,7 +124,7 @@ impl Interpreter<'_> {
         if let Some(table) = self.table_id(&place) {
             self.environment.executor.identities.lock().remove(&(place.database.id(), table));
         }
-        let dropped = self.in_context(1, |_, context| {
+        let dropped = self.in_context(&place.database, |_, context| {
             Ok(place.database.database().drop_table(context, &place.schema, &place.name).map_err(SqlError::from)?)
         });
         if dropped.is_ok() {
@@ -147,7 +147,7 @@ impl Interpreter<'_> {
             // An empty table starts again at its seed.
             self.environment.executor.identities.lock().remove(&(place.database.id(), table));
         }
-        self.in_context(1, |_, context| {
+        self.in_context(&place.database, |_, context| {
             let truncated = place.database.database().truncate_table(context, &place.schema, &place.name);
             Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;

@@ -1,0 +1,320 @@
+//! The memory of operators: where it comes from, where they spill, and how many statements may want much of it at once.
+//!
+//! Sorts, hash tables and windows reserve what they keep from a [`BudgetPool`], which draws on the instance's budget; what
+//! is refused there is spilled, or ends the statement with error 701. The [`MemoryGate`] lets in as many statements with
+//! such operators as the budget has shares for; the others wait under `RESOURCE_SEMAPHORE`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use hobt_base::{SqlError, number};
+use hobt_engine::Instance;
+use hobt_sync::{Wait, WaitType, processor};
+use hobt_txn::{MemoryAccount, MemoryBudget};
+use parking_lot::{Condvar, Mutex};
+
+use crate::wrap::sql_error_of;
+
+/// The folder inside the instance's that operators spill into.
+const SPILL_FOLDER: &str = "tempdb";
+/// How the executor's folders in it begin.
+const SPILL_PREFIX: &str = "datafusion-";
+/// The memory that a statement with large operators should find.
+const SHARE_BYTES: u64 = 64 << 20;
+/// How often a waiting statement looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
+
+/// What all operators of an instance run with: its memory, and a clean folder to spill into.
+///
+/// # Errors
+/// 5123: the folder cannot be made.
+pub(super) fn operators_runtime(instance: &Instance) -> Result<Arc<RuntimeEnv>, SqlError> {
+    let folder = instance.folder().join(SPILL_FOLDER);
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        let text =
+            format!("The folder '{}', which sorts and joins spill into, cannot be made: {error}.", folder.display());
+        SqlError::new(number::CANNOT_CREATE_FILE, text)
+    })?;
+    remove_spills(&folder);
+    let pool = BudgetPool::new(instance.memory());
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(pool))
+        .with_temp_file_path(folder)
+        .build_arc()
+        .map_err(sql_error_of)
+}
+
+/// Removes what a process that was killed left behind. The instance is locked: nobody else spills here.
+fn remove_spills(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(SPILL_PREFIX) {
+            // What cannot be removed takes room, and no more than that.
+            let _stays = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Operators share fairly what the instance's budget has left when they ask.
+struct BudgetPool {
+    fair: FairSpillPool,
+    account: MemoryAccount,
+}
+
+impl BudgetPool {
+    /// What is free now is the most that operators get.
+    fn new(budget: &Arc<MemoryBudget>) -> BudgetPool {
+        let left = budget.limit().saturating_sub(budget.used());
+        BudgetPool {
+            fair: FairSpillPool::new(usize::try_from(left).unwrap_or(usize::MAX)),
+            account: MemoryAccount::new(budget, "MEMORYCLERK_SQLQERESERVATIONS"),
+        }
+    }
+}
+
+impl fmt::Debug for BudgetPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BudgetPool").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for BudgetPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the instance's memory budget ({} bytes reserved by operators)", self.account.held())
+    }
+}
+
+impl MemoryPool for BudgetPool {
+    fn name(&self) -> &str {
+        "budget"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.fair.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.fair.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.account.overdraw(additional as u64);
+        self.fair.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.fair.shrink(reservation, shrink);
+        self.account.shrink(shrink as u64);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        let refused = |error: hobt_txn::OutOfMemory| DataFusionError::ResourcesExhausted(format!("{error}."));
+        self.account.grow(additional as u64).map_err(refused)?;
+        self.fair.try_grow(reservation, additional).inspect_err(|_| self.account.shrink(additional as u64))
+    }
+
+    fn reserved(&self) -> usize {
+        self.fair.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.fair.memory_limit()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    inside: usize,
+    last_ticket: u64,
+    waiting: VecDeque<u64>,
+}
+
+/// Lets in so many statements with large operators, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct MemoryGate {
+    places: usize,
+    line: Mutex<Line>,
+    left: Condvar,
+}
+
+/// A place behind the gate, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct MemoryGrant {
+    gate: Arc<MemoryGate>,
+}
+
+/// The statement was cancelled while it waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CancelledAtGate;
+
+impl MemoryGate {
+    /// A place for each share of what the budget has left; as many as there are processors at least.
+    pub(super) fn new(budget: &MemoryBudget) -> Arc<MemoryGate> {
+        let shares = budget.limit().saturating_sub(budget.used()) / SHARE_BYTES;
+        MemoryGate::with_places(usize::try_from(shares).unwrap_or(usize::MAX).max(processor::processor_count()))
+    }
+
+    fn with_places(places: usize) -> Arc<MemoryGate> {
+        Arc::new(MemoryGate { places: places.max(1), line: Mutex::default(), left: Condvar::new() })
+    }
+
+    /// A place for the statement of a plan; `None` for a plan that needs none. Blocks.
+    ///
+    /// # Errors
+    /// `is_cancelled` became true.
+    pub(super) fn enter(
+        self: &Arc<MemoryGate>,
+        plan: &LogicalPlan,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<MemoryGrant>, CancelledAtGate> {
+        if keeps_rows(plan) { self.wait(is_cancelled).map(Some) } else { Ok(None) }
+    }
+
+    fn wait(self: &Arc<MemoryGate>, is_cancelled: &dyn Fn() -> bool) -> Result<MemoryGrant, CancelledAtGate> {
+        let mut line = self.line.lock();
+        line.last_ticket += 1;
+        let ticket = line.last_ticket;
+        line.waiting.push_back(ticket);
+        let mut waits = None;
+        loop {
+            if line.inside < self.places && line.waiting.front() == Some(&ticket) {
+                line.waiting.pop_front();
+                line.inside += 1;
+                // There may be a place for the next one too.
+                self.left.notify_all();
+                return Ok(MemoryGrant { gate: Arc::clone(self) });
+            }
+            if is_cancelled() {
+                line.waiting.retain(|waiting| *waiting != ticket);
+                self.left.notify_all();
+                return Err(CancelledAtGate);
+            }
+            waits.get_or_insert_with(|| Wait::begin(WaitType::ResourceSemaphore));
+            self.left.wait_for(&mut line, CANCEL_CHECK);
+        }
+    }
+}
+
+impl Drop for MemoryGrant {
+    fn drop(&mut self) {
+        self.gate.line.lock().inside -= 1;
+        self.gate.left.notify_all();
+    }
+}
+
+/// Whether an operator of the plan keeps rows: a sort, a grouping, a join, a window.
+fn keeps_rows(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        found = match node {
+            LogicalPlan::Sort(_) | LogicalPlan::Join(_) | LogicalPlan::Distinct(_) | LogicalPlan::Window(_) => true,
+            LogicalPlan::Aggregate(aggregate) => !aggregate.group_expr.is_empty(),
+            _ => false,
+        };
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found || walked.is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn consumer(name: &str, spills: bool) -> MemoryConsumer {
+        MemoryConsumer::new(name).with_can_spill(spills)
+    }
+
+    #[test]
+    fn operators_get_no_more_than_the_budget_and_give_it_back() {
+        let budget = MemoryBudget::new(1000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool::new(&budget));
+        let loader = MemoryAccount::new(&budget, "loader");
+        loader.grow(700).expect("free");
+        let sort = consumer("sort", true).register(&pool);
+        sort.try_grow(300).expect("what the loader leaves");
+        assert_eq!(budget.used(), 1000);
+        let error = sort.try_grow(1).expect_err("nothing is left");
+        assert_eq!(sql_error_of(error).number, number::OUT_OF_MEMORY);
+        sort.grow(50);
+        assert_eq!(budget.used(), 1050, "what cannot be refused is counted");
+        drop(sort);
+        assert_eq!(budget.used(), 700);
+        let join = consumer("join", false).register(&pool);
+        join.try_grow(300).expect("free again");
+        assert!(join.try_grow(1).is_err());
+        drop(join);
+        drop(loader);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_refusal_of_the_fair_share_leaves_the_budget_as_it_was() {
+        let budget = MemoryBudget::new(1000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool::new(&budget));
+        let (one, other) = (consumer("one", true).register(&pool), consumer("other", true).register(&pool));
+        assert!(one.try_grow(600).is_err(), "half belongs to the other");
+        assert_eq!(budget.used(), 0);
+        one.try_grow(500).expect("its half");
+        other.try_grow(500).expect("its half");
+    }
+
+    #[test]
+    fn no_more_are_inside_than_there_are_places_and_all_get_in() {
+        let gate = MemoryGate::with_places(2);
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let grant = gate.wait(&|| false).expect("a place");
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(grant);
+                    }
+                });
+            }
+        });
+        assert!(most.into_inner() <= 2);
+        assert_eq!(gate.line.lock().inside, 0);
+    }
+
+    #[test]
+    fn who_is_cancelled_in_the_line_does_not_stand_in_the_way() {
+        let gate = MemoryGate::with_places(1);
+        let first = gate.wait(&|| false).expect("a place");
+        let cancelled = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| gate.wait(&|| cancelled.load(Ordering::SeqCst)).map(drop));
+            while gate.line.lock().waiting.len() < 1 {
+                std::thread::yield_now();
+            }
+            let third = scope.spawn(|| gate.wait(&|| false).map(drop));
+            cancelled.store(true, Ordering::SeqCst);
+            assert_eq!(second.join().expect("no panic"), Err(CancelledAtGate));
+            drop(first);
+            assert_eq!(third.join().expect("no panic"), Ok(()));
+        });
+    }
+
+    #[test]
+    fn what_a_killed_process_spilled_is_removed_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("hobt-spill-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("datafusion-x1/inner")).expect("a folder");
+        std::fs::write(folder.join("data.ndf"), "mine").expect("a file");
+        remove_spills(&folder);
+        assert!(!folder.join("datafusion-x1").exists());
+        assert!(folder.join("data.ndf").exists());
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}
