@@ -172,11 +172,13 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             tables.iter().map(|(_, counts)| counts.logical_reads.load(std::sync::atomic::Ordering::Relaxed)).sum()
         });
         let blocker = blocking_session(sources, session.id.0);
+        let lock = lock_wait(sources, session.id.0);
+        let waits = lock.or_else(|| run.as_ref()?.pending.wait_type().map(|wait| wait.name().to_owned()));
         let mut row = row![
             session.id.0,
             0,
             datetime(request.start_time),
-            if blocker.is_some() { "suspended" } else { "running" },
+            if waits.is_some() { "suspended" } else { "running" },
             &request.command,
             text_handle(&request.text),
             0,
@@ -186,7 +188,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             1,
             NULL,
             blocker.unwrap_or(0),
-            NULL,
+            waits,
             0,
             last_wait,
             "",
@@ -245,6 +247,17 @@ fn text_handle(text: &str) -> Value {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
+}
+
+/// The wait type of the lock that a session waits for.
+fn lock_wait(sources: &Sources, session: i32) -> Option<String> {
+    let locks = sources.instance.locks().rows();
+    let waits = locks.iter().find(|(_, _, id, _, granted)| id.0 == session && !granted);
+    waits.map(|(.., mode, _)| lock_wait_type(mode.name()))
+}
+
+fn lock_wait_type(mode: &str) -> String {
+    format!("LCK_M_{}", mode.to_uppercase().replace('-', "_"))
 }
 
 /// The session that holds a lock for which this one waits.
@@ -308,7 +321,13 @@ fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows
 
 fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let locks = sources.instance.locks().rows();
-    let rows = locks.iter().filter(|(.., granted)| !granted).map(|(database, object, session, mode, _)| {
+    let mut rows: Vec<Vec<Value>> = Vec::new();
+    for session in sources.registry.all() {
+        let run = session.request.as_ref().and_then(|request| request.run.upgrade());
+        let Some(wait) = run.and_then(|run| run.pending.wait_type()) else { continue };
+        rows.push(row![Value::Binary(vec![0; 8]), session.id.0, 0, NULL, wait.name(), NULL, NULL, NULL, NULL, NULL]);
+    }
+    rows.extend(locks.iter().filter(|(.., granted)| !granted).map(|(database, object, session, mode, _)| {
         let blocker = blocking_session(sources, session.0);
         let resource =
             format!("objectlock lockPartition=0 objid={} dbid={} mode={}", object.0, database.0, mode.name());
@@ -317,15 +336,15 @@ fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             session.0,
             0,
             NULL,
-            format!("LCK_M_{}", mode.name().to_uppercase().replace('-', "_")),
+            lock_wait_type(mode.name()),
             NULL,
             NULL,
             blocker,
             NULL,
             resource
         ]
-    });
-    Ok(rows.collect())
+    }));
+    Ok(rows)
 }
 
 fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
