@@ -61,8 +61,9 @@ impl EngineError {
                 DatabaseState::Suspect => SqlError::new(
                     number::DATABASE_SUSPECT,
                     format!(
-                        "Database '{database}' cannot be opened. It has been marked SUSPECT: {reason}. Drop it and \
-                         restore its files from a copy."
+                        "Database '{database}' cannot be opened. It has been marked SUSPECT: {reason}. Stop the \
+                         instance and put back copies of all its files that were made while it was stopped, or drop \
+                         the database and load it again."
                     ),
                 ),
                 _ => SqlError::new(

@@ -43,7 +43,7 @@ impl InstanceSettings {
 pub struct RuntimeSettings {
     /// Bytes of one read of a scan; a multiple of 8 KiB.
     pub read_bytes: u32,
-    /// Reads that a worker keeps in flight.
+    /// Reads in flight of one scan, over all its workers.
     pub queue_depth: u32,
     /// Whether scans read ahead; off under trace flag 652.
     pub read_ahead: bool,
@@ -63,7 +63,7 @@ impl RuntimeSettings {
         let trace_flags: BTreeSet<i32> = settings.trace_flags.iter().copied().collect();
         RuntimeSettings {
             read_bytes: 512 << 10,
-            queue_depth: 8,
+            queue_depth: 32,
             read_ahead: !trace_flags.contains(&TRACE_NO_READ_AHEAD),
             dealer: DealerKind::Atomic,
             max_degree_of_parallelism: 0,
