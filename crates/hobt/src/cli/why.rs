@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use hobt_base::SqlError;
 use hobt_session::{Event, Flow, StatementStatistics};
 
-use super::interrupt::Interrupts;
+use super::interrupt::{Interrupts, Source};
 use super::open::InstanceArguments;
 use crate::instance::{Instance, Session};
 
@@ -32,24 +32,32 @@ type ReadsBySize = BTreeMap<u64, (u64, u64)>;
 
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    match explain(arguments) {
+    let failed = |error: SqlError| {
+        eprintln!("{}\n{error}", error.header());
+        ExitCode::FAILURE
+    };
+    let (instance, mut session) = match arguments.instance.open("hobt why") {
+        Ok(opened) => opened,
+        Err(error) => return failed(error),
+    };
+    let interrupts = Interrupts::watch(session.cancel_handle(), &instance, Source::Script);
+    interrupts.begin();
+    let explained = explain(arguments, &instance, &mut session);
+    interrupts.end();
+    drop(session);
+    match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{}\n{error}", error.header());
-            ExitCode::FAILURE
-        }
+        Err(error) => interrupts.exit_code().unwrap_or_else(|| failed(error)),
     }
 }
 
-fn explain(arguments: &Arguments) -> Result<(), SqlError> {
-    let (instance, mut session) = arguments.instance.open("hobt why")?;
-    let _interrupts = Interrupts::watch(session.cancel_handle());
+fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) -> Result<(), SqlError> {
     if arguments.cold {
         session.run("CHECKPOINT; DBCC DROPCLEANBUFFERS WITH NO_INFOMSGS")?;
     }
-    let before = reads_by_size(&instance)?;
-    let (rows, statements) = measure(&mut session, &arguments.query)?;
-    let mut reads = reads_by_size(&instance)?;
+    let before = reads_by_size(instance)?;
+    let (rows, statements) = measure(session, &arguments.query)?;
+    let mut reads = reads_by_size(instance)?;
     for (size, (count, bytes)) in &mut reads {
         let (old_count, old_bytes) = before.get(size).copied().unwrap_or_default();
         *count -= old_count.min(*count);
@@ -64,8 +72,7 @@ fn explain(arguments: &Arguments) -> Result<(), SqlError> {
     }
     println!("Rows sent: {rows}");
     print_reads(&reads, statements.iter().map(|cost| cost.elapsed).sum());
-    drop(session);
-    instance.close()
+    Ok(())
 }
 
 /// Runs the batch; gives the rows that it sent and what its statements cost.

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use hobt_tsql::BatchText;
 
 use self::output::Output;
-use super::interrupt::Interrupts;
+use super::interrupt::{Interrupts, Source};
 use super::open::InstanceArguments;
 use crate::batches::Splitter;
 use crate::instance::Session;
@@ -91,11 +91,15 @@ impl Runner<'_> {
             if self.arguments.echo {
                 self.output.echo(&batch.text)?;
             }
-            self.interrupts.forget();
+            self.interrupts.begin();
             let output = &mut self.output;
             self.session.execute(&batch.text, &mut |event| output.event(event));
+            self.interrupts.end();
             self.output.end_batch()?;
-            if self.output.is_closed() || (self.arguments.stop_on_error && self.output.failed()) {
+            if self.interrupts.exit_code().is_some()
+                || self.output.is_closed()
+                || (self.arguments.stop_on_error && self.output.failed())
+            {
                 return Ok(Go::Stop);
             }
             if self.interrupts.happened() {
@@ -145,26 +149,35 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             }
         },
     };
-    let interrupts = Interrupts::watch(session.cancel_handle());
+    let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
+    let source = if is_terminal { Source::Terminal } else { Source::Script };
+    let interrupts = Interrupts::watch(session.cancel_handle(), &instance, source);
     let output = Output::new(target, arguments, instance.server().name());
     let mut runner = Runner { session, output, interrupts, arguments };
     let result = match (&arguments.query, &arguments.input) {
         (Some(query), _) => runner.script(query.as_bytes()),
         (None, Some(path)) => File::open(path).and_then(|file| runner.script(BufReader::new(file))),
-        (None, None) if io::stdin().is_terminal() => interactive::run(&mut runner),
+        (None, None) if is_terminal => interactive::run(&mut runner),
         (None, None) => runner.script(io::stdin().lock()),
     };
     let failed = arguments.stop_on_error && runner.output.failed();
+    let interrupted = runner.interrupts.exit_code();
     drop(runner);
+    // Whatever happened to the output, the databases are to be whole.
+    let closed = instance.close();
     if let Err(error) = result
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         eprintln!("{error}");
         return ExitCode::FAILURE;
     }
-    if let Err(error) = instance.close() {
+    if let Err(error) = closed {
         eprintln!("{}\n{error}", error.header());
         return ExitCode::FAILURE;
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match interrupted {
+        Some(code) => code,
+        None if failed => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    }
 }
