@@ -42,22 +42,21 @@ fn drive(mut poll: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<(), Access
     }
 }
 
-struct Aggregate(Aggregator);
+struct Aggregate(Aggregator, Arc<Scan>);
 
 impl PageVisitor for Aggregate {
-    fn visit(&mut self, _: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.0.add_page(page, None).expect("no overflow");
-        Ok(())
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.visit_ahead(partition, id, page, None)
     }
 
     fn visit_ahead(
         &mut self,
-        _: usize,
+        partition: usize,
         _: PageId,
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
-        self.0.add_page(page, next).expect("no overflow");
+        self.0.add_page(page, next, &self.1.large_values(partition)).expect("no overflow");
         Ok(())
     }
 }
@@ -148,7 +147,7 @@ fn scan(hobt: &Arc<Hobt>, workers: usize, settings: ScanSettings, work: &str) ->
                         ScanAggregate::MaxText(7, Collation::Latin1GeneralCiAs),
                         ScanAggregate::Sum(column(2)),
                     ]);
-                    let mut aggregate = Aggregate(aggregator);
+                    let mut aggregate = Aggregate(aggregator, Arc::clone(&scan));
                     drive(|context| worker.poll_range(context, &mut aggregate));
                 }
                 let spent = hobt_sync::processor::thread_cpu_time().as_nanos();

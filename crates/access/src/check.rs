@@ -2,7 +2,7 @@
 //!
 //! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
 //! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
-//! the live rows are as many as its count says. Nothing may change the database meanwhile.
+//! the live rows are as many as its count says; their values on pages of their own are whole. Nothing may change the database meanwhile.
 //!
 //! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
 
@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, PageId};
 use hobt_page::{
-    AllocationMap, EXTENTS_PER_MAP, PageDamage, PageHeader, PageType, RowPage, Run, RunListPage, check_row_page,
+    AllocationMap, EXTENTS_PER_MAP, LargeValuePage, PageBytes, PageDamage, PageHeader, PageType, RowPage, Run,
+    RunContents, RunListPage, StoredValue, check_row_page,
 };
 
 use crate::{AccessError, Hobt, Storage};
@@ -154,8 +155,13 @@ impl AllocationCheck {
             for extent in 0..run.page_count / EXTENT_PAGES {
                 self.own(hobt.id(), run, extent);
             }
-            for number in run.first.number + u32::from(run.skip)..run.used_end() {
+            for number in run.row_pages() {
                 rows += self.page_rows(hobt, PageId::new(run.first.file, number))?;
+            }
+            if run.contents == RunContents::LargeValues {
+                for number in run.first.number..run.used_end() {
+                    self.value_page(hobt, PageId::new(run.first.file, number))?;
+                }
             }
         }
         if rows != hobt.row_count() {
@@ -220,16 +226,51 @@ impl AllocationCheck {
         Ok(())
     }
 
+    /// A page with a piece of a value.
+    fn value_page(&mut self, hobt: &Hobt, id: PageId) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
+        let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
+        if let Err(damage) = LargeValuePage::read(&page, hobt.id()) {
+            self.findings.push(Finding::Page { page: id, damage });
+        }
+        Ok(())
+    }
+
+    /// Takes damage as a finding.
+    fn page_or_finding<T>(&mut self, read: Result<T, AccessError>) -> Result<Option<T>, AccessError> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(AccessError::Damaged { page, damage, .. }) => {
+                self.findings.push(Finding::Page { page, damage });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the values of a sound page's live rows that are on pages of their own.
+    fn check_values(&mut self, hobt: &Hobt, bytes: &PageBytes) -> Result<(), AccessError> {
+        let Ok(page) = RowPage::open(bytes, hobt.row_layout()) else { return Ok(()) };
+        if !page.has_pointers() {
+            return Ok(());
+        }
+        for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
+            for column in 0..hobt.row_layout().columns().len() {
+                if let Ok(StoredValue::Pointer(pointer)) = page.stored(column, slot) {
+                    let read = hobt.for_each_piece(&pointer, None, &mut |_| {});
+                    self.page_or_finding(read)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The live rows of a page; damage counts as none.
     fn page_rows(&mut self, hobt: &Hobt, id: PageId) -> Result<u64, AccessError> {
         let file = self.storage.file(id.file)?;
-        let page = match file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name())) {
-            Err(AccessError::Damaged { page, damage, .. }) => {
-                self.findings.push(Finding::Page { page, damage });
-                return Ok(0);
-            }
-            read => read?,
-        };
+        let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
+        let Some(page) = self.page_or_finding(page)? else { return Ok(0) };
         let rows = PageHeader::read(&page).and_then(|header| {
             if header.hobt != hobt.id() || header.page_type != PageType::Row {
                 return Err(PageDamage::Structure { rule: "a row page of this HOBT" });
@@ -238,9 +279,15 @@ impl AllocationCheck {
             let view = RowPage::open(&page, hobt.row_layout())?;
             Ok((view.row_count() - view.deleted_count()) as u64)
         });
-        Ok(rows.unwrap_or_else(|damage| {
-            self.findings.push(Finding::Page { page: id, damage });
-            0
-        }))
+        match rows {
+            Ok(rows) => {
+                self.check_values(hobt, &page)?;
+                Ok(rows)
+            }
+            Err(damage) => {
+                self.findings.push(Finding::Page { page: id, damage });
+                Ok(0)
+            }
+        }
     }
 }

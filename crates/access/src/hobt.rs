@@ -2,7 +2,10 @@
 //!
 //! The runs stand in run-list pages on disk and in memory; a scan takes a copy when it starts. The first page of the
 //! first run is the first run-list page; when the list outgrows it, the next one gets an extent of its own. Rows are
-//! appended to the last page of the last run; bulk loads bring whole runs ([`Hobt::publish`]).
+//! appended to the last page of the last run of rows; bulk loads bring whole runs ([`Hobt::publish`]). Values that do
+//! not fit their row lie in runs of their own (`large_values`).
+
+mod large_values;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId, Stamp};
 use hobt_buffer::ExclusiveGuard;
 use hobt_page::{
-    PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunListPage, apply,
+    PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunContents,
+    RunListPage, apply,
 };
 use hobt_sync::{Latch, LatchClass};
 use hobt_txn::{StatementContext, UndoError};
 
 use crate::load::LoadedRuns;
 use crate::{AccessError, Storage};
+
+pub use large_values::{LargeValues, ValueReader};
 
 /// One partition of a heap.
 #[derive(Debug)]
@@ -38,6 +44,22 @@ struct State {
     runs: Vec<Run>,
     /// The length of the next run for single rows.
     next_extents: u32,
+    /// The length of the next run for their large values.
+    next_value_extents: u32,
+}
+
+impl State {
+    /// The place of the run that new rows, or new large values, go to.
+    fn tail(&self, contents: RunContents) -> Option<usize> {
+        self.runs.iter().rposition(|run| run.contents == contents)
+    }
+
+    fn next_extents(&mut self, contents: RunContents) -> &mut u32 {
+        match contents {
+            RunContents::Rows => &mut self.next_extents,
+            RunContents::LargeValues => &mut self.next_value_extents,
+        }
+    }
 }
 
 impl Hobt {
@@ -55,8 +77,9 @@ impl Hobt {
     ) -> Result<Arc<Hobt>, AccessError> {
         let (first, extents) = storage.allocate(filegroup, 1)?;
         context.on_undo(storage.free_action(first, extents));
-        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1 };
+        let run = list_run(first, extents);
         let next_extents = storage.settings().run_extents_first;
+        let state = State { list: vec![first], runs: vec![run], next_extents, next_value_extents: next_extents };
         let hobt = Hobt {
             id,
             storage: Arc::clone(storage),
@@ -65,7 +88,7 @@ impl Hobt {
             layout_version,
             run_list: first,
             row_count: AtomicU64::new(0),
-            state: Latch::new(LatchClass::HobtVirtualRoot, State { list: vec![first], runs: vec![run], next_extents }),
+            state: Latch::new(LatchClass::HobtVirtualRoot, state),
         };
         hobt.create_list_page(first, &[run])?;
         Ok(Arc::new(hobt))
@@ -118,6 +141,7 @@ impl Hobt {
             next = header.next;
         }
         let next_extents = storage.settings().run_extents_first;
+        let state = State { list, runs, next_extents, next_value_extents: next_extents };
         Ok(Arc::new(Hobt {
             id,
             storage: Arc::clone(storage),
@@ -126,7 +150,7 @@ impl Hobt {
             layout_version,
             run_list,
             row_count: AtomicU64::new(row_count),
-            state: Latch::new(LatchClass::HobtVirtualRoot, State { list, runs, next_extents }),
+            state: Latch::new(LatchClass::HobtVirtualRoot, state),
         }))
     }
 
@@ -172,7 +196,14 @@ impl Hobt {
 
     /// Pages that hold rows.
     pub fn data_pages(&self) -> u64 {
-        self.state.read().runs.iter().map(|run| u64::from(run.used - u32::from(run.skip))).sum()
+        self.state.read().runs.iter().map(|run| u64::from(run.row_page_count())).sum()
+    }
+
+    /// Pages of values that do not fit their rows: formatted, and allocated for them.
+    pub fn large_value_pages(&self) -> (u64, u64) {
+        let state = self.state.read();
+        let runs = state.runs.iter().filter(|run| run.contents == RunContents::LargeValues);
+        runs.fold((0, 0), |(used, pages), run| (used + u64::from(run.used), pages + u64::from(run.page_count)))
     }
 
     /// Pages that are allocated.
@@ -257,11 +288,12 @@ impl Hobt {
         Ok(())
     }
 
-    /// Replaces the last run, in the list and in memory.
-    fn replace_last_run(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
-        let index = state.runs.len() - 1;
-        let page = state.list[index / RUNS_PER_PAGE];
-        self.write_entries(page, index % RUNS_PER_PAGE, &[run], index % RUNS_PER_PAGE + 1, PageId::default())?;
+    /// Replaces a run, in the list and in memory.
+    fn replace_run(&self, state: &mut State, index: usize, run: Run) -> Result<(), AccessError> {
+        let place = index / RUNS_PER_PAGE;
+        let count = (state.runs.len() - place * RUNS_PER_PAGE).min(RUNS_PER_PAGE);
+        let next = state.list.get(place + 1).copied().unwrap_or_default();
+        self.write_entries(state.list[place], index % RUNS_PER_PAGE, &[run], count, next)?;
         state.runs[index] = run;
         Ok(())
     }
@@ -282,7 +314,7 @@ impl Hobt {
     /// Adds a list page whose entries are itself and `run`, and only then links it.
     fn push_list_page(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
         let (first, extents) = self.storage.allocate(self.filegroup, 1)?;
-        let own = Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1 };
+        let own = list_run(first, extents);
         let last = *state.list.last().expect("a heap has a run list");
         let linked = self
             .create_list_page(first, &[own, run])
@@ -314,19 +346,23 @@ impl Hobt {
         gone.into_iter().try_for_each(|page| self.storage.free(page, 1))
     }
 
-    /// Inserts a row at the end. Blocks on the tail page's latch and, when the tail is full, on allocation.
+    /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch and,
+    /// when the tail is full, on allocation.
     ///
     /// # Errors
-    /// The row is larger than a page, the filegroup is full, or the device fails.
+    /// The row is larger than a page even so, the filegroup is full, or the device fails.
     pub fn insert(
         self: &Arc<Hobt>,
         context: &StatementContext,
         row: &RowImage,
     ) -> Result<(PageId, SlotId), AccessError> {
-        let change = PageChange::AppendRow { row: row.clone(), writer: context.stamp() };
+        let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
+        let variable_bytes = row.variable_bytes(&self.rows);
+        let bytes = row.byte_count();
+        let change = PageChange::AppendRow { row, writer: context.stamp() };
         let mut state = self.state.write();
         loop {
-            let tail = *state.runs.last().expect("a heap has its first run");
+            let tail = state.runs[state.tail(RunContents::Rows).expect("a heap has its first run")];
             if tail.used > u32::from(tail.skip) {
                 let id = PageId::new(tail.first.file, tail.used_end() - 1);
                 let file = self.storage.file(id.file)?;
@@ -342,34 +378,31 @@ impl Hobt {
                     return Ok((id, slot));
                 }
                 if header.row_count == 0 {
-                    return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
+                    return Err(AccessError::RowTooLarge { bytes });
                 }
             }
-            self.add_page(&mut state, context, row)?;
+            let capacity = self.rows.capacity_for(variable_bytes);
+            if capacity == 0 {
+                return Err(AccessError::RowTooLarge { bytes });
+            }
+            self.add_page(&mut state, context, capacity)?;
         }
     }
 
-    /// Formats the next page of the tail run, allocating a run if that is full. Undone with the statement, unless
-    /// somebody has gone on from there.
+    /// Formats the next page of the tail run for `capacity` rows, allocating a run if that is full. Undone with the
+    /// statement, unless somebody has gone on from there.
     fn add_page(
         self: &Arc<Hobt>,
         state: &mut State,
         context: &StatementContext,
-        row: &RowImage,
+        capacity: u16,
     ) -> Result<(), AccessError> {
-        let variable = (0..row.column_count())
-            .filter(|&column| self.rows.variable_rank(column).is_some())
-            .map(|column| row.value(column).map_or(0, <[u8]>::len))
-            .sum();
-        let capacity = self.rows.capacity_for(variable);
-        if capacity == 0 {
-            return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
+        let tail = state.tail(RunContents::Rows).expect("a heap has its first run");
+        if state.runs[tail].used == state.runs[tail].page_count {
+            let extents = state.next_extents;
+            self.add_run(state, context, RunContents::Rows, extents)?;
         }
-        let tail = state.runs.last().expect("a heap has its first run");
-        if tail.used == tail.page_count {
-            self.add_run(state, context)?;
-        }
-        let index = state.runs.len() - 1;
+        let index = state.tail(RunContents::Rows).expect("a heap has its first run");
         let run = state.runs[index];
         let id = PageId::new(run.first.file, run.used_end());
         let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.id);
@@ -381,22 +414,28 @@ impl Hobt {
         self.change(&mut page, id, &PageChange::Format { header })?;
         drop(page);
         let grown = Run { used: run.used + 1, ..run };
-        self.replace_last_run(state, grown)?;
+        self.replace_run(state, index, grown)?;
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_page(index, grown));
         Ok(())
     }
 
-    /// Allocates the next run for single rows.
-    fn add_run(self: &Arc<Hobt>, state: &mut State, context: &StatementContext) -> Result<(), AccessError> {
+    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row.
+    fn add_run(
+        self: &Arc<Hobt>,
+        state: &mut State,
+        context: &StatementContext,
+        contents: RunContents,
+        wanted: u32,
+    ) -> Result<(), AccessError> {
         let before = state.runs.len();
-        let extents_before = state.next_extents;
-        let (first, extents) = self.storage.allocate(self.filegroup, extents_before)?;
-        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 };
+        let extents_before = *state.next_extents(contents);
+        let (first, extents) = self.storage.allocate(self.filegroup, wanted)?;
+        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0, contents };
         if let Err(error) = self.push_run(state, run) {
             return Err(self.give_back(first, extents, error));
         }
-        state.next_extents = self.storage.settings().next_run(extents_before);
+        *state.next_extents(contents) = self.storage.settings().next_run(extents_before);
         let after = state.runs.len();
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
@@ -405,7 +444,7 @@ impl Hobt {
 
     fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
         let mut state = self.state.write();
-        if state.runs.len() != index + 1 || state.runs[index] != grown {
+        if state.tail(RunContents::Rows) != Some(index) || state.runs[index] != grown {
             return Ok(());
         }
         let mut undo = || {
@@ -418,17 +457,22 @@ impl Hobt {
                 return Ok(());
             }
             // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
-            self.replace_last_run(&mut state, Run { used: grown.used - 1, ..grown })
+            self.replace_run(&mut state, index, Run { used: grown.used - 1, ..grown })
         };
         undo().map_err(|error: AccessError| UndoError(error.to_string()))
     }
 
     fn undo_add_run(&self, before: usize, after: usize, run: Run, next_extents: u32) -> Result<(), UndoError> {
         let mut state = self.state.write();
-        if state.runs.len() != after || state.runs[after - 1] != run {
+        // A list page's own run goes with the run that needed it, if no row has gone into it.
+        let is_own = |run: &Run| run.used == u32::from(run.skip);
+        if state.runs.len() != after
+            || state.runs[after - 1] != run
+            || !state.runs[before..after - 1].iter().all(is_own)
+        {
             return Ok(());
         }
-        state.next_extents = next_extents;
+        *state.next_extents(run.contents) = next_extents;
         let undone = self
             .pop_runs(&mut state, before)
             .and_then(|()| self.storage.free(run.first, run.page_count / EXTENT_PAGES));
@@ -492,7 +536,7 @@ impl Hobt {
         for run in self.runs() {
             let file = self.storage.file(run.first.file)?;
             let name = file.name();
-            for number in run.first.number + u32::from(run.skip)..run.used_end() {
+            for number in run.row_pages() {
                 let id = PageId::new(run.first.file, number);
                 let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, name))?;
                 let view = RowPage::open(&page, &self.rows).map_err(|damage| AccessError::Damaged {
@@ -567,7 +611,9 @@ impl Hobt {
         self.write_entries(state.list[0], 0, &[emptied], 1, PageId::default())?;
         let old_runs = std::mem::replace(&mut state.runs, vec![emptied]);
         let old_list = std::mem::replace(&mut state.list, vec![self.run_list]);
-        let old_extents = std::mem::replace(&mut state.next_extents, self.storage.settings().run_extents_first);
+        let first_extents = self.storage.settings().run_extents_first;
+        let next_extents = std::mem::replace(&mut state.next_extents, first_extents);
+        let next_value_extents = std::mem::replace(&mut state.next_value_extents, first_extents);
         let rows = self.row_count.swap(0, Ordering::Relaxed);
         for run in &old_runs[1..] {
             context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
@@ -575,7 +621,7 @@ impl Hobt {
         let hobt = Arc::clone(self);
         context.on_commit(move || hobt.reuse_first_run());
         let hobt = Arc::clone(self);
-        let old = State { list: old_list, runs: old_runs, next_extents: old_extents };
+        let old = State { list: old_list, runs: old_runs, next_extents, next_value_extents };
         context.on_undo(move || hobt.undo_truncate(old, rows));
         Ok(())
     }
@@ -616,6 +662,11 @@ impl Hobt {
         self.with_page(self.run_list, &PageChange::Write { offset, bytes })?;
         Ok(())
     }
+}
+
+/// The run of a run-list page: the page, and room for rows behind it.
+fn list_run(first: PageId, extents: u32) -> Run {
+    Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1, contents: RunContents::Rows }
 }
 
 /// Adds a signed number to a counter.

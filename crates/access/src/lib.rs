@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Storage        the data files of a database: which extents are free, proportional fill, growth
-//!   Hobt         one heap: its runs of pages, row inserts and deletes, what a bulk load publishes
+//!   Hobt         one heap: its runs of pages, row inserts and deletes, long values, what a bulk load publishes
 //!     Loader     builds pages in private memory and writes them straight into runs of its own
 //!     Scan       a set of HOBTs cut into page ranges; workers draw ranges, read them, show each page to a visitor
 //! ```
@@ -23,6 +23,6 @@ mod storage;
 
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
-pub use hobt::Hobt;
+pub use hobt::{Hobt, LargeValues, ValueReader};
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
 pub use storage::{DataFile, DataFileDescription, Storage, StorageSettings};

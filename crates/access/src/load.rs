@@ -1,24 +1,23 @@
 //! Bulk insert: pages built in private memory, written straight into runs of the loader's own.
 //!
-//! Each worker of a parallel insert has one loader a target partition. A loader fills pages in table order, writes
-//! them in pieces of [`WRITE_PAGES`] through the disk's queue, a few in flight, and allocates ever longer runs. Nothing
-//! that it writes is visible before [`crate::Hobt::publish`]; when the statement fails its runs are freed.
+//! Each worker of a parallel insert has one loader a target partition. A loader fills pages in table order; its
+//! `RunWriter` writes them, a few writes in flight, and allocates ever longer runs. Values that do not fit their rows are
+//! written first, as chains of pages in runs of their own. Nothing that a loader writes is visible before
+//! [`crate::Hobt::publish`]; when the statement fails its runs are freed.
 
-use std::collections::VecDeque;
+mod run_writer;
+
 use std::sync::Arc;
 
-use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
-use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
-use hobt_page::{BulkColumn, BulkPageBuilder, PageBytes, PageHeader, PageType, Run, ValidityBits};
-use hobt_sync::{Wait, WaitType};
+use hobt_base::PageId;
+use hobt_page::{
+    BulkColumn, BulkPageBuilder, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, PageHeader, PageType, Run,
+    RunContents, ValidityBits, ValuePointer, crc32c,
+};
 use hobt_txn::StatementContext;
 
+use self::run_writer::RunWriter;
 use crate::{AccessError, Hobt};
-
-/// Pages written at once.
-const WRITE_PAGES: usize = 32;
-/// Writes in flight a loader.
-const WRITES_IN_FLIGHT: usize = 3;
 
 /// One column of a batch on its way into pages.
 #[derive(Clone, Debug)]
@@ -59,31 +58,46 @@ struct Staged {
 struct StagedColumn {
     bytes: Vec<u8>,
     ends: Vec<u32>,
+    /// Which values of variable length are pointers.
+    pointers: Vec<bool>,
     validity: Vec<u8>,
     nulls: usize,
+}
+
+/// A batch whose values all fit their rows, or are pointers.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    rows: usize,
+    columns: &'a [LoadColumn<'a>],
+    /// For each column which of its values are pointers; empty where none is.
+    pointers: &'a [Vec<bool>],
+    /// The variable bytes of each row.
+    variable_bytes: &'a [u32],
+}
+
+impl Batch<'_> {
+    /// Whether a value is a pointer.
+    fn is_pointer(&self, column: usize, row: usize) -> bool {
+        self.pointers[column].get(row).copied().unwrap_or(false)
+    }
 }
 
 /// Builds and writes pages of one HOBT for one worker.
 pub struct Loader {
     hobt: Arc<Hobt>,
     context: Arc<StatementContext>,
-    queue: Arc<CompletionQueue>,
     staged: Staged,
-    buffer: Option<AlignedBuffer>,
-    spare: VecDeque<AlignedBuffer>,
-    filled: usize,
-    in_flight: usize,
-    next_extents: u32,
-    loaded: LoadedRuns,
-    /// Bytes of buffers in the statement's memory account.
-    held_bytes: u64,
+    writer: RunWriter,
+    /// Made for the first value that does not fit its row.
+    value_writer: Option<RunWriter>,
+    row_count: u64,
     /// An error came: what is staged or written is not whole any more.
     failed: bool,
 }
 
 impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loader").field("hobt", &self.hobt.id()).field("rows", &self.loaded.rows).finish_non_exhaustive()
+        f.debug_struct("Loader").field("hobt", &self.hobt.id()).field("rows", &self.row_count).finish_non_exhaustive()
     }
 }
 
@@ -91,19 +105,13 @@ impl Loader {
     /// A loader into `hobt` that has written nothing yet.
     pub fn new(hobt: Arc<Hobt>, context: Arc<StatementContext>) -> Loader {
         let columns = hobt.row_layout().columns().len();
-        let next_extents = hobt.storage().settings().run_extents_first;
         Loader {
+            writer: RunWriter::new(Arc::clone(&hobt), Arc::clone(&context), RunContents::Rows),
+            value_writer: None,
             hobt,
             context,
-            queue: CompletionQueue::new(),
             staged: Staged { columns: (0..columns).map(|_| StagedColumn::default()).collect(), ..Staged::default() },
-            buffer: None,
-            spare: VecDeque::new(),
-            filled: 0,
-            in_flight: 0,
-            next_extents,
-            loaded: LoadedRuns::default(),
-            held_bytes: 0,
+            row_count: 0,
             failed: false,
         }
     }
@@ -111,7 +119,7 @@ impl Loader {
     /// Adds `rows` rows. Blocks when too many writes are in flight.
     ///
     /// # Errors
-    /// A row is larger than a page, the filegroup is full, the device fails, the statement is cancelled.
+    /// A row is larger than a page even without its long values, the filegroup is full, the device fails, the statement is cancelled.
     ///
     /// # Panics
     /// If the columns do not have the table's shape, or a NOT NULL column has a NULL: the caller checks both.
@@ -139,35 +147,115 @@ impl Loader {
             return Err(AccessError::Cancelled);
         }
         let variable_bytes = variable_bytes(rows, columns);
+        let layout = self.hobt.row_layout();
+        let most = variable_bytes.iter().copied().max().unwrap_or(0) as usize;
+        if !layout.fits_in_row(most) {
+            return self.append_long(rows, columns, variable_bytes);
+        }
+        let pointers = vec![Vec::new(); columns.len()];
+        self.append_batch(Batch { rows, columns, pointers: &pointers, variable_bytes: &variable_bytes })
+    }
+
+    /// Adds rows of which some have values that do not fit.
+    fn append_long(
+        &mut self,
+        rows: usize,
+        columns: &[LoadColumn<'_>],
+        mut variable_bytes: Vec<u32>,
+    ) -> Result<(), AccessError> {
+        let layout = Arc::clone(self.hobt.row_layout());
+        let value = |column: usize, row: usize| match &columns[column].values {
+            LoadValues::Fixed(_) => &[][..],
+            LoadValues::Variable(values) => values[row],
+        };
+        let mut moved: Vec<(usize, usize, [u8; POINTER_BYTES])> = Vec::new();
+        for (row, bytes) in variable_bytes.iter_mut().enumerate() {
+            if layout.fits_in_row(*bytes as usize) {
+                continue;
+            }
+            let lengths = (0..columns.len()).map(|column| value(column, row).len());
+            let whole: usize = lengths.fold(0, usize::saturating_add);
+            let Some(out) = layout.values_to_move_out(|column| value(column, row).len()) else {
+                return Err(AccessError::RowTooLarge { bytes: whole.saturating_add(layout.fixed_row_bytes()) });
+            };
+            let mut left = whole;
+            for column in out {
+                let pointer = self.write_value(value(column, row))?;
+                left = left - pointer.length + POINTER_BYTES;
+                moved.push((column, row, pointer.to_bytes()));
+            }
+            *bytes = u32::try_from(left).expect("it fits a page");
+        }
+        let mut stored = columns.to_vec();
+        let mut pointers = vec![Vec::new(); columns.len()];
+        for (column, row, pointer) in &moved {
+            if let LoadValues::Variable(values) = &mut stored[*column].values {
+                values[*row] = pointer;
+            }
+            pointers[*column].resize(rows, false);
+            pointers[*column][*row] = true;
+        }
+        self.append_batch(Batch { rows, columns: &stored, pointers: &pointers, variable_bytes: &variable_bytes })
+    }
+
+    /// Writes the chain of a value that is not empty.
+    fn write_value(&mut self, value: &[u8]) -> Result<ValuePointer, AccessError> {
+        let writer = self.value_writer.get_or_insert_with(|| {
+            RunWriter::new(Arc::clone(&self.hobt), Arc::clone(&self.context), RunContents::LargeValues)
+        });
+        let (tag, hobt, writer_stamp) = (self.hobt.storage().database_tag(), self.hobt.id(), self.context.stamp());
+        let first = writer.next_page()?;
+        let pieces = value.len().div_ceil(PIECE_BYTES_MAX);
+        for (ordinal, piece) in (0u32..).zip(value.chunks(PIECE_BYTES_MAX)) {
+            if self.context.is_cancelled() {
+                return Err(AccessError::Cancelled);
+            }
+            let is_last = ordinal as usize + 1 == pieces;
+            let next = if is_last { PageId::default() } else { writer.page_after_next()? };
+            writer.write(|id, page| {
+                let mut header = LargeValuePage::header(id, tag, hobt, piece, next);
+                header.newest_writer = writer_stamp;
+                LargeValuePage::build(page, &header, ordinal, piece);
+            })?;
+        }
+        Ok(ValuePointer { length: value.len(), first, checksum: crc32c(value) })
+    }
+
+    fn append_batch(&mut self, batch: Batch<'_>) -> Result<(), AccessError> {
         let layout = Arc::clone(self.hobt.row_layout());
         let builder = BulkPageBuilder::new(&layout);
+        let rows = batch.rows;
         let mut from = 0;
         if self.staged.rows > 0 {
-            from = self.top_up(&builder, rows, columns, &variable_bytes)?;
+            from = self.top_up(&builder, &batch)?;
         }
         while from < rows {
-            let count = builder.rows_that_fit(&variable_bytes[from..]);
+            let count = builder.rows_that_fit(&batch.variable_bytes[from..]);
             if count == 0 {
-                let bytes = variable_bytes[from] as usize + layout.fixed_row_bytes();
+                let bytes = batch.variable_bytes[from] as usize + layout.fixed_row_bytes();
                 return Err(AccessError::RowTooLarge { bytes });
             }
             if from + count == rows {
-                self.stage(from, count, columns, &variable_bytes);
+                self.stage(from, count, &batch);
                 break;
             }
             self.write_page(&builder, count, |page| {
-                for (index, column) in columns.iter().enumerate() {
+                for (index, column) in batch.columns.iter().enumerate() {
                     let validity = column.validity.map(|bits| bits.skip(from));
-                    match &column.values {
+                    let values = match &column.values {
                         LoadValues::Fixed(bytes) => {
                             let width = bytes.len() / rows;
-                            let slice = &bytes[from * width..(from + count) * width];
-                            page.column(index, BulkColumn::Fixed(slice), validity);
+                            BulkColumn::Fixed(&bytes[from * width..(from + count) * width])
+                        }
+                        LoadValues::Variable(values) if batch.pointers[index].is_empty() => {
+                            BulkColumn::Variable(&values[from..from + count])
                         }
                         LoadValues::Variable(values) => {
-                            page.column(index, BulkColumn::Variable(&values[from..from + count]), validity);
+                            let pointers = &batch.pointers[index][from..from + count];
+                            BulkColumn::VariableOrPointer(&values[from..from + count], pointers)
                         }
-                    }
+                    };
+                    page.column(index, values, validity);
                 }
             })?;
             from += count;
@@ -176,33 +264,28 @@ impl Loader {
     }
 
     /// Fills the staged page with the batch's first rows; returns how many it took.
-    fn top_up(
-        &mut self,
-        builder: &BulkPageBuilder<'_>,
-        rows: usize,
-        columns: &[LoadColumn<'_>],
-        variable_bytes: &[u32],
-    ) -> Result<usize, AccessError> {
-        let take = builder.rows_that_fit_behind(self.staged.rows, self.staged.variable_bytes, variable_bytes);
-        self.stage(0, take, columns, variable_bytes);
-        if take < rows {
+    fn top_up(&mut self, builder: &BulkPageBuilder<'_>, batch: &Batch<'_>) -> Result<usize, AccessError> {
+        let take = builder.rows_that_fit_behind(self.staged.rows, self.staged.variable_bytes, batch.variable_bytes);
+        self.stage(0, take, batch);
+        if take < batch.rows {
             self.write_staged(builder)?;
         }
         Ok(take)
     }
 
-    fn stage(&mut self, from: usize, count: usize, columns: &[LoadColumn<'_>], variable_bytes: &[u32]) {
+    fn stage(&mut self, from: usize, count: usize, batch: &Batch<'_>) {
         let rows_before = self.staged.rows;
-        for (staged, column) in self.staged.columns.iter_mut().zip(columns) {
+        for (index, (staged, column)) in self.staged.columns.iter_mut().zip(batch.columns).enumerate() {
             match &column.values {
                 LoadValues::Fixed(bytes) => {
-                    let width = bytes.len() / variable_bytes.len();
+                    let width = bytes.len() / batch.rows;
                     staged.bytes.extend_from_slice(&bytes[from * width..(from + count) * width]);
                 }
                 LoadValues::Variable(values) => {
-                    for value in &values[from..from + count] {
+                    for (row, value) in (from..).zip(&values[from..from + count]) {
                         staged.bytes.extend_from_slice(value);
                         staged.ends.push(u32::try_from(staged.bytes.len()).expect("at most a page"));
+                        staged.pointers.push(batch.is_pointer(index, row));
                     }
                 }
             }
@@ -215,8 +298,8 @@ impl Loader {
                 }
             }
         }
-        self.staged.variable_bytes +=
-            variable_bytes[from..from + count].iter().map(|&bytes| bytes as usize).sum::<usize>();
+        let bytes = &batch.variable_bytes[from..from + count];
+        self.staged.variable_bytes += bytes.iter().map(|&bytes| bytes as usize).sum::<usize>();
         self.staged.rows += count;
     }
 
@@ -239,13 +322,14 @@ impl Loader {
                             value
                         })
                         .collect();
-                    page.column(index, BulkColumn::Variable(&values), validity);
+                    page.column(index, BulkColumn::VariableOrPointer(&values, &column.pointers), validity);
                 }
             }
         })?;
         for column in &mut staged.columns {
             column.bytes.clear();
             column.ends.clear();
+            column.pointers.clear();
             column.validity.clear();
             column.nulls = 0;
         }
@@ -255,99 +339,24 @@ impl Loader {
         Ok(())
     }
 
-    /// Gives `fill` the next page of the current run and counts its rows.
+    /// Gives `fill` the next page and counts its rows.
     fn write_page(
         &mut self,
         builder: &BulkPageBuilder<'_>,
         rows: usize,
         fill: impl FnOnce(&mut hobt_page::BulkPage<'_, '_>),
     ) -> Result<(), AccessError> {
-        let id = self.next_page()?;
-        if self.buffer.is_none() {
-            self.buffer = Some(self.free_buffer()?);
-        }
-        let buffer = self.buffer.as_mut().expect("taken above");
-        let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
-        let page: &mut PageBytes = &mut pages[self.filled];
-        let mut header = PageHeader::new(PageType::Row, id, self.hobt.storage().database_tag(), self.hobt.id());
-        header.layout_version = self.hobt.layout_version();
-        header.newest_writer = self.context.stamp();
-        let mut bulk = builder.start(page, header, rows);
-        fill(&mut bulk);
-        bulk.finish();
-        self.filled += 1;
-        self.loaded.rows += rows as u64;
-        let run = self.loaded.runs.last_mut().expect("next_page made one");
-        run.used += 1;
-        let run_is_full = run.used == run.page_count;
-        if self.filled == WRITE_PAGES || run_is_full {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    /// The address of the next page, in a new run if the last is full.
-    fn next_page(&mut self) -> Result<PageId, AccessError> {
-        let full = self.loaded.runs.last().is_none_or(|run| run.used == run.page_count);
-        if full {
-            let storage = self.hobt.storage();
-            let (first, extents) = storage.allocate(self.hobt.filegroup(), self.next_extents)?;
-            self.context.on_undo(storage.free_action(first, extents));
-            self.next_extents = storage.settings().next_run(self.next_extents);
-            self.loaded.runs.push(Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0 });
-        }
-        let run = self.loaded.runs.last().expect("just made");
-        Ok(PageId::new(run.first.file, run.used_end()))
-    }
-
-    fn free_buffer(&mut self) -> Result<AlignedBuffer, AccessError> {
-        while self.in_flight >= WRITES_IN_FLIGHT {
-            self.reap()?;
-        }
-        if let Some(buffer) = self.spare.pop_front() {
-            return Ok(buffer);
-        }
-        let bytes = (WRITE_PAGES * PAGE_SIZE) as u64;
-        self.context.memory().grow(bytes)?;
-        self.held_bytes += bytes;
-        Ok(AlignedBuffer::new(WRITE_PAGES * PAGE_SIZE)?)
-    }
-
-    /// Waits for one write.
-    fn reap(&mut self) -> Result<(), AccessError> {
-        let completion = match self.queue.try_pop() {
-            Some(completion) => completion,
-            None => {
-                let _wait = Wait::begin(WaitType::IoCompletion);
-                self.queue.wait_pop().expect("a write is in flight")
-            }
-        };
-        self.in_flight -= 1;
-        if let Some(mut buffer) = completion.buffer.into_owned() {
-            buffer.set_len(WRITE_PAGES * PAGE_SIZE);
-            self.spare.push_back(buffer);
-        }
-        completion.result.map_err(AccessError::Disk)
-    }
-
-    /// Submits the pages that are built.
-    fn flush(&mut self) -> Result<(), AccessError> {
-        let Some(mut buffer) = self.buffer.take().filter(|_| self.filled > 0) else { return Ok(()) };
-        buffer.set_len(self.filled * PAGE_SIZE);
-        let run = self.loaded.runs.last().expect("pages belong to a run");
-        let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
-        let first = PageId::new(run.first.file, run.used_end() - pages);
-        let file = self.hobt.storage().file(first.file)?;
-        file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        file.disk().submit(Request {
-            direction: Direction::Write,
-            offset: first.byte_offset(),
-            buffer: IoBuffer::Owned(buffer),
-            tag: 0,
-            queue: Arc::clone(&self.queue),
-        });
-        self.in_flight += 1;
-        self.filled = 0;
+        let (tag, hobt, version) = (self.hobt.storage().database_tag(), self.hobt.id(), self.hobt.layout_version());
+        let writer_stamp = self.context.stamp();
+        self.writer.write(|id, page| {
+            let mut header = PageHeader::new(PageType::Row, id, tag, hobt);
+            header.layout_version = version;
+            header.newest_writer = writer_stamp;
+            let mut bulk = builder.start(page, header, rows);
+            fill(&mut bulk);
+            bulk.finish();
+        })?;
+        self.row_count += rows as u64;
         Ok(())
     }
 
@@ -366,33 +375,12 @@ impl Loader {
             let layout = Arc::clone(self.hobt.row_layout());
             self.write_staged(&BulkPageBuilder::new(&layout))?;
         }
-        self.flush()?;
-        while self.in_flight > 0 {
-            self.reap()?;
-        }
-        if let Some(run) = self.loaded.runs.last_mut() {
-            let keep = run.used.next_multiple_of(EXTENT_PAGES);
-            let unused = (run.page_count - keep) / EXTENT_PAGES;
-            if unused > 0 {
-                // Freed only when the statement commits: until then its undo frees the run whole.
-                let first = PageId::new(run.first.file, run.first.number + keep);
-                self.context.on_commit(self.hobt.storage().free_action(first, unused));
-                run.page_count = keep;
-            }
-        }
-        Ok(std::mem::take(&mut self.loaded))
-    }
-}
-
-impl Drop for Loader {
-    fn drop(&mut self) {
-        // Writes still in flight must not land in extents that the statement's undo has given to somebody else.
-        while self.in_flight > 0 {
-            let _failed_write_of_a_failed_statement = self.reap();
-        }
-        self.buffer = None;
-        self.spare.clear();
-        self.context.memory().shrink(self.held_bytes);
+        let mut runs = match self.value_writer.take() {
+            Some(values) => values.finish()?,
+            None => Vec::new(),
+        };
+        runs.extend(self.writer.finish()?);
+        Ok(LoadedRuns { runs, rows: self.row_count })
     }
 }
 

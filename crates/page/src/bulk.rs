@@ -5,8 +5,10 @@
 
 use hobt_base::PAGE_SIZE;
 
+use crate::header::FLAGS_PLACE;
 use crate::layout::{PageLayout, RowLayout};
-use crate::{PageBytes, PageFlags, PageHeader, put_u16};
+use crate::row_page::POINTER_BIT;
+use crate::{PageBytes, PageFlags, PageHeader, put_u16, u16_at};
 
 /// The rows of one column that go into one page.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,8 @@ pub enum BulkColumn<'a> {
     Fixed(&'a [u8]),
     /// Variable-length values, a slice each; empty at a NULL.
     Variable(&'a [&'a [u8]]),
+    /// The same, and which of them are pointers to pages of their own.
+    VariableOrPointer(&'a [&'a [u8]], &'a [bool]),
 }
 
 /// Validity bits of a batch, lowest bit first, 1 for a value; the first row's bit is at `offset`.
@@ -132,6 +136,10 @@ impl BulkPage<'_, '_> {
                 self.page[start..start + bytes.len()].copy_from_slice(bytes);
             }
             BulkColumn::Variable(values) => self.variable(column, values),
+            BulkColumn::VariableOrPointer(values, pointers) => {
+                self.variable(column, values);
+                self.pointers(column, pointers);
+            }
         }
         if self.rows.columns()[column].nullable {
             self.validity(column, validity);
@@ -158,6 +166,22 @@ impl BulkPage<'_, '_> {
         }
         self.area = at;
         self.layout.set_area_start(self.page, rank + 1, u16::try_from(at).expect("below the page size"));
+    }
+
+    /// Marks the end offsets of pointers, and the page if there is one.
+    fn pointers(&mut self, column: usize, pointers: &[bool]) {
+        assert_eq!(pointers.len(), self.row_count);
+        let ends = usize::from(self.layout.values[column]);
+        for (row, _) in pointers.iter().enumerate().filter(|(_, is_pointer)| **is_pointer) {
+            let end = u16_at(self.page, ends + 2 * row);
+            put_u16(self.page, ends + 2 * row, end | POINTER_BIT);
+        }
+        if pointers.contains(&true) {
+            let flags = PageFlags(u16_at(self.page, FLAGS_PLACE)).with(PageFlags::HAS_POINTERS);
+            put_u16(self.page, FLAGS_PLACE, flags.0);
+            let rank = self.rows.variable_rank(column).expect("a variable-length column");
+            self.layout.mark_not_ascii(self.page, rank);
+        }
     }
 
     fn validity(&mut self, column: usize, validity: Option<ValidityBits<'_>>) {

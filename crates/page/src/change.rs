@@ -7,8 +7,8 @@
 use hobt_base::{PAGE_SIZE, SlotId, Stamp};
 
 use crate::layout::{PageLayout, RowLayout};
-use crate::row_page::{POINTER_BIT, RowPage};
-use crate::{PageBytes, PageDamage, PageHeader, put_u16, u16_at};
+use crate::row_page::{POINTER_BIT, RowPage, StoredValue};
+use crate::{PageBytes, PageDamage, PageFlags, PageHeader, put_u16, u16_at};
 
 /// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
 const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
@@ -16,12 +16,19 @@ const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
 /// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
 pub type ColumnValue<'a> = Option<&'a [u8]>;
 
-/// A row outside a page: its values' bytes one behind the other.
+/// A row outside a page: its values' bytes one behind the other. A value may be a pointer to pages of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RowImage {
     bytes: Vec<u8>,
-    /// Per column the end of its bytes, and whether it is NULL.
-    ends: Vec<(u32, bool)>,
+    /// Per column the end of its bytes, and what they are.
+    ends: Vec<(usize, Form)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Null,
+    InRow,
+    Pointer,
 }
 
 impl RowImage {
@@ -29,11 +36,27 @@ impl RowImage {
     pub fn new<'a>(values: impl IntoIterator<Item = ColumnValue<'a>>) -> RowImage {
         let mut image = RowImage::default();
         for value in values {
-            image.bytes.extend_from_slice(value.unwrap_or_default());
-            let end = u32::try_from(image.bytes.len()).expect("a row is far below 4 GiB");
-            image.ends.push((end, value.is_none()));
+            image.push(value.unwrap_or_default(), if value.is_none() { Form::Null } else { Form::InRow });
         }
         image
+    }
+
+    /// The image of a row as a page stores it, values in table order.
+    pub fn of_stored<'a>(values: impl IntoIterator<Item = StoredValue<'a>>) -> RowImage {
+        let mut image = RowImage::default();
+        for value in values {
+            match value {
+                StoredValue::Null => image.push(&[], Form::Null),
+                StoredValue::InRow(bytes) => image.push(bytes, Form::InRow),
+                StoredValue::Pointer(pointer) => image.push(&pointer.to_bytes(), Form::Pointer),
+            }
+        }
+        image
+    }
+
+    fn push(&mut self, bytes: &[u8], form: Form) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push((self.bytes.len(), form));
     }
 
     /// How many columns the row has.
@@ -41,11 +64,22 @@ impl RowImage {
         self.ends.len()
     }
 
-    /// One value.
+    /// What the row holds of one value: its bytes, or those of a pointer.
     pub fn value(&self, column: usize) -> ColumnValue<'_> {
-        let start = if column == 0 { 0 } else { self.ends[column - 1].0 as usize };
-        let (end, is_null) = self.ends[column];
-        (!is_null).then(|| &self.bytes[start..end as usize])
+        let start = if column == 0 { 0 } else { self.ends[column - 1].0 };
+        let (end, form) = self.ends[column];
+        (form != Form::Null).then(|| &self.bytes[start..end])
+    }
+
+    /// Whether one value is a pointer.
+    pub fn is_pointer(&self, column: usize) -> bool {
+        self.ends[column].1 == Form::Pointer
+    }
+
+    /// What its page must say of the row.
+    fn flags(&self) -> PageFlags {
+        let has_pointers = self.ends.iter().any(|(_, form)| *form == Form::Pointer);
+        if has_pointers { PageFlags::HAS_POINTERS } else { PageFlags::default() }
     }
 
     /// Bytes of the values together.
@@ -53,7 +87,8 @@ impl RowImage {
         self.bytes.len()
     }
 
-    fn variable_bytes(&self, rows: &RowLayout) -> usize {
+    /// Bytes of the values of variable length.
+    pub fn variable_bytes(&self, rows: &RowLayout) -> usize {
         (0..self.ends.len())
             .filter(|&column| rows.variable_rank(column).is_some())
             .map(|column| self.value(column).map_or(0, <[u8]>::len))
@@ -200,6 +235,7 @@ fn append(
         let layout = rows.page_layout(header.capacity).expect("opened above");
         put_row(page, rows, layout, usize::from(header.row_count), row);
         header.row_count += 1;
+        header.flags = header.flags.with(row.flags());
         header.newest_writer = writer;
         header.write(page);
         return Ok(Some(undo));
@@ -242,8 +278,9 @@ fn put_row(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, slot: us
                 let bytes = value.unwrap_or_default();
                 page[area + start..area + start + bytes.len()].copy_from_slice(bytes);
                 let end = u16::try_from(start + bytes.len()).expect("below the page size");
-                put_u16(page, ends + 2 * slot, end);
-                if !bytes.is_ascii() {
+                let is_pointer = row.is_pointer(column);
+                put_u16(page, ends + 2 * slot, if is_pointer { end | POINTER_BIT } else { end });
+                if is_pointer || !bytes.is_ascii() {
                     layout.mark_not_ascii(page, rank);
                 }
             }
@@ -306,9 +343,9 @@ fn lay_out_with(
     header.write(&mut fresh);
     place_areas(&mut fresh, rows, layout, &used, variable);
     for slot in 0..old_count {
-        let values: Result<Vec<ColumnValue<'_>>, PageDamage> =
-            (0..rows.columns().len()).map(|column| view.value(column, slot)).collect();
-        put_row(&mut fresh, rows, layout, slot, &RowImage::new(values?));
+        let values: Result<Vec<StoredValue<'_>>, PageDamage> =
+            (0..rows.columns().len()).map(|column| view.stored(column, slot)).collect();
+        put_row(&mut fresh, rows, layout, slot, &RowImage::of_stored(values?));
     }
     let deleted = usize::from(layout.deleted);
     fresh[deleted..deleted + view.deleted().len()].copy_from_slice(view.deleted());
@@ -321,6 +358,7 @@ fn lay_out_with(
         );
     }
     put_row(&mut fresh, rows, layout, old_count, row);
+    header.flags = header.flags.with(row.flags());
     header.row_count = u16::try_from(count).expect("fewer rows than bytes");
     header.write(&mut fresh);
     Ok(Some(fresh))
@@ -345,9 +383,9 @@ fn remove_last(page: &mut PageBytes, rows: &RowLayout, writer: Stamp) -> Result<
     if view.is_deleted(slot) {
         return Err(PageDamage::Structure { rule: "the row that was appended last is deleted" });
     }
-    let values: Result<Vec<ColumnValue<'_>>, PageDamage> =
-        (0..rows.columns().len()).map(|column| view.value(column, slot)).collect();
-    let row = RowImage::new(values?);
+    let values: Result<Vec<StoredValue<'_>>, PageDamage> =
+        (0..rows.columns().len()).map(|column| view.stored(column, slot)).collect();
+    let row = RowImage::of_stored(values?);
     let mut header = PageHeader::read(page)?;
     let undo = PageChange::AppendRow { row, writer: header.newest_writer };
     let layout = rows.page_layout(header.capacity).expect("opened above");

@@ -9,6 +9,28 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).expect("a 32-bit checksum")
 }
 
+/// CRC-32C of a value whose bytes come piece by piece.
+#[derive(Debug)]
+pub struct ValueChecksum(crc_fast::Digest);
+
+impl Default for ValueChecksum {
+    fn default() -> ValueChecksum {
+        ValueChecksum(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl ValueChecksum {
+    /// Takes the next bytes in.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all bytes so far.
+    pub fn value(&self) -> u32 {
+        u32::try_from(self.0.finalize()).expect("a 32-bit checksum")
+    }
+}
+
 /// Puts the checksum into the header: the last thing before a page is written.
 pub fn seal(page: &mut PageBytes) {
     let checksum = crc32c(&page[4..]);
@@ -54,6 +76,14 @@ mod tests {
         page[4000] = 0xAB;
         seal(&mut page);
         (page, id)
+    }
+
+    #[test]
+    fn pieces_have_the_checksum_of_the_whole() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|at| (at * 7 % 251) as u8).collect();
+        let mut checksum = ValueChecksum::default();
+        bytes.chunks(777).for_each(|piece| checksum.add(piece));
+        assert_eq!(checksum.value(), crc32c(&bytes));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub const FORMAT_VERSION: u8 = 1;
 
 /// Bytes of the header.
 pub(crate) const HEADER_SIZE: usize = 64;
+/// Where the flags stand.
+pub(crate) const FLAGS_PLACE: usize = 6;
 
 /// What a page is for. The numbers stand on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -167,7 +169,7 @@ impl PageHeader {
         let page_type = PageType::from_byte(page[5]).ok_or(PageDamage::Type { found: page[5] })?;
         Ok(PageHeader {
             page_type,
-            flags: PageFlags(u16_at(page, 6)),
+            flags: PageFlags(u16_at(page, FLAGS_PLACE)),
             database_tag: u32_at(page, 8),
             page: PageId::new(FileId(u16_at(page, 12)), u32_at(page, 16)),
             hobt: HobtId(u64_at(page, 24)),
@@ -186,7 +188,7 @@ impl PageHeader {
     pub fn write(&self, page: &mut PageBytes) {
         page[4] = FORMAT_VERSION;
         page[5] = self.page_type as u8;
-        put_u16(page, 6, self.flags.0);
+        put_u16(page, FLAGS_PLACE, self.flags.0);
         put_u32(page, 8, self.database_tag);
         put_u16(page, 12, self.page.file.0);
         put_u16(page, 14, self.column_count);

@@ -24,6 +24,7 @@ mod change;
 mod checksum;
 mod file_header;
 mod header;
+mod large_value;
 mod layout;
 mod row_page;
 mod run_list;
@@ -33,12 +34,15 @@ pub use allocation::{
 };
 pub use bulk::{BulkColumn, BulkPage, BulkPageBuilder, ValidityBits};
 pub use change::{ColumnValue, PageChange, RowImage, apply};
-pub use checksum::{crc32c, seal, verify};
+pub use checksum::{ValueChecksum, crc32c, seal, verify};
 pub use file_header::{BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt};
 pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
+pub use large_value::{
+    IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,
+};
 pub use layout::{ColumnLayout, MAX_COLUMNS, PageLayout, RowLayout};
-pub use row_page::{RowPage, check_row_page};
-pub use run_list::{RUNS_PER_PAGE, Run, RunListPage};
+pub use row_page::{RowPage, StoredValue, check_row_page};
+pub use run_list::{RUNS_PER_PAGE, Run, RunContents, RunListPage};
 
 use hobt_base::PAGE_SIZE;
 

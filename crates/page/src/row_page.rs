@@ -7,10 +7,21 @@
 use hobt_base::HobtId;
 
 use crate::header::PageFlags;
-use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, u16_at, u64_at};
+use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, ValuePointer, u16_at, u64_at};
 
 /// The high bit of an end offset: the value's bytes are a pointer to pages of its own.
 pub(crate) const POINTER_BIT: u16 = 0x8000;
+
+/// What a row holds of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoredValue<'a> {
+    /// NULL.
+    Null,
+    /// Its bytes: fixed-length little-endian or variable.
+    InRow(&'a [u8]),
+    /// Where its bytes are.
+    Pointer(ValuePointer),
+}
 
 /// A row page, opened for reading with its table's layout.
 #[derive(Clone, Copy, Debug)]
@@ -148,34 +159,63 @@ impl<'a> RowPage<'a> {
         self.validity(column).is_some_and(|bits| bits[slot / 8] >> (slot % 8) & 1 == 0)
     }
 
+    /// Whether some value of the page may be a pointer: only then an end offset has a high bit.
+    pub fn has_pointers(&self) -> bool {
+        self.flags.contains(PageFlags::HAS_POINTERS)
+    }
+
+    /// The bits of an end offset that are the offset. Without pointers the high bit is one of them, and out of bounds.
+    fn end_mask(&self) -> u16 {
+        if self.has_pointers() { !POINTER_BIT } else { u16::MAX }
+    }
+
     /// Whether a variable-length column's end offsets rise and stay inside its area, so that every value is a slice.
     pub fn ends_are_ordered(&self, column: usize) -> bool {
         let mut previous = 0;
         let mut ordered = true;
+        let mask = self.end_mask();
         for end in self.ends(column) {
-            let end = u16::from_le_bytes(*end) & !POINTER_BIT;
+            let end = u16::from_le_bytes(*end) & mask;
             ordered &= previous <= end;
             previous = end;
         }
         ordered && usize::from(previous) <= self.variable(column).len()
     }
 
-    /// One value's bytes: fixed-length little-endian or variable; `None` for NULL.
+    /// One value's bytes: fixed-length little-endian or variable; `None` for NULL. For tables whose values all fit their
+    /// rows; others ask for [`RowPage::stored`].
     ///
     /// # Errors
-    /// `PageDamage` if the end offsets contradict each other.
+    /// `PageDamage` if the end offsets contradict each other, or the value is not in the row.
     pub fn value(&self, column: usize, slot: usize) -> Result<Option<&'a [u8]>, PageDamage> {
+        match self.stored(column, slot)? {
+            StoredValue::Null => Ok(None),
+            StoredValue::InRow(bytes) => Ok(Some(bytes)),
+            StoredValue::Pointer(_) => Err(PageDamage::Structure { rule: "a value on pages of its own" }),
+        }
+    }
+
+    /// One value as the row holds it.
+    ///
+    /// # Errors
+    /// `PageDamage` if the end offsets contradict each other, or a pointer is none.
+    pub fn stored(&self, column: usize, slot: usize) -> Result<StoredValue<'a>, PageDamage> {
         if self.is_null(column, slot) {
-            return Ok(None);
+            return Ok(StoredValue::Null);
         }
         if let Some(width) = self.rows.columns()[column].physical.width() {
-            return Ok(Some(&self.fixed(column)[slot * width..(slot + 1) * width]));
+            return Ok(StoredValue::InRow(&self.fixed(column)[slot * width..(slot + 1) * width]));
         }
         let ends = self.ends(column);
-        let end = |slot: usize| usize::from(u16::from_le_bytes(ends[slot]) & !POINTER_BIT);
+        let mask = self.end_mask();
+        let end = |slot: usize| usize::from(u16::from_le_bytes(ends[slot]) & mask);
         let start = if slot == 0 { 0 } else { end(slot - 1) };
         let bytes = self.variable(column).get(start..end(slot));
-        bytes.map(Some).ok_or(PageDamage::Structure { rule: "end offsets of a variable-length column" })
+        let bytes = bytes.ok_or(PageDamage::Structure { rule: "end offsets of a variable-length column" })?;
+        if mask != u16::MAX && u16::from_le_bytes(ends[slot]) & POINTER_BIT != 0 {
+            return ValuePointer::read(bytes).map(StoredValue::Pointer);
+        }
+        Ok(StoredValue::InRow(bytes))
     }
 
     /// Where a column lies in the page: the place and length in bytes of its array (or end offsets) and, for variable
@@ -194,7 +234,7 @@ impl<'a> RowPage<'a> {
 
     /// The bytes of a variable-length column that are in use.
     pub fn variable_used(&self, column: usize) -> usize {
-        self.ends(column).last().map_or(0, |end| usize::from(u16::from_le_bytes(*end) & !POINTER_BIT))
+        self.ends(column).last().map_or(0, |end| usize::from(u16::from_le_bytes(*end) & self.end_mask()))
     }
 }
 
@@ -210,6 +250,9 @@ pub fn check_row_page(bytes: &PageBytes, rows: &RowLayout) -> Result<(), PageDam
         return Err(PageDamage::Structure { rule: "deleted count of a row page" });
     }
     for (column, layout) in rows.columns().iter().enumerate() {
+        if page.has_pointers() {
+            (0..page.row_count()).try_for_each(|slot| page.stored(column, slot).map(drop))?;
+        }
         if layout.physical.width().is_none() && !page.ends_are_ordered(column) {
             return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
         }

@@ -6,7 +6,10 @@
 //! ```
 //! The entry count is the header's `row_count`; `next` chains the pages of a long list, and the row count stands in the
 //! first. `used` pages at the front of a run are formatted, the rest is room to grow; the first `skip` of them hold no
-//! rows (a run-list page stands in front of the run that it was allocated with).
+//! rows (a run-list page stands in front of the run that it was allocated with). A `skip` of 65,535 says that the run
+//! holds pieces of large values and no rows at all.
+
+use std::ops::Range;
 
 use hobt_base::{EXTENT_PAGES, FileId, PAGE_SIZE, PageId};
 
@@ -19,6 +22,18 @@ const ENTRIES: usize = HEADER_SIZE + 16;
 /// Runs that one page of the list holds.
 pub const RUNS_PER_PAGE: usize = (PAGE_SIZE - ENTRIES) / ENTRY_SIZE;
 
+/// The `skip` of a run of large values.
+const LARGE_VALUES: u16 = u16::MAX;
+
+/// What the used pages of a run are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunContents {
+    /// Rows, but for the first `skip` pages.
+    Rows,
+    /// Pieces of values that do not fit their rows.
+    LargeValues,
+}
+
 /// Contiguous pages of one file that belong to one HOBT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -28,14 +43,30 @@ pub struct Run {
     pub page_count: u32,
     /// Pages at the front that are formatted.
     pub used: u32,
-    /// Of those, pages at the front that hold no rows.
+    /// Of those, pages at the front that hold no rows; 0 in a run of large values.
     pub skip: u16,
+    /// What the others hold.
+    pub contents: RunContents,
 }
 
 impl Run {
     /// The used pages' addresses end before this page number.
     pub fn used_end(&self) -> u32 {
         self.first.number + self.used
+    }
+
+    /// The page numbers of its pages that hold rows.
+    pub fn row_pages(&self) -> Range<u32> {
+        match self.contents {
+            RunContents::Rows => self.first.number + u32::from(self.skip)..self.used_end(),
+            RunContents::LargeValues => self.first.number..self.first.number,
+        }
+    }
+
+    /// How many of its pages hold rows.
+    pub fn row_page_count(&self) -> u32 {
+        let pages = self.row_pages();
+        pages.end - pages.start
     }
 }
 
@@ -72,11 +103,14 @@ impl RunListPage {
 
     fn entry(page: &PageBytes, index: usize) -> Result<Run, PageDamage> {
         let at = ENTRIES + index * ENTRY_SIZE;
+        let skip = u16_at(page, at + 2);
+        let contents = if skip == LARGE_VALUES { RunContents::LargeValues } else { RunContents::Rows };
         let run = Run {
             first: PageId::new(FileId(u16_at(page, at)), u32_at(page, at + 4)),
             page_count: u32_at(page, at + 8),
             used: u32_at(page, at + 12),
-            skip: u16_at(page, at + 2),
+            skip: if contents == RunContents::Rows { skip } else { 0 },
+            contents,
         };
         let sound = run.used <= run.page_count
             && u32::from(run.skip) <= run.used
@@ -92,7 +126,7 @@ impl RunListPage {
         assert!(index < RUNS_PER_PAGE, "an entry of the page");
         let mut scratch = [0u8; PAGE_SIZE];
         put_u16(&mut scratch, 0, run.first.file.0);
-        put_u16(&mut scratch, 2, run.skip);
+        put_u16(&mut scratch, 2, if run.contents == RunContents::Rows { run.skip } else { LARGE_VALUES });
         put_u32(&mut scratch, 4, run.first.number);
         put_u32(&mut scratch, 8, run.page_count);
         put_u32(&mut scratch, 12, run.used);

@@ -2,13 +2,15 @@
 //!
 //! An expression is evaluated for all rows of a page at once into a vector of 64-bit integers; the arrays of a PAX page
 //! are already vectors, so nothing is gathered. Overflow is detected by vector operations and looked at once a page.
-//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count.
+//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count. On a page with pointers
+//! text is looked at value by value, fetched if it is not in its row.
 
-use hobt_page::{PageDamage, PageFlags, RowPage};
+use hobt_page::{PageDamage, RowPage, StoredValue};
 use hobt_types::{Collation, PhysicalType};
 
 use super::NextPage;
 use super::kernels::Kernels;
+use crate::{AccessError, LargeValues};
 
 /// The range that a result must lie in: an integer type's width in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -108,6 +110,8 @@ pub enum AggregateError {
     Damaged(PageDamage),
     /// A result does not fit its type: error 8115.
     Overflow(IntegerWidth),
+    /// A value that is not in its row could not be fetched.
+    Fetch(AccessError),
 }
 
 impl From<PageDamage> for AggregateError {
@@ -183,11 +187,17 @@ impl Aggregator {
         self.values
     }
 
-    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile.
+    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile. Blocks if text has to
+    /// be fetched that is not in its row.
     ///
     /// # Errors
-    /// The page is damaged, or a result overflows.
-    pub fn add_page(&mut self, page: &RowPage<'_>, next: Option<&NextPage<'_>>) -> Result<(), AggregateError> {
+    /// The page is damaged, a result overflows, or a value cannot be fetched.
+    pub fn add_page(
+        &mut self,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+        values: &dyn LargeValues,
+    ) -> Result<(), AggregateError> {
         for index in 0..self.aggregates.len() {
             if let Some(next) = next {
                 let ends_are_enough = matches!(&self.aggregates[index], ScanAggregate::Max(ScanExpression::Length(_)));
@@ -195,12 +205,12 @@ impl Aggregator {
                     if ends_are_enough { next.fetch_ends(page, column) } else { next.fetch(page, column) }
                 }
             }
-            self.add(index, page)?;
+            self.add(index, page, values)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, index: usize, page: &RowPage<'_>) -> Result<(), AggregateError> {
+    fn add(&mut self, index: usize, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AggregateError> {
         let aggregate = &self.aggregates[index];
         match (aggregate, &mut self.values[index]) {
             (ScanAggregate::CountRows, AggregateValue::Count(count)) => {
@@ -239,22 +249,22 @@ impl Aggregator {
                 *count += page.row_count() as u64;
             }
             (ScanAggregate::Min(expression), AggregateValue::Extreme(best)) => {
-                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                let rows = evaluate(expression, (page, values), &mut self.scratch, &mut self.live)?;
                 fold(&self.scratch[0], rows, &self.live, best, i64::min);
             }
             (ScanAggregate::Max(expression), AggregateValue::Extreme(best)) => {
-                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                let rows = evaluate(expression, (page, values), &mut self.scratch, &mut self.live)?;
                 fold(&self.scratch[0], rows, &self.live, best, i64::max);
             }
             (ScanAggregate::Sum(expression), AggregateValue::Sum(sum, count)) => {
-                let rows = evaluate(expression, page, &mut self.scratch, &mut self.live, 0)?;
+                let rows = evaluate(expression, (page, values), &mut self.scratch, &mut self.live)?;
                 add_sum(&self.scratch[0], rows, &self.live, sum, count);
             }
             (ScanAggregate::MinText(column, collation), AggregateValue::Text(_)) => {
-                self.text[index].add_page(page, *column, *collation, false, &self.primary)?;
+                self.text[index].add_page((page, values), *column, *collation, false, &self.primary)?;
             }
             (ScanAggregate::MaxText(column, collation), AggregateValue::Text(_)) => {
-                self.text[index].add_page(page, *column, *collation, true, &self.primary)?;
+                self.text[index].add_page((page, values), *column, *collation, true, &self.primary)?;
             }
             _ => unreachable!("values are made from their aggregates"),
         }
@@ -311,11 +321,45 @@ fn plain_sum(expression: &ScanExpression, page: &RowPage<'_>) -> Option<(usize, 
     }
 }
 
+/// A page, and where its values are that are not in their rows.
+type PageAndValues<'a, 'b> = (&'a RowPage<'b>, &'a dyn LargeValues);
+
 /// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included. `None` if the page
 /// needs a closer look.
 fn longest_value(kernels: Kernels, page: &RowPage<'_>, column: usize) -> Option<i64> {
+    if page.has_pointers() {
+        return longest_stored(page, column);
+    }
     let (longest, ordered) = kernels.longest(page.ends(column));
-    (ordered && !page.flags().contains(PageFlags::HAS_POINTERS)).then(|| i64::from(longest))
+    ordered.then(|| i64::from(longest))
+}
+
+/// The same for a page with pointers, which tell the lengths of their values.
+fn longest_stored(page: &RowPage<'_>, column: usize) -> Option<i64> {
+    (0..page.row_count()).try_fold(0, |longest: i64, row| {
+        let length = match page.stored(column, row).ok()? {
+            StoredValue::Null => 0,
+            StoredValue::InRow(bytes) => bytes.len(),
+            StoredValue::Pointer(pointer) => pointer.length,
+        };
+        Some(longest.max(i64::try_from(length).ok()?))
+    })
+}
+
+/// Shows the text of each row of a page with pointers that is neither deleted nor NULL.
+fn for_each_text(
+    (page, values): PageAndValues<'_, '_>,
+    column: usize,
+    mut visit: impl FnMut(usize, &[u8]) -> Result<(), AggregateError>,
+) -> Result<(), AggregateError> {
+    for row in (0..page.row_count()).filter(|&row| !page.is_deleted(row)) {
+        match page.stored(column, row)? {
+            StoredValue::Null => {}
+            StoredValue::InRow(bytes) => visit(row, bytes)?,
+            StoredValue::Pointer(pointer) => visit(row, &values.fetch(&pointer).map_err(AggregateError::Fetch)?)?,
+        }
+    }
+    Ok(())
 }
 
 /// Which rows of an evaluated vector count.
@@ -326,16 +370,15 @@ enum Rows {
     Live,
 }
 
-/// Evaluates `expression` for the page's rows into `scratch[depth]`; fills `live` when some rows do not count.
+/// Evaluates `expression` for the page's rows into `scratch[0]`; fills `live` when some rows do not count.
 fn evaluate(
     expression: &ScanExpression,
-    page: &RowPage<'_>,
+    page: PageAndValues<'_, '_>,
     scratch: &mut Vec<Vec<i64>>,
     live: &mut Vec<u8>,
-    depth: usize,
 ) -> Result<Rows, AggregateError> {
-    let rows = live_rows(expression, page, live);
-    evaluate_into(expression, page, scratch, (rows, live), depth)?;
+    let rows = live_rows(expression, page.0, live);
+    evaluate_into(expression, page, scratch, (rows, live), 0)?;
     Ok(rows)
 }
 
@@ -377,7 +420,7 @@ fn nullable_columns(expression: &ScanExpression, page: &RowPage<'_>, columns: &m
 
 fn evaluate_into(
     expression: &ScanExpression,
-    page: &RowPage<'_>,
+    (page, values): PageAndValues<'_, '_>,
     scratch: &mut Vec<Vec<i64>>,
     live: (Rows, &[u8]),
     depth: usize,
@@ -396,14 +439,14 @@ fn evaluate_into(
         }
         ScanExpression::Length(column) => {
             scratch[depth].clear();
-            lengths(page, *column, &mut scratch[depth])?;
+            lengths((page, values), *column, &mut scratch[depth])?;
         }
         ScanExpression::Arithmetic { operation, left, right, width } => {
-            evaluate_into(left, page, scratch, live, depth)?;
-            evaluate_into(right, page, scratch, live, depth + 1)?;
+            evaluate_into(left, (page, values), scratch, live, depth)?;
+            evaluate_into(right, (page, values), scratch, live, depth + 1)?;
             let (low, high) = scratch.split_at_mut(depth + 1);
             if !combine(*operation, *width, &mut low[depth], &high[0]) {
-                check_rows(*operation, *width, live, page, scratch, (left, right), depth)?;
+                check_rows(*operation, *width, live, (page, values), scratch, (left, right), depth)?;
             }
         }
     }
@@ -472,7 +515,7 @@ fn check_rows(
     operation: Arithmetic,
     width: IntegerWidth,
     (rows, live): (Rows, &[u8]),
-    page: &RowPage<'_>,
+    page: PageAndValues<'_, '_>,
     scratch: &mut Vec<Vec<i64>>,
     (left, right): (&ScanExpression, &ScanExpression),
     depth: usize,
@@ -500,7 +543,14 @@ fn check_rows(
 }
 
 /// `LEN` of every value of a text column.
-fn lengths(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) -> Result<(), AggregateError> {
+fn lengths((page, values): PageAndValues<'_, '_>, column: usize, out: &mut Vec<i64>) -> Result<(), AggregateError> {
+    if page.has_pointers() {
+        out.resize(page.row_count(), 0);
+        return for_each_text((page, values), column, |row, bytes| {
+            out[row] = utf16_units(trim(bytes));
+            Ok(())
+        });
+    }
     let area = text_area(page, column)?;
     let ascii = page.is_ascii(column);
     let mut start = 0;
@@ -513,9 +563,9 @@ fn lengths(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) -> Result<(), 
     Ok(())
 }
 
-/// The bytes of a text column whose end offsets can be followed.
+/// The bytes of a text column of a page without pointers, whose end offsets can be followed.
 fn text_area<'a>(page: &RowPage<'a>, column: usize) -> Result<&'a [u8], PageDamage> {
-    if !page.ends_are_ordered(column) || page.flags().contains(PageFlags::HAS_POINTERS) {
+    if !page.ends_are_ordered(column) {
         return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
     }
     Ok(&page.variable(column)[..page.variable_used(column)])
@@ -578,12 +628,15 @@ fn sum_of(values: impl Iterator<Item = i64>) -> i128 {
 impl TextExtreme {
     fn add_page(
         &mut self,
-        page: &RowPage<'_>,
+        (page, values): PageAndValues<'_, '_>,
         column: usize,
         collation: Collation,
         greatest: bool,
         primary: &[u8; 128],
     ) -> Result<(), AggregateError> {
+        if page.has_pointers() {
+            return for_each_text((page, values), column, |_, value| self.offer(value, collation, greatest, primary));
+        }
         let area = text_area(page, column)?;
         let quick = page.is_ascii(column) && collation == Collation::Latin1GeneralCiAs;
         let all = page.null_count(column) == 0 && page.deleted_count() == 0;

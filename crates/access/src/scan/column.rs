@@ -1,10 +1,13 @@
 //! Columns of many rows, copied out of pages: the buffers that an Arrow array is made of.
 //!
 //! A vector owns its memory; nothing refers to a page after [`ColumnVector::append_page`] returns. Deleted rows are
-//! left out.
+//! left out. Values that are not in their rows are fetched; the longer ones keep the memory that they were fetched into.
 
-use hobt_page::{PageDamage, RowPage};
+use hobt_base::PageId;
+use hobt_page::{PageDamage, RowPage, StoredValue};
 use hobt_types::PhysicalType;
+
+use crate::{AccessError, LargeValues};
 
 /// What a vector's elements are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +39,8 @@ pub enum VectorData {
         views: Vec<u128>,
         /// What longer values point into.
         bytes: Vec<u8>,
+        /// Buffers from 1 on: a value each that was not in its row.
+        large: Vec<Vec<u8>>,
         /// Whether every byte is ASCII.
         is_ascii: bool,
     },
@@ -57,6 +62,10 @@ pub struct ColumnVector {
 
 /// Values up to this length stand in their view.
 const INLINE_MAX: usize = 12;
+/// Fetched values from this length on keep a buffer of their own.
+const OWN_BUFFER_MIN: usize = 4096;
+/// How far an offset of a view reaches.
+const OFFSET_MAX: usize = i32::MAX as usize;
 
 impl ColumnVector {
     /// An empty vector of a column.
@@ -71,7 +80,9 @@ impl ColumnVector {
             (PhysicalType::Fixed8, _) => VectorData::I64(Vec::new()),
             (PhysicalType::Fixed16, _) if guid => VectorData::Bytes16(Vec::new()),
             (PhysicalType::Fixed16, _) => VectorData::I128(Vec::new()),
-            (PhysicalType::Variable, _) => VectorData::Views { views: Vec::new(), bytes: Vec::new(), is_ascii: true },
+            (PhysicalType::Variable, _) => {
+                VectorData::Views { views: Vec::new(), bytes: Vec::new(), large: Vec::new(), is_ascii: true }
+            }
         };
         ColumnVector { column, data, validity: Vec::new(), null_count: 0, rows: 0 }
     }
@@ -81,17 +92,30 @@ impl ColumnVector {
         self.rows
     }
 
-    /// Adds a page's live rows.
+    /// Bytes of values that were fetched.
+    pub fn large_bytes(&self) -> usize {
+        match &self.data {
+            VectorData::Views { large, .. } => large.iter().map(Vec::len).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Adds a page's live rows. Blocks if values have to be fetched.
     ///
     /// # Errors
-    /// The page's end offsets contradict each other.
-    pub fn append_page(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
-        if page.deleted_count() > 0 {
-            return self.append_live(page);
+    /// The page's end offsets contradict each other, or a value cannot be fetched.
+    pub fn append_page(&mut self, id: PageId, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AccessError> {
+        if page.deleted_count() > 0 || (page.has_pointers() && matches!(self.data, VectorData::Views { .. })) {
+            return self.append_live(id, page, values);
         }
+        self.append_whole(page).map_err(|damage| values.damaged(id, damage))
+    }
+
+    /// A page without deleted rows whose values are all in their rows.
+    fn append_whole(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
         let rows = page.row_count();
         match &mut self.data {
-            VectorData::Views { views, bytes, is_ascii } => {
+            VectorData::Views { views, bytes, is_ascii, .. } => {
                 append_views(page, self.column, views, bytes, is_ascii)?;
             }
             data => append_fixed(data, page.fixed(self.column), rows),
@@ -111,24 +135,31 @@ impl ColumnVector {
         Ok(())
     }
 
-    /// The slow way, for a page with deleted rows.
-    fn append_live(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
+    /// The slow way, for a page with deleted rows or pointers.
+    fn append_live(&mut self, id: PageId, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AccessError> {
+        let damaged = |damage| values.damaged(id, damage);
         for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
-            let value = page.value(self.column, slot)?;
-            match &mut self.data {
-                VectorData::Views { views, bytes, is_ascii } => {
-                    let value = value.unwrap_or_default();
-                    *is_ascii &= value.is_ascii();
-                    push_view(value, views, bytes)?;
+            let value = page.stored(self.column, slot).map_err(damaged)?;
+            match (&mut self.data, value) {
+                (VectorData::Views { views, bytes, large, is_ascii }, StoredValue::Pointer(pointer)) => {
+                    let fetched = values.fetch(&pointer)?;
+                    *is_ascii &= fetched.is_ascii();
+                    push_fetched(fetched, views, bytes, large).map_err(damaged)?;
                 }
-                data => {
+                (VectorData::Views { views, bytes, is_ascii, .. }, value) => {
+                    let value = if let StoredValue::InRow(value) = value { value } else { &[] };
+                    *is_ascii &= value.is_ascii();
+                    push_view(value, views, bytes).map_err(damaged)?;
+                }
+                (data, value) => {
                     let zeros = [0; 16];
                     let width =
                         page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
-                    append_fixed(data, value.unwrap_or(&zeros[..width]), 1);
+                    let value = if let StoredValue::InRow(value) = value { value } else { &zeros[..width] };
+                    append_fixed(data, value, 1);
                 }
             }
-            if value.is_none() {
+            if value == StoredValue::Null {
                 self.push_bits(&[0], 1);
                 self.null_count += 1;
             } else if !self.validity.is_empty() {
@@ -206,13 +237,13 @@ fn append_views(
     is_ascii: &mut bool,
 ) -> Result<(), PageDamage> {
     let damage = PageDamage::Structure { rule: "end offsets of a variable-length column" };
-    if !page.ends_are_ordered(column) || page.flags().contains(hobt_page::PageFlags::HAS_POINTERS) {
+    if !page.ends_are_ordered(column) {
         return Err(damage);
     }
     let area = &page.variable(column)[..page.variable_used(column)];
     *is_ascii &= page.is_ascii(column);
     let base = bytes.len();
-    if base + area.len() > i32::MAX as usize {
+    if base + area.len() > OFFSET_MAX {
         return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
     }
     bytes.extend_from_slice(area);
@@ -220,7 +251,7 @@ fn append_views(
     let mut start = 0;
     for end in page.ends(column) {
         let end = usize::from(u16::from_le_bytes(*end));
-        views.push(view_of(area.get(start..end).ok_or(damage)?, base + start));
+        views.push(view_of(area.get(start..end).ok_or(damage)?, 0, base + start));
         start = end;
     }
     Ok(())
@@ -228,18 +259,34 @@ fn append_views(
 
 fn push_view(value: &[u8], views: &mut Vec<u128>, bytes: &mut Vec<u8>) -> Result<(), PageDamage> {
     let base = bytes.len();
-    if base + value.len() > i32::MAX as usize {
+    if base + value.len() > OFFSET_MAX {
         return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
     }
     if value.len() > INLINE_MAX {
         bytes.extend_from_slice(value);
     }
-    views.push(view_of(value, base));
+    views.push(view_of(value, 0, base));
     Ok(())
 }
 
-/// Arrow's view of a value that stands at `offset` of buffer 0.
-fn view_of(value: &[u8], offset: usize) -> u128 {
+/// Adds a value that was fetched: a long one stays where it is.
+fn push_fetched(
+    value: Vec<u8>,
+    views: &mut Vec<u128>,
+    bytes: &mut Vec<u8>,
+    large: &mut Vec<Vec<u8>>,
+) -> Result<(), PageDamage> {
+    if value.len() < OWN_BUFFER_MIN {
+        return push_view(&value, views, bytes);
+    }
+    let buffer = u32::try_from(large.len() + 1).expect("a batch has fewer rows");
+    views.push(view_of(&value, buffer, 0));
+    large.push(value);
+    Ok(())
+}
+
+/// Arrow's view of a value that stands at `offset` of a buffer.
+fn view_of(value: &[u8], buffer: u32, offset: usize) -> u128 {
     let length = value.len() as u128;
     if value.len() <= INLINE_MAX {
         let mut inline = [0u8; 16];
@@ -247,7 +294,7 @@ fn view_of(value: &[u8], offset: usize) -> u128 {
         return u128::from_le_bytes(inline) | length;
     }
     let prefix = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
-    length | u128::from(prefix) << 32 | (offset as u128) << 96
+    length | u128::from(prefix) << 32 | u128::from(buffer) << 64 | (offset as u128) << 96
 }
 
 #[cfg(test)]
@@ -275,9 +322,9 @@ mod tests {
 
     #[test]
     fn views_hold_short_values_and_point_to_long_ones() {
-        let view = view_of(b"abc", 99).to_le_bytes();
+        let view = view_of(b"abc", 5, 99).to_le_bytes();
         assert_eq!(&view[..8], [3, 0, 0, 0, b'a', b'b', b'c', 0]);
-        let view = view_of(b"abcdefghijklm", 0x0102).to_le_bytes();
-        assert_eq!(view, [13, 0, 0, 0, b'a', b'b', b'c', b'd', 0, 0, 0, 0, 2, 1, 0, 0]);
+        let view = view_of(b"abcdefghijklm", 3, 0x0102).to_le_bytes();
+        assert_eq!(view, [13, 0, 0, 0, b'a', b'b', b'c', b'd', 3, 0, 0, 0, 2, 1, 0, 0]);
     }
 }

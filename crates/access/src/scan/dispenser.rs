@@ -50,15 +50,15 @@ const SHARE: u64 = 4;
 impl Dispenser {
     /// Cuts `runs` (partition, file, run) into ranges of at most `unit` pages for `workers` workers.
     pub fn new(runs: &[(usize, usize, Run)], unit: u32, workers: usize, kind: DealerKind) -> Dispenser {
-        let pages = |run: &Run| u64::from(run.used - u32::from(run.skip));
-        let mut left: u64 = runs.iter().map(|(_, _, run)| pages(run)).sum();
+        let mut left: u64 = runs.iter().map(|(_, _, run)| u64::from(run.row_page_count())).sum();
         let mut ranges = Vec::with_capacity(usize::try_from(left / u64::from(unit)).unwrap_or(0) + runs.len());
         for (partition, file, run) in runs {
-            let mut first = run.first.number + u32::from(run.skip);
-            while first < run.used_end() {
+            let pages = run.row_pages();
+            let mut first = pages.start;
+            while first < pages.end {
                 let share = u32::try_from(left / (SHARE * workers as u64)).unwrap_or(u32::MAX);
                 let size = (share / EXTENT_PAGES * EXTENT_PAGES).clamp(EXTENT_PAGES.min(unit), unit);
-                let count = size.min(run.used_end() - first);
+                let count = size.min(pages.end - first);
                 ranges.push(PageRange { partition: *partition, file: *file, first, count });
                 first += count;
                 left -= u64::from(count);
@@ -95,12 +95,13 @@ impl Dispenser {
 #[cfg(test)]
 mod tests {
     use hobt_base::{FileId, PageId};
+    use hobt_page::RunContents;
 
     use super::*;
 
     fn run(first: u32, used: u32, skip: u16) -> Run {
         let page_count = used.next_multiple_of(EXTENT_PAGES);
-        Run { first: PageId::new(FileId(1), first), page_count, used, skip }
+        Run { first: PageId::new(FileId(1), first), page_count, used, skip, contents: RunContents::Rows }
     }
 
     #[test]

@@ -140,9 +140,7 @@ mod tests {
         let kernels = Kernels::new();
         let mut random = SplitMix64::new(11);
         for length in 0..70 {
-            let values: Vec<i64> = (0..length)
-                .map(|_| random.next_u64().cast_signed() >> random.below(64))
-                .collect();
+            let values: Vec<i64> = (0..length).map(|_| random.next_u64().cast_signed() >> random.below(64)).collect();
             let other: Vec<i64> = values.iter().map(|_| random.next_u64().cast_signed() >> random.below(64)).collect();
             let bytes: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
             let other_bytes: Vec<[u8; 8]> = other.iter().map(|value| value.to_le_bytes()).collect();

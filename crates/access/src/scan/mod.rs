@@ -12,6 +12,8 @@
 //! because a write may have been under way.
 //!
 //! Nothing here blocks while it waits for a scan's own reads: [`ScanWorker::poll_range`] registers the task's waker.
+//! Values that are not in their rows are fetched by the visitor, if it wants them, through [`Scan::large_values`]; that
+//! blocks. Their pages are never part of a range, so no worker waits for one that another has yet to publish.
 //! With read-ahead off (trace flag 652) every page is read alone and waited for.
 
 mod aggregate;
@@ -27,10 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
 use hobt_buffer::LOAD_PAGES_MAX;
 use hobt_buffer::PageRun;
-use hobt_page::{RowLayout, RowPage, Run};
+use hobt_page::{PageDamage, RowLayout, RowPage, Run, RunContents, ValuePointer};
 use hobt_txn::{IoCounts, StatementContext};
 
-use crate::{AccessError, DataFile, Hobt};
+use crate::{AccessError, DataFile, Hobt, LargeValues, ValueReader};
 
 pub use aggregate::{
     AggregateError, AggregateValue, Aggregator, Arithmetic, IntegerWidth, ScanAggregate, ScanExpression,
@@ -39,6 +41,9 @@ pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
 pub use worker::ScanWorker;
+
+/// Bytes of large values that a batch should hold at most.
+pub const BATCH_VALUE_BYTES: u64 = 16 << 20;
 
 /// What the laboratory and the administrator vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,6 +146,33 @@ impl NextPage<'_> {
     }
 }
 
+/// The values of one partition's rows that are on pages of their own. Reading one blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanValues<'a> {
+    scan: &'a Scan,
+    partition: usize,
+}
+
+impl LargeValues for ScanValues<'_> {
+    fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
+        let reader = ValueReader { context: &self.scan.context, counts: &self.scan.counts };
+        self.scan.partitions[self.partition].hobt.large_value(pointer, Some(reader))
+    }
+
+    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+        self.scan.damaged_page(page, damage)
+    }
+}
+
+/// How many pages of rows bring about [`BATCH_VALUE_BYTES`] of large values along, at least one: a visitor that fetches
+/// them holds those of a range.
+fn pages_of_a_batch(runs: &[(usize, usize, Run)], row_pages: u64) -> u32 {
+    let large = runs.iter().filter(|(_, _, run)| run.contents == RunContents::LargeValues);
+    let value_pages: u64 = large.map(|(_, _, run)| u64::from(run.used)).sum();
+    let pages = (BATCH_VALUE_BYTES / PAGE_SIZE as u64).saturating_mul(row_pages).checked_div(value_pages);
+    pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
+}
+
 impl Scan {
     /// A scan of `hobts` (one table's) by `workers` workers. Takes the runs as they are now.
     ///
@@ -173,10 +205,11 @@ impl Scan {
                 runs.push((partition, file, *run));
             }
         }
-        let page_count = runs.iter().map(|(_, _, run)| u64::from(run.used - u32::from(run.skip))).sum();
+        let page_count: u64 = runs.iter().map(|(_, _, run)| u64::from(run.row_page_count())).sum();
         let pool_pages = first.storage().pool().statistics().frames;
         let through_pool = page_count * 100 <= pool_pages * u64::from(settings.pool_share_percent);
         let unit = if settings.read_ahead { settings.read_pages } else { settings.read_pages.min(8) };
+        let unit = unit.min(pages_of_a_batch(&runs, page_count));
         Ok(Arc::new(Scan {
             rows: Arc::clone(first.row_layout()),
             dispenser: Dispenser::new(&runs, unit, workers, settings.dealer),
@@ -238,13 +271,18 @@ impl Scan {
         self.read_bytes.fetch_add(pages * PAGE_SIZE as u64, Ordering::Relaxed);
     }
 
+    /// The way to the values of partition `partition` that are not in their rows.
+    pub fn large_values(&self, partition: usize) -> ScanValues<'_> {
+        ScanValues { scan: self, partition }
+    }
+
     /// The error for a page of this scan that a visitor found damaged.
-    pub fn damaged_page(&self, id: PageId, damage: hobt_page::PageDamage) -> AccessError {
+    pub fn damaged_page(&self, id: PageId, damage: PageDamage) -> AccessError {
         let file = self.files.iter().find(|file| file.id() == id.file);
         AccessError::Damaged { file: file.map_or_else(String::new, |file| file.name().to_owned()), page: id, damage }
     }
 
-    fn damaged(&self, range: &PageRange, number: u32, damage: hobt_page::PageDamage) -> AccessError {
+    fn damaged(&self, range: &PageRange, number: u32, damage: PageDamage) -> AccessError {
         let file = &self.files[range.file];
         AccessError::Damaged { file: file.name().to_owned(), page: PageId::new(file.id(), number), damage }
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use hobt_access::{AccessError, Hobt, LoadedRuns, StorageSettings};
 use hobt_base::{EXTENT_PAGES, PageId, SlotId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation};
-use hobt_page::{RUNS_PER_PAGE, Run};
+use hobt_page::{ColumnLayout, POINTER_BYTES, RUNS_PER_PAGE, RowLayout, Run, RunContents};
 use hobt_txn::StatementContext;
+use hobt_types::PhysicalType;
 
 use crate::world::{FileSize, GROUP, Row, World, file_of, image, random_row, rows_in, sorted, table};
 
@@ -142,7 +143,10 @@ fn bare_runs(world: &World, context: &StatementContext, count: usize) -> Vec<Loa
         let (first, extents) = world.storage.allocate(GROUP, 1).expect("room");
         let storage = Arc::clone(&world.storage);
         context.on_undo(move || storage.free(first, extents).map_err(|error| hobt_txn::UndoError(error.to_string())));
-        LoadedRuns { runs: vec![Run { first, page_count: EXTENT_PAGES, used: 0, skip: 0 }], rows: 0 }
+        LoadedRuns {
+            runs: vec![Run { first, page_count: EXTENT_PAGES, used: 0, skip: 0, contents: RunContents::Rows }],
+            rows: 0,
+        }
     });
     runs.collect()
 }
@@ -329,14 +333,15 @@ fn a_run_that_does_not_come_onto_the_list_is_given_back() {
 #[test]
 fn a_row_larger_than_a_page_is_refused_and_takes_nothing() {
     let world = World::new(64, &[file_of(8 * 20)]);
-    let hobt = world.create(&table());
-    let mut row = random_row(&mut SplitMix64::new(1), &table(), 10);
-    row[3] = Some(vec![b'x'; 8100]);
+    let column = ColumnLayout { physical: PhysicalType::Variable, nullable: true };
+    let layout = Arc::new(RowLayout::new(vec![column; 400]));
+    let hobt = world.create(&layout);
+    let mut row: Row = vec![Some(vec![b'x'; POINTER_BYTES]); 400];
     let (runs, free) = (hobt.runs(), world.free_extents());
     let context = world.context();
     assert!(matches!(hobt.insert(&context, &image(&row)), Err(AccessError::RowTooLarge { .. })));
     assert_eq!((hobt.runs(), world.free_extents()), (runs, free));
-    row[3] = Some(vec![b'x'; 7900]);
+    row[..200].fill(None);
     hobt.insert(&context, &image(&row)).expect("a page of its own");
     context.commit().expect("committed");
     assert_eq!(rows_in(&hobt), [row]);

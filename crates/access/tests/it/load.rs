@@ -117,13 +117,14 @@ fn a_load_that_fails_at_any_operation_leaves_all_extents_free() {
 #[test]
 fn a_load_that_failed_does_not_finish() {
     let world = World::new(64, &[file_of(8 * 20)]);
-    let layout = table();
+    let column = ColumnLayout { physical: PhysicalType::Variable, nullable: true };
+    let layout = Arc::new(RowLayout::new(vec![column; 400]));
     let hobt = world.create(&layout);
     let free = world.free_extents();
     let context = world.context();
     let mut loader = Loader::new(Arc::clone(&hobt), Arc::clone(&context));
-    let mut rows: Vec<Row> = (0..200).map(|_| random_row(&mut SplitMix64::new(2), &layout, 100)).collect();
-    rows[150][3] = Some(vec![0; 9000]);
+    let mut rows: Vec<Row> = vec![vec![Some(vec![1; 10]); 400]; 20];
+    rows[15] = vec![Some(vec![0; 24]); 400];
     assert!(matches!(append(&mut loader, &layout, &rows), Err(AccessError::RowTooLarge { bytes }) if bytes > 9000));
     assert!(append(&mut loader, &layout, &rows[..10]).is_err(), "rows are missing");
     assert!(loader.finish().is_err(), "rows are missing");

@@ -1,6 +1,7 @@
 //! Storage, heaps, loads and scans over simulated disks and, once, over a real file.
 
 mod heap;
+mod large_values;
 mod load;
 mod scan;
 mod storage;

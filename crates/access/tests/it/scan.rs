@@ -355,14 +355,15 @@ fn workers_finish_together() {
     }
 }
 
-struct Vectors(Vec<ColumnVector>, Vec<Row>);
+struct Vectors(Vec<ColumnVector>, Vec<Row>, Arc<Scan>);
 
 impl PageVisitor for Vectors {
-    fn visit(&mut self, _: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        let values = self.2.large_values(partition);
         for vector in &mut self.0 {
-            vector.append_page(page).expect("a sound page");
+            vector.append_page(id, page, &values)?;
         }
-        self.1.extend(crate::world::rows_of(page));
+        self.1.extend(crate::world::rows_of(page, &values));
         Ok(())
     }
 }
@@ -378,13 +379,15 @@ fn value_of(vector: &ColumnVector, row: usize) -> Option<Vec<u8>> {
         VectorData::I64(values) => values[row].to_le_bytes().to_vec(),
         VectorData::I128(values) => values[row].to_le_bytes().to_vec(),
         VectorData::Bytes16(values) => values[16 * row..16 * (row + 1)].to_vec(),
-        VectorData::Views { views, bytes, .. } => {
+        VectorData::Views { views, bytes, large, .. } => {
             let view = views[row];
             let length = (view as u32) as usize;
             let offset = (view >> 96) as usize;
             if length <= 12 {
                 view.to_le_bytes()[4..4 + length].to_vec()
             } else {
+                let buffer = (view >> 64) as u32 as usize;
+                let bytes = if buffer == 0 { bytes } else { &large[buffer - 1] };
                 bytes[offset..offset + length].to_vec()
             }
         }
@@ -402,9 +405,9 @@ fn vectors_hold_what_the_rows_hold() {
             .map(|column| ColumnVector::new(column, columns[column].physical, kind, column == 5 && pass != 1))
             .collect();
         let scan = Scan::new(&[Arc::clone(&hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
-        let mut visitor = Vectors(vectors, Vec::new());
+        let mut visitor = Vectors(vectors, Vec::new(), Arc::clone(&scan));
         run_worker(&scan, &mut visitor).expect("no faults");
-        let Vectors(vectors, rows) = visitor;
+        let Vectors(vectors, rows, _) = visitor;
         for (column, vector) in vectors.iter().enumerate() {
             assert_eq!(vector.rows(), rows.len());
             assert_eq!(vector.null_count, rows.iter().filter(|row| row[column].is_none()).count());

@@ -8,13 +8,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use hobt_access::scan::{PageVisitor, Scan, ScanSettings, ScanWorker};
 use hobt_access::{
-    AccessError, AllocationCheck, DataFileDescription, Finding, Hobt, LoadColumn, LoadValues, Loader, Storage,
-    StorageSettings,
+    AccessError, AllocationCheck, DataFileDescription, Finding, Hobt, LargeValues, LoadColumn, LoadValues, Loader,
+    Storage, StorageSettings,
 };
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PAGE_SIZE, PageId, SessionId, SplitMix64, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{Disk, OpenOptions, SimulatedConfig, SimulatedDisk};
-use hobt_page::{ColumnLayout, RowImage, RowLayout, RowPage, ValidityBits};
+use hobt_page::{ColumnLayout, RowImage, RowLayout, RowPage, StoredValue, ValidityBits};
 use hobt_txn::{IoCounts, MemoryBudget, StatementContext, StatementContextSettings};
 use hobt_types::PhysicalType;
 
@@ -265,12 +265,17 @@ pub(crate) fn append(loader: &mut Loader, layout: &RowLayout, rows: &[Row]) -> R
 }
 
 /// The live rows of a page.
-pub(crate) fn rows_of(page: &RowPage<'_>) -> Vec<Row> {
+pub(crate) fn rows_of(page: &RowPage<'_>, values: &dyn LargeValues) -> Vec<Row> {
+    let whole = |stored| match stored {
+        StoredValue::Null => None,
+        StoredValue::InRow(bytes) => Some(bytes.to_vec()),
+        StoredValue::Pointer(pointer) => Some(values.fetch(&pointer).expect("a sound chain")),
+    };
     (0..page.row_count())
         .filter(|&slot| !page.is_deleted(slot))
         .map(|slot| {
             (0..page.row_layout().columns().len())
-                .map(|column| page.value(column, slot).expect("a sound page").map(<[u8]>::to_vec))
+                .map(|column| whole(page.stored(column, slot).expect("a sound page")))
                 .collect()
         })
         .collect()
@@ -280,7 +285,7 @@ pub(crate) fn rows_of(page: &RowPage<'_>) -> Vec<Row> {
 pub(crate) fn rows_in(hobt: &Hobt) -> Vec<Row> {
     let mut rows = Vec::new();
     hobt.for_each_page(&mut |_, page| {
-        rows.extend(rows_of(page));
+        rows.extend(rows_of(page, hobt));
         Ok(())
     })
     .expect("readable pages");
@@ -297,11 +302,21 @@ pub(crate) fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
 pub(crate) struct Collect {
     pub(crate) rows: Vec<Row>,
     pub(crate) pages: u64,
+    /// Where long values come from; not needed for tables that have none.
+    pub(crate) scan: Option<Arc<Scan>>,
 }
 
 impl PageVisitor for Collect {
-    fn visit(&mut self, _: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.rows.extend(rows_of(page));
+    fn visit(&mut self, partition: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        match &self.scan {
+            Some(scan) => self.rows.extend(rows_of(page, &scan.large_values(partition))),
+            None => {
+                let value = |column, slot| page.value(column, slot).expect("a value in its row").map(<[u8]>::to_vec);
+                let live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));
+                let columns = page.row_layout().columns().len();
+                self.rows.extend(live.map(|slot| (0..columns).map(|column| value(column, slot)).collect::<Row>()));
+            }
+        }
         self.pages += 1;
         Ok(())
     }
@@ -360,7 +375,7 @@ pub(crate) fn scan(
         let threads: Vec<_> = (0..workers)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut collect = Collect::default();
+                    let mut collect = Collect { scan: Some(Arc::clone(&scan)), ..Collect::default() };
                     run_worker(&scan, &mut collect).map(|_| collect)
                 })
             })

@@ -3,7 +3,7 @@
 use hobt_base::{FileId, FilegroupId, HobtId, ObjectId, PAGE_SIZE, PageId, SplitMix64, Stamp};
 use hobt_page::{
     AllocationMap, BOOT_PAGE, BootPage, BulkColumn, BulkPageBuilder, ColumnLayout, FileHeader, PageBytes, PageChange,
-    PageHeader, PageType, RowLayout, Run, RunListPage, SystemHobt, apply, seal, verify,
+    PageHeader, PageType, RowLayout, Run, RunContents, RunListPage, SystemHobt, apply, seal, verify,
 };
 use hobt_types::PhysicalType;
 
@@ -54,7 +54,7 @@ fn pages() -> Vec<(u32, Box<PageBytes>)> {
     apply(&mut map, None, &PageChange::Write { offset, bytes }).expect("sound");
     seal(&mut map);
     let mut list = formatted(PageType::RunList, 8);
-    let run = Run { first: PageId::new(FileId(1), 8), page_count: 8, used: 1, skip: 1 };
+    let run = Run { first: PageId::new(FileId(1), 8), page_count: 8, used: 1, skip: 1, contents: RunContents::Rows };
     let (offset, bytes) = RunListPage::entry_bytes(0, &run);
     apply(&mut list, None, &PageChange::Write { offset, bytes }).expect("sound");
     seal(&mut list);

@@ -81,7 +81,7 @@ fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
         }
         let _bits = (view.validity(column), view.null_count(column), view.deleted());
         for slot in 0..view.row_count() {
-            assert!(view.value(column, slot).is_ok() || !sound);
+            assert!(view.stored(column, slot).is_ok() || !sound);
         }
     }
     for _ in 0..3 {

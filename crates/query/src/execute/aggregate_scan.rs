@@ -362,11 +362,14 @@ struct PageAggregator {
 impl PageAggregator {
     fn add(
         &mut self,
+        partition: usize,
         id: PageId,
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> std::result::Result<(), AccessError> {
-        self.inner.add_page(page, next).map_err(|error| match error {
+        let values = self.scan.large_values(partition);
+        self.inner.add_page(page, next, &values).map_err(|error| match error {
+            AggregateError::Fetch(error) => error,
             AggregateError::Damaged(damage) => self.scan.damaged_page(id, damage),
             AggregateError::Overflow(width) => AccessError::Visitor(Box::new(overflow(width))),
         })
@@ -374,18 +377,18 @@ impl PageAggregator {
 }
 
 impl PageVisitor for PageAggregator {
-    fn visit(&mut self, _: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
-        self.add(id, page, None)
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
+        self.add(partition, id, page, None)
     }
 
     fn visit_ahead(
         &mut self,
-        _: usize,
+        partition: usize,
         id: PageId,
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> std::result::Result<(), AccessError> {
-        self.add(id, page, next)
+        self.add(partition, id, page, next)
     }
 }
 

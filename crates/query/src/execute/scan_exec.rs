@@ -24,10 +24,10 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use hobt_access::AccessError;
-use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{BATCH_VALUE_BYTES, ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
-use hobt_page::{PageDamage, RowPage};
+use hobt_page::RowPage;
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 
@@ -173,7 +173,7 @@ impl ExecutionPlan for ScanExec {
             run: Arc::clone(&self.run),
             schema: Arc::clone(&self.schema),
             projection: self.projection.clone(),
-            batch: BatchBuilder { columns, rows: 0 },
+            batch: BatchBuilder { columns, rows: 0, scan: started.scan },
             waiting: false,
             done: false,
         }))
@@ -217,11 +217,15 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
     rows: usize,
+    scan: Arc<Scan>,
 }
 
-/// The file's name is filled in by the scan's owner, who knows it.
-fn damaged(page: PageId, damage: PageDamage) -> AccessError {
-    AccessError::Damaged { file: String::new(), page, damage }
+impl BatchBuilder {
+    /// Whether so much was fetched from pages of long values that the batch should go on.
+    fn is_large(&self) -> bool {
+        let bytes: usize = self.columns.iter().map(ColumnVector::large_bytes).sum();
+        bytes as u64 >= BATCH_VALUE_BYTES
+    }
 }
 
 impl PageVisitor for BatchBuilder {
@@ -231,17 +235,18 @@ impl PageVisitor for BatchBuilder {
 
     fn visit_ahead(
         &mut self,
-        _: usize,
+        partition: usize,
         id: PageId,
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
+        let values = self.scan.large_values(partition);
         self.rows += page.row_count() - page.deleted_count();
         for column in &mut self.columns {
             if let Some(next) = next {
                 next.fetch(page, column.column);
             }
-            column.append_page(page).map_err(|damage| damaged(id, damage))?;
+            column.append_page(id, page, &values)?;
         }
         Ok(())
     }
@@ -270,7 +275,8 @@ impl ScanStream {
 
     fn take_batch(&mut self) -> Result<RecordBatch> {
         let columns = batch_columns(self.table.table(), &self.projection);
-        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0 });
+        let scan = Arc::clone(&self.batch.scan);
+        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0, scan });
         let rows = full.rows;
         let arrays: Result<Vec<ArrayRef>, SqlError> = full
             .columns
@@ -308,7 +314,8 @@ impl Stream for ScanStream {
                 }
                 Poll::Ready(Some(Ok(()))) => {
                     // A small table's ranges are small so that its rows are shared evenly; they are passed on at once.
-                    if this.batch.rows >= BATCH_ROWS / 2 || (this.batch.rows > 0 && this.worker.is_small_scan()) {
+                    let is_full = this.batch.rows >= BATCH_ROWS / 2 || this.batch.is_large();
+                    if is_full || (this.batch.rows > 0 && this.worker.is_small_scan()) {
                         break;
                     }
                 }
@@ -368,9 +375,9 @@ fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlErr
         VectorData::Bytes16(values) => {
             Arc::new(FixedSizeBinaryArray::try_new(16, Buffer::from_vec(values), nulls).map_err(broken)?)
         }
-        VectorData::Views { views, bytes, .. } => {
+        VectorData::Views { views, bytes, large, .. } => {
             let views = ScalarBuffer::from(views);
-            let buffers = vec![Buffer::from_vec(bytes)];
+            let buffers: Vec<Buffer> = std::iter::once(bytes).chain(large).map(Buffer::from_vec).collect();
             if sql_type.is_text() {
                 Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(broken)?)
             } else {

@@ -5,7 +5,7 @@ use hobt_buffer::BufferError;
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::{format_value, value_to_array};
-use hobt_page::{PageBytes, PageHeader, PageType, RowPage};
+use hobt_page::{PageBytes, PageHeader, PageType, RowPage, StoredValue};
 use hobt_types::{SqlType, Value};
 
 use super::super::event::Message;
@@ -120,9 +120,12 @@ fn row_lines(database: &DatabaseUse, header: &PageHeader, bytes: &PageBytes) -> 
         let deleted = if page.is_deleted(slot) { " (deleted)" } else { "" };
         lines.push(format!("Slot {slot}{deleted}"));
         for (index, column) in table.columns.iter().enumerate() {
-            let text = match page.value(index, slot) {
-                Ok(None) => "[NULL]".to_owned(),
-                Ok(Some(bytes)) => value_text(bytes, column.sql_type)?,
+            let text = match page.stored(index, slot) {
+                Ok(StoredValue::Null) => "[NULL]".to_owned(),
+                Ok(StoredValue::InRow(bytes)) => value_text(bytes, column.sql_type)?,
+                Ok(StoredValue::Pointer(pointer)) => {
+                    format!("[BLOB] {} bytes from page {} on", pointer.length, pointer.first)
+                }
                 Err(damage) => format!("damaged: {damage}"),
             };
             lines.push(format!("Column {} {} = {text}", column.id, column.name));

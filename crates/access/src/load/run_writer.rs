@@ -1,0 +1,197 @@
+//! Pages on their way from private memory into runs of a loader's own: rows, or the pieces of large values.
+//!
+//! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, a few writes in flight; runs grow. Each run that is
+//! allocated is freed when the statement is undone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
+use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
+use hobt_page::{PageBytes, Run, RunContents};
+use hobt_sync::{Wait, WaitType};
+use hobt_txn::StatementContext;
+
+use crate::{AccessError, Hobt};
+
+/// Pages written at once.
+const WRITE_PAGES: usize = 32;
+/// Writes in flight a writer.
+const WRITES_IN_FLIGHT: usize = 3;
+
+/// Writes one kind of pages of one HOBT.
+pub(super) struct RunWriter {
+    hobt: Arc<Hobt>,
+    context: Arc<StatementContext>,
+    contents: RunContents,
+    queue: Arc<CompletionQueue>,
+    buffer: Option<AlignedBuffer>,
+    spare: VecDeque<AlignedBuffer>,
+    filled: usize,
+    in_flight: usize,
+    next_extents: u32,
+    runs: Vec<Run>,
+    /// The run behind the last one, if a page had to know where the next page is.
+    following: Option<Run>,
+    /// Bytes of buffers in the statement's memory account.
+    held_bytes: u64,
+}
+
+impl RunWriter {
+    pub(super) fn new(hobt: Arc<Hobt>, context: Arc<StatementContext>, contents: RunContents) -> RunWriter {
+        let next_extents = hobt.storage().settings().run_extents_first;
+        RunWriter {
+            hobt,
+            context,
+            contents,
+            queue: CompletionQueue::new(),
+            buffer: None,
+            spare: VecDeque::new(),
+            filled: 0,
+            in_flight: 0,
+            next_extents,
+            runs: Vec::new(),
+            following: None,
+            held_bytes: 0,
+        }
+    }
+
+    /// Where the next page goes, in a new run if the last is full.
+    pub(super) fn next_page(&mut self) -> Result<PageId, AccessError> {
+        let full = self.runs.last().is_none_or(|run| run.used == run.page_count);
+        if full {
+            let run = match self.following.take() {
+                Some(run) => run,
+                None => self.allocate()?,
+            };
+            self.runs.push(run);
+        }
+        let run = self.runs.last().expect("just made");
+        Ok(PageId::new(run.first.file, run.used_end()))
+    }
+
+    /// Where the page behind the next one goes.
+    pub(super) fn page_after_next(&mut self) -> Result<PageId, AccessError> {
+        let next = self.next_page()?;
+        let run = self.runs.last().expect("made for the next page");
+        if run.used + 1 < run.page_count {
+            return Ok(PageId::new(next.file, next.number + 1));
+        }
+        let following = match self.following {
+            Some(run) => run,
+            None => self.allocate()?,
+        };
+        self.following = Some(following);
+        Ok(following.first)
+    }
+
+    fn allocate(&mut self) -> Result<Run, AccessError> {
+        let storage = self.hobt.storage();
+        let (first, extents) = storage.allocate(self.hobt.filegroup(), self.next_extents)?;
+        self.context.on_undo(storage.free_action(first, extents));
+        self.next_extents = storage.settings().next_run(self.next_extents);
+        Ok(Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0, contents: self.contents })
+    }
+
+    /// Gives `fill` the next page, which it makes whole, checksum included.
+    pub(super) fn write(&mut self, fill: impl FnOnce(PageId, &mut PageBytes)) -> Result<(), AccessError> {
+        let id = self.next_page()?;
+        if self.buffer.is_none() {
+            self.buffer = Some(self.free_buffer()?);
+        }
+        let buffer = self.buffer.as_mut().expect("taken above");
+        let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
+        fill(id, &mut pages[self.filled]);
+        self.filled += 1;
+        let run = self.runs.last_mut().expect("next_page made one");
+        run.used += 1;
+        let run_is_full = run.used == run.page_count;
+        if self.filled == WRITE_PAGES || run_is_full {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn free_buffer(&mut self) -> Result<AlignedBuffer, AccessError> {
+        while self.in_flight >= WRITES_IN_FLIGHT {
+            self.reap()?;
+        }
+        if let Some(buffer) = self.spare.pop_front() {
+            return Ok(buffer);
+        }
+        let bytes = (WRITE_PAGES * PAGE_SIZE) as u64;
+        self.context.memory().grow(bytes)?;
+        self.held_bytes += bytes;
+        Ok(AlignedBuffer::new(WRITE_PAGES * PAGE_SIZE)?)
+    }
+
+    /// Waits for one write.
+    fn reap(&mut self) -> Result<(), AccessError> {
+        let completion = match self.queue.try_pop() {
+            Some(completion) => completion,
+            None => {
+                let _wait = Wait::begin(WaitType::IoCompletion);
+                self.queue.wait_pop().expect("a write is in flight")
+            }
+        };
+        self.in_flight -= 1;
+        if let Some(mut buffer) = completion.buffer.into_owned() {
+            buffer.set_len(WRITE_PAGES * PAGE_SIZE);
+            self.spare.push_back(buffer);
+        }
+        completion.result.map_err(AccessError::Disk)
+    }
+
+    /// Submits the pages that are built.
+    fn flush(&mut self) -> Result<(), AccessError> {
+        let Some(mut buffer) = self.buffer.take().filter(|_| self.filled > 0) else { return Ok(()) };
+        buffer.set_len(self.filled * PAGE_SIZE);
+        let run = self.runs.last().expect("pages belong to a run");
+        let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
+        let first = PageId::new(run.first.file, run.used_end() - pages);
+        let file = self.hobt.storage().file(first.file)?;
+        file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        file.disk().submit(Request {
+            direction: Direction::Write,
+            offset: first.byte_offset(),
+            buffer: IoBuffer::Owned(buffer),
+            tag: 0,
+            queue: Arc::clone(&self.queue),
+        });
+        self.in_flight += 1;
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Writes what is left, waits for all writes, gives the unused end of the last run back; the runs, in order.
+    pub(super) fn finish(mut self) -> Result<Vec<Run>, AccessError> {
+        self.flush()?;
+        while self.in_flight > 0 {
+            self.reap()?;
+        }
+        assert!(self.following.is_none(), "the page that was announced has been written");
+        if let Some(run) = self.runs.last_mut() {
+            let keep = run.used.next_multiple_of(EXTENT_PAGES);
+            let unused = (run.page_count - keep) / EXTENT_PAGES;
+            if unused > 0 {
+                // Freed only when the statement commits: until then its undo frees the run whole.
+                let first = PageId::new(run.first.file, run.first.number + keep);
+                self.context.on_commit(self.hobt.storage().free_action(first, unused));
+                run.page_count = keep;
+            }
+        }
+        Ok(std::mem::take(&mut self.runs))
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        // Writes still in flight must not land in extents that the statement's undo has given to somebody else.
+        while self.in_flight > 0 {
+            let _failed_write_of_a_failed_statement = self.reap();
+        }
+        self.buffer = None;
+        self.spare.clear();
+        self.context.memory().shrink(self.held_bytes);
+    }
+}
