@@ -2,8 +2,9 @@
 
 use hobt_base::{FileId, FilegroupId, HobtId, ObjectId, PAGE_SIZE, PageId, SplitMix64, Stamp};
 use hobt_page::{
-    AllocationMap, BOOT_PAGE, BootPage, BulkColumn, BulkPageBuilder, ColumnLayout, FileHeader, PageBytes, PageChange,
-    PageHeader, PageType, RowLayout, Run, RunContents, RunListPage, SystemHobt, apply, seal, verify,
+    AllocationMap, BOOT_PAGE, BootPage, BulkColumn, BulkPageBuilder, ColumnLayout, FileHeader, LargeValuePage,
+    PageBytes, PageChange, PageHeader, PageType, RowLayout, Run, RunContents, RunListPage, SystemHobt, apply, seal,
+    verify,
 };
 use hobt_types::PhysicalType;
 
@@ -68,7 +69,11 @@ fn pages() -> Vec<(u32, Box<PageBytes>)> {
     page.column(0, BulkColumn::Fixed(&[1; 12]), None);
     page.column(1, BulkColumn::Variable(&[b"a", b"", b"ccc"]), None);
     page.finish();
-    vec![(2, map), (8, list), (9, bulk), (0, file_header().to_page(0)), (BOOT_PAGE, boot().to_page())]
+    let piece = [7; 3000];
+    let header = LargeValuePage::header(PageId::new(FileId(1), 11), tag(), HobtId(9), &piece, PageId::default());
+    let mut large = Box::new([0; PAGE_SIZE]);
+    LargeValuePage::build(&mut large, &header, 0, &piece);
+    vec![(2, map), (8, list), (9, bulk), (11, large), (0, file_header().to_page(0)), (BOOT_PAGE, boot().to_page())]
 }
 
 #[test]

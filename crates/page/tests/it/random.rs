@@ -2,8 +2,8 @@
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp};
 use hobt_page::{
-    BootPage, ColumnLayout, FileHeader, MAX_COLUMNS, PageBytes, PageChange, PageHeader, PageType, RowImage, RowLayout,
-    RowPage, RunListPage, apply, check_row_page, verify,
+    BootPage, ColumnLayout, FileHeader, LargeValuePage, MAX_COLUMNS, PageBytes, PageChange, PageHeader, PageType,
+    RowImage, RowLayout, RowPage, RunListPage, StoredValue, ValuePointer, apply, check_row_page, verify,
 };
 use hobt_types::PhysicalType;
 
@@ -24,6 +24,7 @@ fn layouts() -> Vec<RowLayout> {
 }
 
 fn row(random: &mut SplitMix64, rows: &RowLayout) -> RowImage {
+    let pointer = ValuePointer { length: 9000, first: PageId::new(FileId(1), 16), checksum: 7 };
     let values: Vec<Option<Vec<u8>>> = rows
         .columns()
         .iter()
@@ -32,7 +33,11 @@ fn row(random: &mut SplitMix64, rows: &RowLayout) -> RowImage {
             (!column.nullable || random.below(3) > 0).then(|| vec![random.below(256) as u8; length])
         })
         .collect();
-    RowImage::new(values.iter().map(|value| value.as_deref()))
+    RowImage::of_stored(values.iter().zip(rows.columns()).map(|(value, column)| match value {
+        None => StoredValue::Null,
+        Some(bytes) if column.physical.width().is_none() && bytes.len() % 9 == 1 => StoredValue::Pointer(pointer),
+        Some(bytes) => StoredValue::InRow(bytes),
+    }))
 }
 
 fn filled(random: &mut SplitMix64, rows: &RowLayout) -> Box<PageBytes> {
@@ -109,6 +114,7 @@ fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
 
 fn use_any_page(page: &PageBytes) {
     let _runs_or_damage = RunListPage::read(page);
+    let _piece_or_damage = LargeValuePage::read(page, HobtId(1));
     let _header_or_damage = FileHeader::read(page);
     let _boot_or_damage = BootPage::read(page);
     let _sound_or_not = verify(page, PageId::new(FileId(1), 9), 5);
