@@ -24,7 +24,9 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use hobt_access::AccessError;
-use hobt_access::scan::{BATCH_VALUE_BYTES, ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{
+    BATCH_VALUE_BYTES, ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData,
+};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
