@@ -1,10 +1,10 @@
-//! Sort keys of a text column: what joins, groups, sorts and comparisons use in the place of the text.
+//! Sort keys of a text or `varbinary` column: what joins, groups, sorts and comparisons use in the place of the value.
 //!
 //! Most keys of short strings fit a view of their own: then nothing is allocated for a value and the array has no
 //! buffer at all.
 
 use arrow::array::make_view;
-use arrow::array::{Array, BinaryViewArray, StringViewArray};
+use arrow::array::{Array, BinaryViewArray, ByteView, StringViewArray};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use hobt_base::SqlError;
 use hobt_types::Collation;
@@ -58,6 +58,34 @@ pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<Binary
         .map_err(crate::error::from_arrow)
 }
 
+/// The bytes of a `varbinary` that comparison looks at: the shorter of two values counts as padded with zeros.
+pub fn binary_key(value: &[u8]) -> &[u8] {
+    let end = value.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &value[..end]
+}
+
+/// The [`binary_key`] of every value, NULL for NULL; the bytes stay where they are.
+///
+/// # Errors
+/// An internal error in an array that is no valid one.
+pub fn binary_keys(values: &BinaryViewArray) -> Result<BinaryViewArray, SqlError> {
+    let views = values.views().iter().enumerate().map(|(row, view)| {
+        if values.is_null(row) {
+            return 0;
+        }
+        let value = values.value(row);
+        let key = binary_key(value);
+        let place = ByteView::from(*view);
+        match key.len() {
+            same if same == value.len() => *view,
+            ..=INLINE => make_view(key, 0, 0),
+            _ => make_view(key, place.buffer_index, place.offset),
+        }
+    });
+    BinaryViewArray::try_new(views.collect(), values.data_buffers().to_vec(), values.nulls().cloned())
+        .map_err(crate::error::from_arrow)
+}
+
 fn too_long() -> SqlError {
     SqlError::internal("a text is too long for a sort key; compare a shorter part of it")
 }
@@ -65,6 +93,24 @@ fn too_long() -> SqlError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_at_the_end_of_binaries_do_not_count() {
+        let long = [&[7u8; 20][..], &[0; 3]].concat();
+        let halved = [&[9u8; 5][..], &[0; 30]].concat();
+        let values = BinaryViewArray::from(vec![
+            Some(&[1, 0][..]),
+            None,
+            Some(&[0, 1]),
+            Some(&[0, 0]),
+            Some(&long),
+            Some(&halved),
+        ]);
+        let keys = binary_keys(&values).unwrap();
+        let expected =
+            BinaryViewArray::from(vec![Some(&[1][..]), None, Some(&[0, 1]), Some(&[]), Some(&[7; 20]), Some(&[9; 5])]);
+        assert_eq!(keys, expected);
+    }
 
     #[test]
     fn keys_are_those_of_the_collation() {

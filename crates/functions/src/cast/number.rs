@@ -14,21 +14,31 @@ use crate::decimal::{divide_round, power};
 use crate::error::{from_arrow, message_name, overflow, overflow_from, overflow_small};
 use crate::type_rules::as_decimal;
 
-/// A decimal or money target: its shape and the largest magnitude.
+/// A decimal or money target: its shape and its least and greatest value.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) shape: (u8, u8),
+    pub(super) least: i128,
     pub(super) limit: i128,
+}
+
+impl Target {
+    /// Whether the target holds an unscaled value.
+    pub(super) fn holds(self, unscaled: i128) -> bool {
+        (self.least..=self.limit).contains(&unscaled)
+    }
 }
 
 pub(super) fn decimal_target(to: SqlType) -> Option<Target> {
     match to {
         SqlType::Decimal { precision, scale } => {
-            Some(Target { shape: (precision, scale), limit: power(precision.min(38)) - 1 })
+            let limit = power(precision.min(38)) - 1;
+            Some(Target { shape: (precision, scale), least: -limit, limit })
         }
         SqlType::Money | SqlType::SmallMoney => {
             let (limit, shape) = money_limit(to);
-            Some(Target { shape, limit })
+            // Money is a whole number of ten-thousandths, so there is one more below zero.
+            Some(Target { shape, least: -limit - 1, limit })
         }
         _ => None,
     }
@@ -80,7 +90,7 @@ where
         let scaled = |value: I::Native| {
             // 2^63 × 10^38 does not fit 128 bits: what is checked is the value before scaling.
             let value = i128::from(wide(value));
-            let good = value.abs() <= target.limit / factor;
+            let good = (target.least / factor..=target.limit / factor).contains(&value);
             (value.wrapping_mul(factor), good)
         };
         let error = |_| overflow_from(from.name(), to);
@@ -113,22 +123,21 @@ fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Res
     let error = |_| overflow_from(message_name(from), to);
     if let Some(target) = decimal_target(to) {
         let (digits, to_scale) = target.shape;
-        let limit = target.limit;
         let is_money = !matches!(to, SqlType::Decimal { .. });
         let result = if to_scale >= scale {
             let factor = power(to_scale - scale);
             if precision - scale <= digits - to_scale && !is_money {
                 convert::<Decimal128Type, Decimal128Type>(array, mode, |v| (v.wrapping_mul(factor), true), error)
             } else {
-                let bound = limit / factor;
-                let up = |v: i128| (v.wrapping_mul(factor), v <= bound && v >= -bound);
+                let bounds = target.least / factor..=target.limit / factor;
+                let up = |v: i128| (v.wrapping_mul(factor), bounds.contains(&v));
                 convert::<Decimal128Type, Decimal128Type>(array, mode, up, error)
             }
         } else {
             let divisor = power(scale - to_scale);
             let down = |v: i128| {
                 let rounded = divide_round(v, divisor);
-                (rounded, rounded <= limit && rounded >= -limit)
+                (rounded, target.holds(rounded))
             };
             convert::<Decimal128Type, Decimal128Type>(array, mode, down, error)
         };
@@ -170,12 +179,12 @@ fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Res
     }
 }
 
-/// A float as an unscaled decimal, rounded; `None` where it is beyond `limit`.
-pub(super) fn scale_float(value: f64, scale: u8, limit: i128) -> Option<i128> {
-    let scaled = (value * power(scale) as f64).round();
+/// A float as an unscaled decimal, rounded; `None` where the target does not hold it.
+pub(super) fn scale_float(value: f64, target: Target) -> Option<i128> {
+    let scaled = (value * power(target.shape.1) as f64).round();
     // The cast saturates; anything that large is over every limit.
     let unscaled = scaled as i128;
-    (scaled.is_finite() && unscaled <= limit && unscaled >= -limit).then_some(unscaled)
+    (scaled.is_finite() && target.holds(unscaled)).then_some(unscaled)
 }
 
 fn from_float<I: ArrowPrimitiveType>(
@@ -190,7 +199,7 @@ where
     let wide = f64::from;
     let error = |value: I::Native| too_large(to, format!("{:.6}", wide(value)));
     if let Some(target) = decimal_target(to) {
-        let scaled = |value| match scale_float(wide(value), target.shape.1, target.limit) {
+        let scaled = |value| match scale_float(wide(value), target) {
             Some(unscaled) => (unscaled, true),
             None => (0, false),
         };

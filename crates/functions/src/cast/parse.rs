@@ -120,7 +120,7 @@ fn read_bit(text: &str, from: SqlType) -> Result<u8, SqlError> {
 
 fn read_decimal(text: &str, from: SqlType, to: SqlType, target: Target) -> Result<i128, SqlError> {
     match decimal::parse(trimmed(text), target.shape.1) {
-        Ok(value) if value.abs() <= target.limit => Ok(value),
+        Ok(value) if target.holds(value) => Ok(value),
         Ok(_) | Err(DecimalError::Overflow) => Err(overflow_from(from.name(), to)),
         Err(DecimalError::Syntax) => Err(conversion_type(from, to)),
     }
@@ -160,7 +160,7 @@ fn read_money(text: &str, target: Target, to: SqlType) -> Result<i128, SqlError>
             number::MONEY_SYNTAX,
             "Cannot convert a char value to money. The char value has incorrect syntax.",
         )),
-        Some(Ok(value)) if value <= target.limit && value >= -target.limit - 1 => Ok(value),
+        Some(Ok(value)) if target.holds(value) => Ok(value),
         Some(_) => Err(overflow(to)),
     }
 }

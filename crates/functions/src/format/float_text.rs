@@ -11,7 +11,7 @@ fn decimal_digits(value: f64, digits: usize) -> (String, i32) {
 /// more digits than asked. `mark` is `e` (three exponent digits, as `CONVERT` has it) or `E` (as `sqlcmd`).
 pub(crate) fn general(value: f64, digits: usize, mark: &str) -> String {
     if value == 0.0 {
-        return if mark == "E" { "0.0" } else { "0" }.to_string();
+        return "0".to_string();
     }
     let (all, exponent) = decimal_digits(value, digits);
     let sign = if value < 0.0 { "-" } else { "" };
@@ -27,11 +27,7 @@ pub(crate) fn general(value: f64, digits: usize, mark: &str) -> String {
     let whole_length = usize::try_from(exponent).unwrap_or(0) + 1;
     let whole = &all[..whole_length];
     let fraction = significant.get(whole_length..).unwrap_or("");
-    match (fraction.is_empty(), mark) {
-        (true, "E") => format!("{sign}{whole}.0"),
-        (true, _) => format!("{sign}{whole}"),
-        (false, _) => format!("{sign}{whole}.{fraction}"),
-    }
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
 fn with_exponent(digits: &str, exponent: i32, mark: &str) -> String {

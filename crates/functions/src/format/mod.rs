@@ -52,6 +52,8 @@ mod tests {
         assert_eq!(text(Value::Int(12_345), SqlType::Money), "1.2345");
         assert_eq!(text(Value::Float(0.1), SqlType::Float), "0.10000000000000001");
         assert_eq!(text(Value::Float(2.5), SqlType::Float), "2.5");
+        assert_eq!(text(Value::Float(5.0), SqlType::Float), "5");
+        assert_eq!(text(Value::Float(0.0), SqlType::Float), "0");
         assert_eq!(text(Value::Float(f64::from(0.1f32)), SqlType::Real), "0.1");
         assert_eq!(text(Value::Float(1e20), SqlType::Float), "1E+20");
         assert_eq!(text(Value::Int(1), SqlType::Bit), "1");

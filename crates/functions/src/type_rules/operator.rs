@@ -104,8 +104,8 @@ pub fn binary_result(operator: BinaryOperator, left: SqlType, right: SqlType) ->
         return temporal_result(operator, left, right);
     }
     if !high.is_numeric() {
-        let both_text = left.is_text() && right.is_text();
-        return Err(if both_text || (high == SqlType::UniqueIdentifier && low != high) {
+        let texts_differ = left.is_text() && right.is_text() && left.name() != right.name();
+        return Err(if texts_differ || (high == SqlType::UniqueIdentifier && low != high) {
             incompatible(left, right, operator)
         } else {
             invalid_operand(high, operator.message_name())
