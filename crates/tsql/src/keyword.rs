@@ -2,7 +2,8 @@
 //!
 //! A reserved word is no identifier unless quoted, and an error at one is 156 where it would be 102 at another word.
 //! Words that mean something in one place only (`NOLOCK`, `ROWS`, `TRY`) are not here: the parser compares their
-//! text where they may stand. Source: Microsoft's "Reserved Keywords (Transact-SQL)".
+//! text where they may stand. Source: Microsoft's "Reserved Keywords (Transact-SQL)", but for `PRECISION`, which SQL
+//! Server takes as a name all the same: it is a column of `sys.columns`.
 
 macro_rules! keywords {
     ($($word:ident)*) => {
@@ -26,7 +27,7 @@ keywords! {
     EXISTS EXIT EXTERNAL FETCH FILE FILLFACTOR FOR FOREIGN FREETEXT FREETEXTTABLE FROM FULL FUNCTION GOTO GRANT GROUP
     HAVING HOLDLOCK IDENTITY IDENTITYCOL IDENTITY_INSERT IF IN INDEX INNER INSERT INTERSECT INTO IS JOIN KEY KILL LEFT
     LIKE LINENO LOAD MERGE NATIONAL NOCHECK NONCLUSTERED NOT NULL NULLIF OF OFF OFFSETS ON OPEN OPENDATASOURCE
-    OPENQUERY OPENROWSET OPENXML OPTION OR ORDER OUTER OVER PERCENT PIVOT PLAN PRECISION PRIMARY PRINT PROC PROCEDURE
+    OPENQUERY OPENROWSET OPENXML OPTION OR ORDER OUTER OVER PERCENT PIVOT PLAN PRIMARY PRINT PROC PROCEDURE
     PUBLIC RAISERROR READ READTEXT RECONFIGURE REFERENCES REPLICATION RESTORE RESTRICT RETURN REVERT REVOKE RIGHT
     ROLLBACK ROWCOUNT ROWGUIDCOL RULE SAVE SCHEMA SECURITYAUDIT SELECT SEMANTICKEYPHRASETABLE
     SEMANTICSIMILARITYDETAILSTABLE SEMANTICSIMILARITYTABLE SESSION_USER SET SETUSER SHUTDOWN SOME STATISTICS
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn words_of_one_place_are_not_reserved() {
-        for word in ["NOLOCK", "rows", "TRY", "Measure", "", "a_word_longer_than_any_reserved_word_is"] {
+        for word in ["NOLOCK", "rows", "TRY", "precision", "Measure", "", "a_word_longer_than_any_reserved_word_is"] {
             assert_eq!(lookup(word), None);
         }
     }

@@ -415,7 +415,7 @@ impl Parser<'_> {
             }
             TokenKind::Keyword(Keyword::DOUBLE) => {
                 let mut name = self.take_identifier();
-                self.expect(Keyword::PRECISION)?;
+                self.expect_word("PRECISION")?;
                 name.value = "float".into();
                 ObjectName::simple(name)
             }
