@@ -5,11 +5,11 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
-use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
+use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Literal, OrderItem};
 use hobt_types::{Collation, MaxLength, SqlType};
 
 use super::bound::BoundExpr;
-use super::comparison::key;
+use super::comparison::{has_key, key};
 use super::{Binder, Clause, Site};
 use crate::wrap::{OrderedStringAgg, SqlAggregate};
 
@@ -178,7 +178,7 @@ impl Binder<'_> {
         if super::subquery::has_subquery(&argument.expr) {
             return Err(at(misplaced(Clause::Aggregate)));
         }
-        let by_key = is_count && distinct && argument.sql_type.is_text();
+        let by_key = is_count && distinct && has_key(argument.sql_type);
         let input = if by_key { SqlType::VarBinary(MaxLength::Max) } else { argument.sql_type };
         let (function, result) = wrapped(kind, input, argument.collation.collation).map_err(at)?;
         let collation = argument.collation;
@@ -274,6 +274,9 @@ impl Binder<'_> {
             if is_constant_subquery(&item.value) {
                 continue;
             }
+            if let Expression::Literal { value, .. } = &item.value {
+                return Err(constant_order(value).at(item.value.position()));
+            }
             let bound = self.expression(&item.value, site)?;
             if bound.literal.is_none() {
                 order.push(SortExpr::new(key(&bound), !item.descending, !item.descending));
@@ -281,6 +284,19 @@ impl Binder<'_> {
         }
         Ok(order)
     }
+}
+
+/// 5308, 5309: a constant is no order.
+fn constant_order(literal: &Literal) -> SqlError {
+    let (number, what) = match literal {
+        Literal::Integer(_) => (5308, "integer indices"),
+        _ => (5309, "constants"),
+    };
+    let message = format!(
+        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support {what} as ORDER BY clause \
+         expressions."
+    );
+    SqlError::new(number, message)
 }
 
 /// `(SELECT NULL)`, `(SELECT 1)`: the way to say "in no order".

@@ -5,7 +5,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::value_to_array;
-use hobt_tsql::ast::{AssignmentOperator, QueryHint, SelectInto, VariableName};
+use hobt_tsql::ast::{AssignmentOperator, JoinHint, QueryHint, SelectInto, VariableName};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::wrap::sql_error_of;
@@ -197,6 +197,23 @@ pub struct BoundAssignments {
     pub assignments: Vec<VariableAssignment>,
 }
 
+fn unforced(hint: &str) -> SqlError {
+    SqlError::not_supported(format!("The hint {hint}"))
+}
+
+/// Refuses a way to join that cannot be forced. `HASH` is how equal values are joined anyway.
+///
+/// # Errors
+/// "Not supported".
+pub(super) fn check_join_hint(hint: JoinHint) -> Result<(), SqlError> {
+    match hint {
+        JoinHint::Hash => Ok(()),
+        JoinHint::Loop => Err(unforced("LOOP JOIN")),
+        JoinHint::Merge => Err(unforced("MERGE JOIN")),
+        JoinHint::Remote => Err(unforced("REMOTE JOIN")),
+    }
+}
+
 /// What `OPTION (…)` asks for, as far as it changes a plan.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueryHints {
@@ -218,7 +235,7 @@ impl QueryHints {
     /// Reads the hints of a statement.
     ///
     /// # Errors
-    /// 1020 for a value out of range.
+    /// 1020 for a value out of range, "not supported" for a plan that cannot be forced.
     pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
         use hobt_tsql::ast::QueryHintKind as Kind;
         let mut hints = QueryHints::default();
@@ -235,6 +252,10 @@ impl QueryHints {
                 Kind::MaxRecursion(value) => hints.max_recursion = Some(number_of(*value, "MAXRECURSION", 32767)?),
                 Kind::Recompile => hints.recompile = true,
                 Kind::ForceOrder => hints.force_order = true,
+                Kind::Join(hint) => check_join_hint(*hint).map_err(|error| error.at(option.span.position))?,
+                Kind::OrderGroup => return Err(unforced("ORDER GROUP").at(option.span.position)),
+                Kind::MergeUnion => return Err(unforced("MERGE UNION").at(option.span.position)),
+                Kind::UsePlan(_) => return Err(unforced("USE PLAN").at(option.span.position)),
                 Kind::Label(label) => hints.label = Some(label.clone()),
                 Kind::QueryTraceOn(flag) => hints.trace_flags.push(*flag),
                 _ => {}

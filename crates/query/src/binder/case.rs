@@ -28,6 +28,11 @@ fn searched(
 ) -> Result<BoundExpr, SqlError> {
     let has_else = otherwise.is_some();
     results.extend(otherwise);
+    if results.iter().all(BoundExpr::is_untyped_null) {
+        let message = "At least one of the result expressions in a CASE specification must be an expression other than \
+                       the NULL constant.";
+        return Err(SqlError::new(8133, message).at(position));
+    }
     let (mut results, sql_type) = unify(results, "CASE").map_err(|error| error.at(position))?;
     let nullable = !has_else || results.iter().any(|result| result.nullable);
     let collation = results.iter().find(|result| result.sql_type.is_text()).map(|result| result.collation);

@@ -2,7 +2,7 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use hobt_base::{Position, SqlError};
+use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::ComparisonOperator;
 use hobt_types::{Collation, SqlType, Value};
 
@@ -47,19 +47,49 @@ pub(super) fn text_key(expr: Expr, literal: Option<&Value>, collation: Collation
     }
 }
 
-/// What sorts, groups and joins like the expression: its key when it is text, itself otherwise.
+/// Whether values of the type can be equal without being the same, so that they compare by a key.
+pub(super) fn has_key(sql_type: SqlType) -> bool {
+    sql_type.is_text() || matches!(sql_type, SqlType::VarBinary(_))
+}
+
+/// What sorts, groups and joins like the expression: its key when the type has one, itself otherwise.
 pub(super) fn key(bound: &BoundExpr) -> Expr {
-    if bound.sql_type.is_text() {
-        text_key(bound.expr.clone(), bound.literal.as_ref(), bound.collation.collation, bound.position)
-    } else {
-        bound.expr.clone()
+    match bound.sql_type {
+        SqlType::VarBinary(_) => binary_key(bound.expr.clone(), bound.literal.as_ref(), bound.position),
+        sql_type if sql_type.is_text() => {
+            text_key(bound.expr.clone(), bound.literal.as_ref(), bound.collation.collation, bound.position)
+        }
+        _ => bound.expr.clone(),
     }
+}
+
+/// The bytes by which a `varbinary` compares: the shorter of two counts as padded with zeros, so none at the end count.
+fn binary_key(expr: Expr, literal: Option<&Value>, position: Position) -> Expr {
+    match literal {
+        Some(Value::Null) => Expr::Literal(ScalarValue::BinaryView(None), None),
+        Some(Value::Binary(bytes)) => {
+            let key = hobt_functions::sort_keys::binary_key(bytes).to_vec();
+            Expr::Literal(ScalarValue::BinaryView(Some(key)), None)
+        }
+        _ => Kernel::call(Operation::BinaryKey, vec![expr], position),
+    }
+}
+
+/// `time` and the types with a date do not meet.
+fn incompatible(left: SqlType, right: SqlType, operation: &str) -> Option<SqlError> {
+    let is_time = |sql_type| matches!(sql_type, SqlType::Time { .. });
+    let clash = left.is_temporal() && right.is_temporal() && is_time(left) != is_time(right);
+    clash.then(|| {
+        let (left, right) = (left.name(), right.name());
+        let message = format!("The data types {left} and {right} are incompatible in the {operation} operator.");
+        SqlError::new(number::INCOMPATIBLE_OPERANDS, message)
+    })
 }
 
 /// The two sides of a comparison in one Arrow type.
 ///
 /// # Errors
-/// 206, 257 for types that do not compare, 468 for collations that conflict.
+/// 206, 257, 402 for types that do not compare, 468 for collations that conflict.
 pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> Result<(Expr, Expr), SqlError> {
     let is_decimal = |bound: &BoundExpr| matches!(bound.sql_type, SqlType::Decimal { .. });
     let (left, right) = if left.constant == Constant::Integer && is_decimal(&right) {
@@ -79,10 +109,13 @@ pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> 
         let side = |bound: BoundExpr| text_key(bound.expr, bound.literal.as_ref(), collation.collation, bound.position);
         return Ok((side(left), side(right)));
     }
+    if let Some(error) = incompatible(left.sql_type, right.sql_type, operation) {
+        return Err(error);
+    }
     let (mut sides, _) = unify(vec![left, right], operation)?;
     let right = sides.pop().ok_or_else(|| SqlError::internal("a comparison lost a side"))?;
     let left = sides.pop().ok_or_else(|| SqlError::internal("a comparison lost a side"))?;
-    Ok((left.expr, right.expr))
+    Ok((key(&left), key(&right)))
 }
 
 /// `left operator right` as a condition.

@@ -11,7 +11,7 @@ use hobt_tsql::ast::{Condition, Expression};
 use hobt_types::{MaxLength, SqlType};
 
 use super::bound::BoundExpr;
-use super::comparison::{compare, engine_operator, text_key};
+use super::comparison::{compare, engine_operator, key};
 use super::convert::{implicit, unify};
 use super::subquery::has_subquery;
 use super::{Binder, Site};
@@ -139,11 +139,8 @@ impl Binder<'_> {
             };
             all = all.into_iter().map(narrow).collect::<Result<_, _>>()?;
         }
-        let (all, common) = unify(all, "equal to").map_err(|error| error.at(position))?;
-        let mut keys = all.into_iter().map(|item| match common.is_text() {
-            true => text_key(item.expr, item.literal.as_ref(), item.collation.collation, item.position),
-            false => item.expr,
-        });
+        let (all, _) = unify(all, "equal to").map_err(|error| error.at(position))?;
+        let mut keys = all.iter().map(key);
         let operand = keys.next().ok_or_else(|| SqlError::internal("IN without an operand"))?;
         Ok(Expr::InList(InList::new(Box::new(operand), keys.collect(), negated)))
     }

@@ -7,7 +7,7 @@ use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource};
 use hobt_types::TypedValue;
 
-use super::bound::ExprCollation;
+use super::bound::{ExprCollation, check_join_hint};
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
@@ -73,7 +73,10 @@ impl Binder<'_> {
             return Ok(found);
         }
         let position = table.span.position;
-        let hints = ScanHints { hints: &table.hints, sample: table.sample.as_ref() };
+        if table.sample.is_some() {
+            return Err(SqlError::not_supported("TABLESAMPLE").at(position));
+        }
+        let hints = ScanHints { hints: &table.hints };
         let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
         let full = table.alias.is_none().then(|| table.name.clone());
         self.resolved(resolved, &table.name, alias, full, position)
@@ -244,6 +247,9 @@ impl Binder<'_> {
         names: &Names<'_>,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let position = step.span.position;
+        if let Some(hint) = step.hint {
+            check_join_hint(hint).map_err(|error| error.at(position))?;
+        }
         if matches!(step.kind, JoinKind::CrossApply | JoinKind::OuterApply) {
             return self.apply(left, left_scope, step, names);
         }
@@ -283,7 +289,7 @@ impl Binder<'_> {
 }
 
 /// Whether an expression has neither columns nor subqueries.
-fn is_constant(expr: &Expr) -> bool {
+pub(super) fn is_constant(expr: &Expr) -> bool {
     !expr.any_column_refs() && !expr.contains_outer() && !super::subquery::has_subquery(expr)
 }
 

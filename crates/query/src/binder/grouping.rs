@@ -11,7 +11,7 @@ use hobt_types::Collation;
 
 use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
-use super::comparison::key;
+use super::comparison::{has_key, key};
 use super::scope::Scope;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::{Kernel, Operation, external, sql_error_of};
@@ -68,8 +68,8 @@ impl Binder<'_> {
         let mut outputs = Vec::with_capacity(keys.len() + groupings.len());
         for (place, bound) in keys.iter().enumerate() {
             let mut output = Expr::Column(key_columns[place].clone());
-            if bound.sql_type.is_text() {
-                // The group's text: the least of those that the key makes equal.
+            if has_key(bound.sql_type) {
+                // The group's value: the least of those that the key makes equal.
                 let (least, _) = wrapped(AggregateKind::Min, bound.sql_type, Collation::Latin1GeneralBin2)?;
                 let column = Column::new_unqualified(self.fresh("text"));
                 calls.push(plain_call(least, vec![bound.expr.clone()]).alias(&column.name));

@@ -11,9 +11,12 @@ use hobt_tsql::ast::{Expression, Offset, Top};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::aggregate::wrapped;
+use super::bound::BoundExpr;
 use super::convert::implicit;
+use super::from::is_constant;
+use super::scope::{Names, Scope};
 use super::window::{ranking, window_plan};
-use super::{Binder, shared};
+use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
 /// A row count as DataFusion takes it.
@@ -31,16 +34,27 @@ impl Binder<'_> {
     }
 
     /// `OFFSET … FETCH` over rows that are in their order.
-    pub(super) fn offset(&self, plan: LogicalPlan, offset: &Offset) -> Result<LogicalPlan, SqlError> {
-        let skip = self.row_count(&offset.skip, true)?;
-        let fetch = offset.fetch.as_ref().map(|fetch| self.row_count(fetch, false)).transpose()?;
+    pub(super) fn offset(
+        &self,
+        plan: LogicalPlan,
+        offset: &Offset,
+        names: &Names<'_>,
+    ) -> Result<LogicalPlan, SqlError> {
+        let skip = self.row_count(&offset.skip, true, names)?;
+        let fetch = offset.fetch.as_ref().map(|fetch| self.row_count(fetch, false, names)).transpose()?;
         Ok(LogicalPlan::Limit(Limit { skip: rows(skip), fetch: fetch.and_then(rows), input: shared(plan) }))
     }
 
     /// `TOP` over rows that are not yet sorted; the result is sorted.
-    pub(super) fn top(&self, plan: LogicalPlan, top: &Top, order: Vec<SortExpr>) -> Result<LogicalPlan, SqlError> {
+    pub(super) fn top(
+        &self,
+        plan: LogicalPlan,
+        top: &Top,
+        order: Vec<SortExpr>,
+        names: &Names<'_>,
+    ) -> Result<LogicalPlan, SqlError> {
         if !top.percent && !top.with_ties {
-            let count = self.row_count(&top.count, true)?;
+            let count = self.row_count(&top.count, true, names)?;
             let sorted = self.sorted(plan, order)?;
             return Ok(LogicalPlan::Limit(Limit { skip: None, fetch: rows(count), input: shared(sorted) }));
         }
@@ -61,9 +75,9 @@ impl Binder<'_> {
             let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
             let count = ranking(WindowFunctionDefinition::AggregateUDF(count.into()), vec![one], vec![]);
             windows.push((count, total.clone()));
-            percent_of(total, self.percentage(&top.count)?)
+            percent_of(total, self.percentage(&top.count, names)?)
         } else {
-            let count = u64::try_from(self.row_count(&top.count, true)?).unwrap_or(0);
+            let count = u64::try_from(self.row_count(&top.count, true, names)?).unwrap_or(0);
             Expr::Literal(ScalarValue::UInt64(Some(count)), None)
         };
         let ranked = window_plan(plan, windows)?;
@@ -73,9 +87,9 @@ impl Binder<'_> {
     }
 
     /// The number of a `TOP`, `OFFSET` or `FETCH`.
-    fn row_count(&self, expression: &Expression, allow_zero: bool) -> Result<i64, SqlError> {
+    fn row_count(&self, expression: &Expression, allow_zero: bool, names: &Names<'_>) -> Result<i64, SqlError> {
         let position = expression.position();
-        let bound = implicit(self.bind_scalar(expression)?, SqlType::BigInt)?;
+        let bound = self.known_number(expression, SqlType::BigInt, names)?;
         let least = i64::from(!allow_zero);
         match self.evaluate(&bound).map_err(|error| error.at(position))? {
             Value::Int(count) if count >= least => Ok(count),
@@ -91,9 +105,26 @@ impl Binder<'_> {
         }
     }
 
-    fn percentage(&self, expression: &Expression) -> Result<f64, SqlError> {
+    /// A number that holds for the whole query: of constants, variables, and parameters of the function around.
+    fn known_number(
+        &self,
+        expression: &Expression,
+        sql_type: SqlType,
+        names: &Names<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        let (scope, names) = (Scope::default(), Names { outer: None, ..names.clone() });
+        let site = Site { scope: &scope, names: &names, clause: Clause::Scalar, collector: None };
+        let bound = implicit(self.expression(expression, site)?, sql_type)?;
+        if bound.literal.is_none() && !is_constant(&bound.expr) {
+            return Err(SqlError::not_supported("A row count that is not known before the query runs")
+                .at(expression.position()));
+        }
+        Ok(bound)
+    }
+
+    fn percentage(&self, expression: &Expression, names: &Names<'_>) -> Result<f64, SqlError> {
         let position = expression.position();
-        let bound = implicit(self.bind_scalar(expression)?, SqlType::Float)?;
+        let bound = self.known_number(expression, SqlType::Float, names)?;
         match self.evaluate(&bound).map_err(|error| error.at(position))? {
             Value::Float(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
             _ => Err(SqlError::new(1031, "Percent values must be between 0 and 100.").at(position)),

@@ -108,7 +108,7 @@ impl Binder<'_> {
                     return Err(order_in_nested().at(query.span.position));
                 }
                 let body = self.set_operation(first, rest, &names, query.span.position)?;
-                self.order_outputs(body, query)
+                self.order_outputs(body, query, &names)
             }
         }
     }
@@ -131,7 +131,7 @@ impl Binder<'_> {
     }
 
     /// Orders and cuts the rows of a set operation, whose `ORDER BY` sees output columns only.
-    fn order_outputs(&self, mut body: Body, query: &Query) -> Result<Body, SqlError> {
+    fn order_outputs(&self, mut body: Body, query: &Query, names: &Names<'_>) -> Result<Body, SqlError> {
         if query.order_by.is_empty() && query.offset.is_none() {
             return Ok(body);
         }
@@ -150,7 +150,7 @@ impl Binder<'_> {
         }
         body.plan = self.sorted(body.plan, order)?;
         if let Some(offset) = &query.offset {
-            body.plan = self.offset(body.plan, offset)?;
+            body.plan = self.offset(body.plan, offset, names)?;
         }
         Ok(body)
     }

@@ -6,7 +6,7 @@ use datafusion::catalog::TableProvider;
 use hobt_base::SqlError;
 use hobt_catalog::PartitionFunction;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, ObjectName, TableHint, TableSample, VariableName};
+use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
 
 use crate::wrap::RowFunction;
@@ -16,8 +16,6 @@ use crate::wrap::RowFunction;
 pub struct ScanHints<'a> {
     /// `WITH (…)`.
     pub hints: &'a [TableHint],
-    /// `TABLESAMPLE`.
-    pub sample: Option<&'a TableSample>,
 }
 
 /// A column of a table or function.

@@ -1,21 +1,22 @@
 //! One `SELECT`, clause by clause in the order in which T-SQL evaluates them: `FROM`, `WHERE`, `GROUP BY`, `HAVING`,
 //! windows, the select list, `DISTINCT`, `ORDER BY`, `TOP`.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, SortExpr};
 use hobt_base::{Position, SqlError, number};
-use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
+use hobt_tsql::ast::{ArithmeticOperator, AssignmentOperator, Expression, Query, Select, SelectItem, VariableName};
 
 use super::aggregate::Collector;
 use super::arithmetic::operator_of;
 use super::bound::{BoundExpr, Constant, VariableAssignment};
-use super::comparison::key;
+use super::comparison::{has_key, key};
 use super::condition::balanced;
 use super::convert::implicit;
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
-use super::scope::{Names, Scope};
+use super::scope::{Names, Scope, same_name};
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
 use crate::wrap::sql_error_of;
@@ -99,7 +100,7 @@ impl Binder<'_> {
         }
         plan = window_plan(plan, std::mem::take(&mut collector.windows))?;
         let is_single_row = is_grouped && select.group_by.is_none();
-        let (plan, columns) = self.output(plan, items, order, select, query)?;
+        let (plan, columns) = self.output(plan, items, order, (select, query), names)?;
         let into = select.into.clone();
         let assigns = (!assignments.is_empty()).then_some(select.span.position);
         Ok(Body { plan, columns, is_single_row, into, assignments, assigns })
@@ -177,7 +178,8 @@ impl Binder<'_> {
                     items.push(Item { name, value: bound });
                 }
                 SelectItem::Assign { variable, operator, value } => {
-                    let bound = self.expression(value, site)?;
+                    let (operator, value) = self.accumulation(variable, *operator, value, site)?;
+                    let bound = self.expression(&value, site)?;
                     let declared = self.resolver.variable(&variable.value).ok_or_else(|| {
                         let message = format!("Must declare the scalar variable \"{}\".", variable.value);
                         SqlError::new(number::UNDECLARED_VARIABLE, message).at(variable.position)
@@ -198,7 +200,7 @@ impl Binder<'_> {
                             bound
                         }
                     };
-                    assignments.push(VariableAssignment { variable: variable.clone(), operator: *operator });
+                    assignments.push(VariableAssignment { variable: variable.clone(), operator });
                     items.push(Item { name: None, value: bound });
                 }
             }
@@ -207,6 +209,38 @@ impl Binder<'_> {
             return Err(mixed_assignment().at(select.span.position));
         }
         Ok(items)
+    }
+
+    /// `@v = @v + x` as `@v += x`, so that it is done row by row; any other assignment as it is. Where more than one
+    /// operand follows, they are put together first, which needs them all to be added and all to be text or all not.
+    fn accumulation<'e>(
+        &self,
+        variable: &VariableName,
+        operator: AssignmentOperator,
+        value: &'e Expression,
+        site: Site<'_>,
+    ) -> Result<(AssignmentOperator, Cow<'e, Expression>), SqlError> {
+        let same = |name: &VariableName| same_name(&name.value, &variable.value);
+        let (AssignmentOperator::Assign, Expression::Arithmetic { first, rest }) = (operator, value) else {
+            return Ok((operator, Cow::Borrowed(value)));
+        };
+        let (Expression::Variable { name }, Some((step, more))) = (first.as_ref(), rest.split_first()) else {
+            return Ok((operator, Cow::Borrowed(value)));
+        };
+        let Some(declared) = self.resolver.variable(&variable.value).filter(|_| same(name)) else {
+            return Ok((operator, Cow::Borrowed(value)));
+        };
+        if more.is_empty() {
+            return Ok((AssignmentOperator::of(step.operator), Cow::Borrowed(&step.operand)));
+        }
+        for step in rest {
+            let is_text = self.expression(&step.operand, site)?.sql_type.is_text();
+            if step.operator != ArithmeticOperator::Add || is_text != declared.sql_type.is_text() {
+                return Ok((operator, Cow::Borrowed(value)));
+            }
+        }
+        let sum = Expression::Arithmetic { first: Box::new(step.operand.clone()), rest: more.to_vec() };
+        Ok((AssignmentOperator::Add, Cow::Owned(sum)))
     }
 
     fn wildcard(
@@ -288,8 +322,8 @@ impl Binder<'_> {
         plan: LogicalPlan,
         items: Vec<Item>,
         order: Vec<(SortBy, bool)>,
-        select: &Select,
-        query: &Query,
+        (select, query): (&Select, &Query),
+        names: &Names<'_>,
     ) -> Result<(LogicalPlan, Vec<BodyColumn>), SqlError> {
         let mut exprs = Vec::with_capacity(items.len());
         let mut columns = Vec::with_capacity(items.len());
@@ -311,7 +345,7 @@ impl Binder<'_> {
         let mut late: Vec<Expr> = Vec::new();
         for (sort, descending) in order {
             let by = match sort {
-                SortBy::Output(place) if !columns[place].sql_type.is_text() => {
+                SortBy::Output(place) if !has_key(columns[place].sql_type) => {
                     Expr::Column(columns[place].column.clone())
                 }
                 SortBy::Output(place) => {
@@ -352,12 +386,12 @@ impl Binder<'_> {
                     return Err(SqlError::new(10741, message).at(top.count.position()));
                 }
                 has_hidden |= top.percent || top.with_ties;
-                self.top(plan, top, sorts)?
+                self.top(plan, top, sorts, names)?
             }
             None => self.sorted(plan, sorts)?,
         };
         if let Some(offset) = &query.offset {
-            plan = self.offset(plan, offset)?;
+            plan = self.offset(plan, offset, names)?;
         }
         if has_hidden {
             let all = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();

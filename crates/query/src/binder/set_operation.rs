@@ -9,7 +9,7 @@ use hobt_types::Collation;
 
 use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
-use super::comparison::key;
+use super::comparison::{has_key, key};
 use super::convert::unify;
 use super::query::{Body, BodyColumn};
 use super::scope::Names;
@@ -114,16 +114,16 @@ impl Binder<'_> {
         Ok((plans.collect::<Result<_, _>>()?, columns))
     }
 
-    /// Rows without their duplicates; text that its collation makes equal is one, the least in code-point order.
+    /// Rows without their duplicates; of values that are equal under their key one stays, the least by its bytes.
     pub(super) fn distinct(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
-        if !columns.iter().any(|column| column.sql_type.is_text()) {
+        if !columns.iter().any(|column| has_key(column.sql_type)) {
             return Ok(LogicalPlan::Distinct(Distinct::All(shared(plan))));
         }
         let (plan, keys) = self.with_keys(plan, columns)?;
         let mut calls = Vec::new();
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
-            if column.sql_type.is_text() {
+            if has_key(column.sql_type) {
                 let (least, _) = wrapped(AggregateKind::Min, column.sql_type, Collation::Latin1GeneralBin2)?;
                 let name = self.fresh("text");
                 calls.push(plain_call(least, vec![Expr::Column(column.column.clone())]).alias(&name));
@@ -137,12 +137,12 @@ impl Binder<'_> {
         Ok(LogicalPlan::Projection(Projection::try_new(outputs, shared(grouped)).map_err(sql_error_of)?))
     }
 
-    /// The plan with a key column beside each text column; the columns to compare rows by.
+    /// The plan with a key column beside each column that has one; the columns to compare rows by.
     fn with_keys(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
         let mut exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let mut keys = Vec::with_capacity(columns.len());
         for column in columns {
-            if column.sql_type.is_text() {
+            if has_key(column.sql_type) {
                 let name = self.fresh("key");
                 exprs.push(key(&column.bound(Position::default())).alias(&name));
                 keys.push(Column::new_unqualified(name));

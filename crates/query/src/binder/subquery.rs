@@ -20,7 +20,7 @@ use super::query::{Body, QueryUse};
 use super::scope::{Names, Outer};
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
-use crate::wrap::{SingleValue, sql_error_of};
+use crate::wrap::{Kernel, Operation, SingleValue, sql_error_of};
 
 /// Whether a subquery stands in the expression.
 pub(super) fn has_subquery(expr: &Expr) -> bool {
@@ -103,7 +103,13 @@ impl Binder<'_> {
     ) -> Result<BoundExpr, SqlError> {
         let body = self.one_column(query, site)?;
         let column = body.columns[0].clone();
-        let plan = if is_correlated(&body.plan) && !body.is_single_row {
+        let plan = if !is_correlated(&body.plan) && !body.is_single_row && !column.nullable {
+            // Without rows the value is NULL, which DataFusion does not see from the column.
+            let name = self.fresh("single");
+            let operation = Operation::Nullable(column.sql_type);
+            let value = Kernel::call(operation, vec![Expr::Column(column.column.clone())], position).alias(name);
+            LogicalPlan::Projection(Projection::try_new(vec![value], shared(body.plan)).map_err(sql_error_of)?)
+        } else if is_correlated(&body.plan) && !body.is_single_row {
             let single = AggregateUDF::new_from_impl(SingleValue::default());
             let name = self.fresh("single");
             let value = plain_call(single, vec![Expr::Column(column.column.clone())]).alias(name);
@@ -159,7 +165,9 @@ impl Binder<'_> {
         let nullable = (operand.nullable, column.nullable);
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
-        let simple = joins_here(site) && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
+        let simple = joins_here(site)
+            && !is_beyond_engine(&plan, true)
+            && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
         if simple {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }

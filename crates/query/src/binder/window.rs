@@ -231,8 +231,13 @@ impl Binder<'_> {
 
     fn window_column(&self, expr: Expr, name: &str, site: Site<'_>, position: Position) -> Result<Expr, SqlError> {
         let collector = site.collector.ok_or_else(|| misplaced(position))?;
+        let mut collector = collector.borrow_mut();
+        // The same window twice in one node is a common expression to DataFusion, which would take it out of the node.
+        if let Some((_, known)) = collector.windows.iter().find(|(known, _)| *known == expr) {
+            return Ok(Expr::Column(known.clone()));
+        }
         let column = Column::new_unqualified(self.fresh(name));
-        collector.borrow_mut().windows.push((expr, column.clone()));
+        collector.windows.push((expr, column.clone()));
         Ok(Expr::Column(column))
     }
 }

@@ -60,11 +60,20 @@ fn translate(error: &DataFusionError) -> SqlError {
     if message.contains("Scalar subquery returned more than one row") {
         return super::single_value::more_than_one();
     }
-    let correlated = ["OuterReferenceColumn", "outer reference", "orrelated scalar subquery", "outer_ref"];
-    if correlated.iter().any(|word| message.contains(word)) || message.contains("Physical plan does not support") {
+    if is_correlation(&message) {
         return SqlError::not_supported("This form of correlated subquery or APPLY");
     }
     SqlError::internal(message)
+}
+
+/// Whether DataFusion says that a subquery was left in the plan.
+fn is_correlation(message: &str) -> bool {
+    const UNPLANNED: &str = "Physical plan does not support logical expression ";
+    const SUBQUERIES: [&str; 5] = ["OuterReferenceColumn", "ScalarSubquery", "Exists", "InSubquery", "SetComparison"];
+    const WORDS: [&str; 3] = ["outer reference", "orrelated scalar subquery", "outer_ref"];
+    let unplanned = message.find(UNPLANNED).map(|start| &message[start + UNPLANNED.len()..]);
+    unplanned.is_some_and(|expression| SUBQUERIES.iter().any(|name| expression.starts_with(name)))
+        || WORDS.iter().any(|word| message.contains(word))
 }
 
 #[cfg(test)]
@@ -78,6 +87,16 @@ mod tests {
         let arrow = ArrowError::ExternalError(Box::new(external(error.clone())));
         let wrapped = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow).context("while joining")));
         assert_eq!(sql_error_of(wrapped), error);
+    }
+
+    #[test]
+    fn only_a_subquery_that_is_left_is_called_one() {
+        let left = |expression: &str| {
+            let text = format!("Physical plan does not support logical expression {expression}");
+            sql_error_of(DataFusionError::NotImplemented(text))
+        };
+        assert!(left("InSubquery(InSubquery { expr: Column").message.contains("correlated"));
+        assert!(!left("WindowFunction(WindowFunction { fun: RowNumber").message.contains("correlated"));
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub enum Operation {
     BitNot(SqlType),
     /// The key under which text compares.
     SortKey(Collation),
+    /// The key under which `varbinary` compares.
+    BinaryKey,
+    /// The same value, of which nobody knows that it is not NULL.
+    Nullable(SqlType),
     /// `LIKE`; two arguments, or three with an escape character.
     Like(Collation),
     /// A function of crate `functions`.
@@ -110,8 +114,9 @@ impl Operation {
             | Operation::Function { result, .. }
             | Operation::Rows { result, .. }
             | Operation::Negate(result)
+            | Operation::Nullable(result)
             | Operation::BitNot(result) => carrier(*result),
-            Operation::SortKey(_) => DataType::BinaryView,
+            Operation::SortKey(_) | Operation::BinaryKey => DataType::BinaryView,
             Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
             Operation::PartitionNumber(_) => DataType::Int32,
             Operation::GroupingBit { .. } => DataType::UInt8,
@@ -126,9 +131,11 @@ impl Operation {
             | Operation::Negate(_)
             | Operation::BitNot(_)
             | Operation::SortKey(_)
+            | Operation::BinaryKey
             | Operation::Like(_)
             | Operation::GroupingBit { .. } => true,
             Operation::Function { .. }
+            | Operation::Nullable(_)
             | Operation::PartitionNumber(_)
             | Operation::Junction { .. }
             | Operation::Rows { .. } => false,
@@ -160,6 +167,8 @@ impl Operation {
             Operation::Binary { operator, result, .. } => format!("[{operator}]_{result}"),
             Operation::Negate(_) => "negate".into(),
             Operation::BitNot(_) => "bit_not".into(),
+            Operation::BinaryKey => "binary_key".into(),
+            Operation::Nullable(_) => "nullable".into(),
             Operation::SortKey(collation) => match collation {
                 Collation::Latin1GeneralCiAs => "key".into(),
                 other => format!("key_{}", other.name()),
@@ -190,7 +199,8 @@ impl PartialEq for Operation {
                 O::Binary { operator, left, right, result },
                 O::Binary { operator: operator2, left: left2, right: right2, result: result2 },
             ) => operator == operator2 && left == left2 && right == right2 && result == result2,
-            (O::Negate(a), O::Negate(b)) | (O::BitNot(a), O::BitNot(b)) => a == b,
+            (O::Negate(a), O::Negate(b)) | (O::BitNot(a), O::BitNot(b)) | (O::Nullable(a), O::Nullable(b)) => a == b,
+            (O::BinaryKey, O::BinaryKey) => true,
             (O::SortKey(a), O::SortKey(b)) | (O::Like(a), O::Like(b)) => a == b,
             (
                 O::Function { def, arguments, result, collation, date_part, context },
@@ -367,6 +377,11 @@ fn evaluate_unary(operation: &Operation, array: &ArrayRef) -> Result<ArrayRef, S
             let texts = array.as_string_view_opt().ok_or_else(|| broken("a sort key"))?;
             Ok(Arc::new(sort_keys::sort_keys(texts, *collation)?))
         }
+        Operation::BinaryKey => {
+            let values = array.as_binary_view_opt().ok_or_else(|| broken("a binary key"))?;
+            Ok(Arc::new(sort_keys::binary_keys(values)?))
+        }
+        Operation::Nullable(_) => Ok(Arc::clone(array)),
         Operation::PartitionNumber(function) => partition_numbers(function, array),
         Operation::GroupingBit { shift } => grouping_bits(array, *shift),
         _ => Err(broken("an operation")),
