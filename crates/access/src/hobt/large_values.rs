@@ -106,7 +106,8 @@ impl Hobt {
                 return Err(self.damaged(id, PageDamage::Structure { rule: "a large value's page that is not there" }));
             };
             let ahead = u32::try_from((pieces - ordinal - 1).min(READ_AHEAD_MAX)).expect("a few");
-            let options = ReadOptions { ahead, counts: Some(counts), once: false };
+            // A scan's reads do not keep pages in the pool.
+            let options = ReadOptions { ahead, counts: Some(counts), once: reader.is_some() };
             let page = file.pool_file().read_with(id.number, options);
             let page = page.map_err(|error| AccessError::of_pool(error, file.name()))?;
             let (piece, next) = LargeValuePage::read_piece(&page, self.id, pointer, ordinal)
