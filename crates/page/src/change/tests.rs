@@ -158,8 +158,9 @@ fn pointers_live_through_new_layouts_and_undo() {
         apply(&mut page, Some(&rows), &PageChange::AppendRow { row: image, writer: Stamp(1) })
             .expect("no damage")
             .expect("room");
-        let again =
-            apply(&mut page, Some(&rows), &PageChange::RemoveLastRow { writer: Stamp(1) }).expect("sound").expect("one");
+        let again = apply(&mut page, Some(&rows), &PageChange::RemoveLastRow { writer: Stamp(1) })
+            .expect("sound")
+            .expect("one");
         apply(&mut page, Some(&rows), &again).expect("no damage").expect("room");
         expected.push(row);
     }
