@@ -179,8 +179,17 @@ impl Database {
         Err(EngineError::Unavailable { database: self.name.clone(), state, reason })
     }
 
-    /// An error of the access methods with this database's names.
+    /// An error of the access methods with this database's names: a file by its path, as the user has to find it.
     pub fn storage_error(&self, error: AccessError) -> EngineError {
+        let error = match error {
+            AccessError::Damaged { file, page, damage } => {
+                let files = self.storage().files();
+                let path =
+                    files.iter().find(|known| known.name() == file).map(|known| known.path().display().to_string());
+                AccessError::Damaged { file: path.unwrap_or(file), page, damage }
+            }
+            other => other,
+        };
         let filegroup = match &error {
             AccessError::FilegroupFull { filegroup, .. } => self.filegroup_name(*filegroup),
             _ => None,

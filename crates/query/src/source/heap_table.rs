@@ -73,21 +73,8 @@ impl HeapTable {
 }
 
 /// An error of a database's storage as the user sees it.
-pub(crate) fn access_error(_database: &DatabaseUse, error: AccessError) -> SqlError {
-    match error {
-        AccessError::Cancelled => StatementRun::cancelled_error(),
-        AccessError::RowTooLarge { bytes } => SqlError::new(
-            hobt_base::number::ROW_TOO_LARGE,
-            format!(
-                "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
-            ),
-        ),
-        AccessError::Visitor(error) => match error.downcast::<SqlError>() {
-            Ok(error) => *error,
-            Err(error) => SqlError::internal(error.to_string()),
-        },
-        other => EngineError::from(other).to_sql_error(),
-    }
+pub(crate) fn access_error(database: &DatabaseUse, error: AccessError) -> SqlError {
+    database.storage_error(error).to_sql_error()
 }
 
 #[async_trait]
