@@ -191,3 +191,28 @@ pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -
 pub(super) fn user_error(error: DataFusionError) -> SqlError {
     sql_error_of(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a statement does to a thread: it waits for a task of another runtime.
+    fn wait_for_a_worker() -> i32 {
+        let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        let task = workers.spawn(async {
+            tokio::task::yield_now().await;
+            7
+        });
+        let value = wait_for(task).expect("no panic");
+        workers.shutdown_background();
+        value
+    }
+
+    #[test]
+    fn a_thread_waits_inside_whatever_executor() {
+        assert_eq!(wait_for_a_worker(), 7);
+        assert_eq!(futures::executor::block_on(async { wait_for_a_worker() }), 7);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        assert_eq!(runtime.block_on(async { wait_for_a_worker() }), 7);
+    }
+}
