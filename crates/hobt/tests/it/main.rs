@@ -1,5 +1,9 @@
-//! The library from outside: SQL scripts, the embedding interface, the seeds' scripts.
+//! The library from outside: SQL scripts, the embedding interface, sessions side by side, users' mistakes, the seeds'
+//! scripts.
 
 mod api;
+#[cfg(feature = "cli")]
+mod bad_input;
 mod seeds;
+mod sessions;
 mod slt;

@@ -1,0 +1,304 @@
+//! What users get wrong, through the program: every mistake ends in its error, and none in a panic or a damaged database.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test calls it stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder with an instance that runs only while a batch does.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// With a database `d` in `d.mdf`.
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().expect("a temporary folder"));
+        folder.succeeds("CREATE DATABASE d");
+        folder
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+        command.arg("sql").arg("--data").arg(self.path()).args(["-W", "-b"]);
+        command
+    }
+
+    fn run(&self, batch: &str) -> (Output, String) {
+        let output = self.command().args(["-Q", batch]).stdin(Stdio::null()).output().expect("the program");
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!text.contains("panicked"), "{batch}\n{text}");
+        (output, text)
+    }
+
+    fn succeeds(&self, batch: &str) -> String {
+        let (output, text) = self.run(batch);
+        assert!(output.status.success(), "{batch}\n{text}");
+        text
+    }
+
+    /// Runs a batch in `d` that must fail with this error; gives what it printed.
+    fn fails(&self, number: i32, batch: &str) -> String {
+        let (output, text) = self.run(&format!("USE d; {batch}"));
+        assert_eq!(output.status.code(), Some(1), "{batch}\n{text}");
+        assert!(text.contains(&format!("Msg {number}, ")), "{number} was expected: {batch}\n{text}");
+        text
+    }
+
+    /// Whether a query in `d` prints a line with this value.
+    fn shows(&self, query: &str, value: &str) {
+        let text = self.succeeds(&format!("USE d; {query}"));
+        assert!(text.lines().any(|line| line.trim() == value), "{value} was expected: {query}\n{text}");
+    }
+}
+
+/// A program that reads batches from a pipe.
+struct Running {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(folder: &Folder) -> Running {
+        let mut command = folder.command();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        Running { child, lines }
+    }
+
+    fn send(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        input.write_all(text.as_bytes()).and_then(|()| input.flush()).expect("the program reads");
+    }
+
+    /// Waits until a line is printed.
+    fn wait_for_line(&mut self, wanted: &str) {
+        let mut line = String::new();
+        while line.trim() != wanted {
+            line.clear();
+            assert_ne!(self.lines.read_line(&mut line).expect("a line"), 0, "the program ended before '{wanted}'");
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();
+        assert!(kill.expect("a shell").success());
+    }
+
+    /// Waits for the end; gives the exit code and what was printed.
+    fn end(mut self) -> (Option<i32>, String) {
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(started.elapsed() < PATIENCE, "the program does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let mut text = String::new();
+        self.lines.read_to_string(&mut text).expect("text");
+        (status.code(), text)
+    }
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "{what} never happens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
+}
+
+/// `SELECT` of ten to the power of `digits` rows: numbers and a filling.
+fn many_rows(digits: usize, into: &str) -> String {
+    let ten = "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9))";
+    let tables: Vec<String> = (0..digits).map(|digit| format!("{ten} AS t{digit}(n)")).collect();
+    let number: Vec<String> =
+        (0..digits).map(|digit| format!("t{digit}.n * CAST({} AS bigint)", 10_u64.pow(digit as u32))).collect();
+    format!(
+        "SELECT {} AS n, 'some text to fill the pages with, so that the file has to grow' AS filling INTO {into} FROM {}",
+        number.join(" + "),
+        tables.join(" CROSS JOIN ")
+    )
+}
+
+#[test]
+fn unknown_names_are_named() {
+    let folder = Folder::new();
+    assert!(folder.fails(208, "SELECT * FROM nosuch").contains("'nosuch'"));
+    folder.succeeds("USE d; CREATE TABLE t (a int)");
+    assert!(folder.fails(207, "SELECT b FROM t").contains("'b'"));
+    assert!(folder.fails(208, "SELECT * FROM master.dbo.nosuch").contains("'master.dbo.nosuch'"));
+    folder.fails(911, "USE nosuch");
+    folder.fails(2812, "EXEC nosuch");
+}
+
+#[test]
+fn an_overflow_in_a_generator_leaves_no_table() {
+    let folder = Folder::new();
+    let ten = "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9))";
+    let text = folder.run(&format!(
+        "USE d; SELECT CAST(a.n * 1000 + b.n * 10000 AS smallint) AS c INTO t FROM {ten} AS a(n) CROSS JOIN {ten} AS b(n)"
+    ));
+    assert_eq!(text.0.status.code(), Some(1), "{}", text.1);
+    assert!(text.1.contains("Msg 220, ") || text.1.contains("Msg 8115, "), "{}", text.1);
+    folder.shows("SELECT COUNT(*) FROM sys.tables", "0");
+    folder.succeeds("USE d; SELECT 1 AS c INTO t");
+}
+
+#[test]
+fn partition_functions_take_values_in_order_and_once() {
+    let folder = Folder::new();
+    folder.fails(7708, "CREATE PARTITION FUNCTION f (int) AS RANGE RIGHT FOR VALUES (1, 2, 2)");
+    folder.shows("SELECT COUNT(*) FROM sys.partition_functions", "0");
+    // Values in another order are put in order, with a warning.
+    let text = folder.succeeds("USE d; CREATE PARTITION FUNCTION f (int) AS RANGE RIGHT FOR VALUES (3, 1, 2)");
+    assert!(text.contains("sorted"), "{text}");
+    folder.shows("SELECT $PARTITION.f(2)", "3");
+}
+
+#[test]
+fn files_lie_where_they_may_and_belong_to_one_database() {
+    let folder = Folder::new();
+    let create = |path: &str| format!("CREATE DATABASE e ON (NAME = e, FILENAME = '{path}')");
+    for outside in ["/nonexistent/e.mdf", "/etc/e.mdf", "../e.mdf", "a/../../e.mdf"] {
+        let text = folder.fails(5123, &create(outside));
+        assert!(text.contains("allowed folders"), "{text}");
+    }
+    let text = folder.fails(1834, &create("d.mdf"));
+    assert!(text.contains("'d'"), "{text}");
+    fs::write(folder.path().join("mine.mdf"), "not a database").expect("a file");
+    folder.fails(5170, &create("mine.mdf"));
+    assert_eq!(fs::read(folder.path().join("mine.mdf")).expect("the file"), b"not a database");
+    folder.fails(5123, "ALTER DATABASE d ADD FILE (NAME = d2, FILENAME = '/nonexistent/d2.ndf')");
+    assert!(folder.succeeds("SELECT name FROM sys.databases").lines().all(|line| line.trim() != "e"));
+}
+
+#[test]
+fn a_folder_is_open_in_one_process() {
+    let folder = Folder::new();
+    let mut first = Running::start(&folder);
+    first.send("PRINT 'open'\nGO\n");
+    first.wait_for_line("open");
+    let (output, text) = folder.run("SELECT 1");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("another process"), "{text}");
+    first.send("USE d; CREATE TABLE t (a int)\nGO\n");
+    drop(first.child.stdin.take());
+    assert_eq!(first.end().0, Some(0));
+    folder.shows("SELECT COUNT(*) FROM t", "0");
+}
+
+#[test]
+fn a_flipped_bit_is_reported_with_its_page_and_file() {
+    let folder = Folder::new();
+    folder.succeeds("USE d; CREATE TABLE t (a varchar(40)); INSERT INTO t VALUES ('one'), ('a marker to find again')");
+    let path = folder.path().join("d.mdf");
+    let mut bytes = fs::read(&path).expect("the file");
+    let marker = b"a marker to find again";
+    let at = bytes.windows(marker.len()).position(|window| window == marker).expect("the row");
+    bytes[at] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    let text = folder.fails(824, "SELECT * FROM t");
+    assert!(text.contains("d.mdf") && text.contains(&format!("1:{}", at / 8192)), "{text}");
+    folder.fails(824, "SELECT COUNT(a) FROM t");
+    // What is not damaged can be used.
+    folder.succeeds("USE d; CREATE TABLE u (a int); INSERT INTO u VALUES (1)");
+    folder.shows("SELECT a FROM u", "1");
+}
+
+#[test]
+fn a_file_cut_short_is_refused_or_reported() {
+    for keep in [0, 100, 8192, 3 * 8192 + 17, 40 * 8192] {
+        let folder = Folder::new();
+        folder.succeeds(&format!("USE d; {}", many_rows(4, "t")));
+        let file = fs::OpenOptions::new().write(true).open(folder.path().join("d.mdf")).expect("the file");
+        file.set_len(keep).expect("cut");
+        drop(file);
+        let (output, text) = folder.run("USE d; SELECT COUNT(filling), SUM(n) FROM t");
+        assert_eq!(output.status.code(), Some(1), "{keep}: {text}");
+        let known = [823, 824, 926, 945, 5173].iter().any(|number| text.contains(&format!("Msg {number}, ")));
+        assert!(known && text.contains("d.mdf"), "{keep}: {text}");
+        // The instance itself works.
+        folder.succeeds("CREATE DATABASE e");
+    }
+}
+
+#[test]
+fn maxdop_is_limited_to_the_processors_and_to_its_bounds() {
+    let folder = Folder::new();
+    folder.succeeds(&format!("USE d; {}", many_rows(4, "t")));
+    for dop in ["0", "1", "1000", "32767"] {
+        folder.shows(&format!("SELECT COUNT(*) FROM t OPTION (MAXDOP {dop})"), "10000");
+    }
+    for dop in ["32768", "-1", "x", "99999999999999999999"] {
+        let (output, text) = folder.run(&format!("USE d; SELECT COUNT(*) FROM t OPTION (MAXDOP {dop})"));
+        assert_eq!(output.status.code(), Some(1), "{dop}: {text}");
+    }
+}
+
+/// Starts a `SELECT … INTO` that would run for hours, and returns when it is writing.
+fn start_endless_load(folder: &Folder) -> Running {
+    let file = folder.path().join("d.mdf");
+    let before = length(&file);
+    let mut running = Running::start(folder);
+    running.send(&format!("USE d;\n{}\nGO\n", many_rows(9, "t")));
+    wait_until("a growing file", || length(&file) > before + (24 << 20));
+    running
+}
+
+/// After an interrupted load the database is whole, the table absent, and its space free for others.
+fn assert_nothing_is_left(folder: &Folder) {
+    folder.shows("SELECT state_desc FROM sys.databases WHERE name = 'd'", "ONLINE");
+    folder.shows("SELECT COUNT(*) FROM sys.tables", "0");
+    let file = folder.path().join("d.mdf");
+    let before = length(&file);
+    folder.succeeds(&format!("USE d; {}", many_rows(5, "u")));
+    assert_eq!(length(&file), before, "the space of the interrupted load is used again");
+    folder.shows("SELECT COUNT(*) FROM u", "100000");
+}
+
+#[test]
+fn an_interrupted_load_leaves_nothing() {
+    for signal in ["INT", "TERM"] {
+        let folder = Folder::new();
+        let running = start_endless_load(&folder);
+        running.signal(signal);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(130), "{text}");
+        assert!(text.contains("Msg 3204, "), "{text}");
+        assert_nothing_is_left(&folder);
+    }
+}
+
+#[test]
+fn who_insists_still_gets_a_whole_database() {
+    let folder = Folder::new();
+    let running = start_endless_load(&folder);
+    running.signal("INT");
+    running.signal("INT");
+    let (code, text) = running.end();
+    assert_eq!(code, Some(130), "{text}");
+    assert_nothing_is_left(&folder);
+}
+
+#[test]
+fn a_signal_between_batches_closes_the_instance() {
+    let folder = Folder::new();
+    let mut running = Running::start(&folder);
+    running.send("USE d; CREATE TABLE t (a int); INSERT INTO t VALUES (7)\nGO\nPRINT 'done'\nGO\n");
+    running.wait_for_line("done");
+    running.signal("TERM");
+    assert_eq!(running.end().0, Some(130));
+    folder.shows("SELECT a FROM t", "7");
+}

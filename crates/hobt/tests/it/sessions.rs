@@ -1,0 +1,137 @@
+//! Sessions side by side: what one sees of another's statements, and that none waits for ever.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hobt::{Event, Flow, Instance, Session, SqlError};
+
+/// An instance with a database `d` and the tables `a` and `b` of one column.
+fn open() -> (tempfile::TempDir, Instance) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d; CREATE TABLE a (n int NOT NULL); CREATE TABLE b (n int NOT NULL)").expect("tables");
+    (folder, instance)
+}
+
+fn session(instance: &Instance) -> Session {
+    let mut session = instance.session().expect("a session");
+    session.run("USE d").expect("the database");
+    session
+}
+
+fn number(session: &mut Session, query: &str) -> i64 {
+    let (mut found, mut columns, mut failed) = (None, Vec::new(), None);
+    session.execute(query, &mut |event: Event| {
+        match event {
+            Event::ResultSet(begun) => columns = begun,
+            Event::Rows(batch) => {
+                let text = hobt::cell_text(&columns, &batch, 0, 0).expect("a text").expect("no NULL");
+                found = Some(text.parse().expect("a number"));
+            }
+            Event::Error(error) => failed = Some(error),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    assert_eq!(failed, None::<SqlError>, "{query}");
+    found.expect("a row")
+}
+
+/// Numbers from 0 to 999.
+const THOUSAND: &str = "(SELECT x.n + 10 * y.n + 100 * z.n AS n FROM \
+    (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) x(n) CROSS JOIN \
+    (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) y(n) CROSS JOIN \
+    (VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) z(n)) AS thousand";
+
+#[test]
+fn nobody_sees_rows_that_are_about_to_be_undone() {
+    let (_folder, instance) = open();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = session(&instance);
+            for _ in 0..30 {
+                let insert = format!("INSERT INTO a SELECT CASE n WHEN 999 THEN NULL ELSE n END FROM {THOUSAND}");
+                assert_eq!(writer.run(&insert).expect_err("a NULL").number, 515);
+                writer.run("INSERT INTO a SELECT 1 UNION ALL SELECT 1/0").expect_err("a division");
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        let mut reader = session(&instance);
+        while !done.load(Ordering::SeqCst) {
+            assert_eq!(number(&mut reader, "SELECT COUNT(*) FROM a"), 0);
+        }
+    });
+}
+
+#[test]
+fn inserts_from_each_others_tables_wait_one_for_the_other() {
+    let (_folder, instance) = open();
+    session(&instance).run("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)").expect("rows");
+    std::thread::scope(|scope| {
+        for (target, source) in [("a", "b"), ("b", "a"), ("a", "a")] {
+            let instance = &instance;
+            scope.spawn(move || {
+                let mut session = session(instance);
+                for _ in 0..60 {
+                    let insert = format!("INSERT INTO {target} SELECT TOP 1 n FROM {source}");
+                    session.run(&insert).expect("neither a deadlock nor an error");
+                }
+            });
+        }
+    });
+    let mut reader = session(&instance);
+    assert_eq!(number(&mut reader, "SELECT COUNT(*) FROM a") + number(&mut reader, "SELECT COUNT(*) FROM b"), 182);
+}
+
+#[test]
+fn of_statements_that_wait_for_each_other_one_fails_and_says_so() {
+    let (_folder, instance) = open();
+    session(&instance).run("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)").expect("rows");
+    // A value that only a query gives is read while the target is locked already.
+    std::thread::scope(|scope| {
+        for (target, source) in [("a", "b"), ("b", "a")] {
+            let instance = &instance;
+            scope.spawn(move || {
+                let mut session = session(instance);
+                for _ in 0..60 {
+                    let insert = format!("INSERT INTO {target} VALUES ((SELECT MAX(n) FROM {source}))");
+                    if let Err(error) = session.run(&insert) {
+                        assert_eq!((error.number, error.severity), (1205, 13), "{error}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn options_without_an_effect_are_refused_and_the_others_have_theirs() {
+    let (_folder, instance) = open();
+    let mut session = session(&instance);
+    for refused in [
+        "SET DATEFORMAT dmy",
+        "SET DATEFIRST 1",
+        "SET ANSI_NULLS OFF",
+        "SET ANSI_WARNINGS OFF",
+        "SET CONCAT_NULL_YIELDS_NULL OFF",
+        "SET QUOTED_IDENTIFIER OFF",
+        "SET QUERY_GOVERNOR_COST_LIMIT 10",
+        "RESTORE DATABASE x FROM DISK = 'x'",
+    ] {
+        let error = session.run(refused).expect_err(refused);
+        assert!(error.message.contains("not supported"), "{refused}: {error}");
+        let word = refused.split_whitespace().nth(usize::from(refused.starts_with("SET"))).expect("a word");
+        assert!(error.message.contains(word), "{refused}: {error}");
+    }
+    session
+        .run("SET DATEFORMAT mdy; SET DATEFIRST 7; SET ANSI_NULLS ON; SET TEXTSIZE 2147483647; SET ANSI_WARNINGS ON")
+        .expect("the defaults");
+    session.run(&format!("INSERT INTO a SELECT n FROM {THOUSAND}")).expect("rows");
+    session.run("SET ROWCOUNT 5").expect("a limit");
+    session.run("INSERT INTO b SELECT n FROM a").expect("five rows");
+    session.run("SET ROWCOUNT 0").expect("no limit");
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM b"), 5);
+    assert_eq!(number(&mut session, "SELECT @@DATEFIRST"), 7);
+}
