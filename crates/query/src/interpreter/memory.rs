@@ -296,7 +296,7 @@ mod tests {
         let cancelled = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| gate.wait(&|| cancelled.load(Ordering::SeqCst)).map(drop));
-            while gate.line.lock().waiting.len() < 1 {
+            while gate.line.lock().waiting.is_empty() {
                 std::thread::yield_now();
             }
             let third = scope.spawn(|| gate.wait(&|| false).map(drop));
