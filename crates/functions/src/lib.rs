@@ -1,6 +1,6 @@
 //! T-SQL's scalar functions, casts, arithmetic and aggregates as vectorised Arrow kernels.
 //!
-//! Every value has a SQL type and travels in that type's [`carrier`]. The binder asks [`type_rules`] for result types
+//! Every value has a SQL type and travels in that type's [`carrier()`]. The binder asks [`type_rules`] for result types
 //! and [`function::lookup`] for functions, and the executor calls the kernels: [`arithmetic`], [`cast`], [`like`],
 //! [`sort_keys`], [`aggregate`]. A NULL gives NULL and never raises an error, whatever lies under it.
 //!

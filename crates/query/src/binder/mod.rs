@@ -2,7 +2,7 @@
 //!
 //! The plans need no coercion: both sides of a comparison have one Arrow type, text compares by its collation's key,
 //! arithmetic and conversions are kernels of crate `functions`. Internal column names are unique in a plan, so names
-//! as the user knows them exist in [`scope`] and in [`ResultColumn`] only.
+//! as the user knows them exist in `scope.rs` and in [`ResultColumn`] only.
 //!
 //! Leaves to others: what a name means ([`NameResolver`]), running a plan, changing rows, control of flow.
 
