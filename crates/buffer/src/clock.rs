@@ -90,6 +90,8 @@ impl BufferPool {
             self.give_back(frames);
             return None;
         }
+        // In order of address: neighbours then reach the device as one piece, which halves the time of a read.
+        frames.sort_unstable_by_key(OwnedFrame::number);
         frames.iter().for_each(|frame| self.memory.back(frame));
         Some(frames)
     }
