@@ -336,9 +336,14 @@ fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerRepo
     let after = readings(group);
     let mut report = WorkerReport { elapsed, ..WorkerReport::default() };
     for ((worker, (cpu, queue)), (cpu_before, queue_before)) in group.workers.iter().zip(after).zip(before) {
-        report.cpu.push(Duration::from_nanos(cpu.saturating_sub(*cpu_before)));
-        report.run_queue.push(Duration::from_nanos(queue.saturating_sub(*queue_before)));
-        report.parked.push(Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed)));
+        let cpu = Duration::from_nanos(cpu.saturating_sub(*cpu_before));
+        let parked = Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed));
+        // The scheduler's delay behind a wake-up is part of the park already; only what is neither park nor processor
+        // time can be delay of a worker that wanted to go on.
+        let queue = Duration::from_nanos(queue.saturating_sub(*queue_before));
+        report.cpu.push(cpu);
+        report.parked.push(parked);
+        report.run_queue.push(queue.min(elapsed.saturating_sub(cpu + parked)));
     }
     report
 }
