@@ -1,3 +1,6 @@
+//! Changes of row pages against a plain list of rows: append, lay out anew, delete, undo, damage. Leaves the file-wide
+//! fuzzing of decoders to the integration tests.
+
 use hobt_base::{FileId, HobtId, SplitMix64};
 use hobt_types::PhysicalType;
 
