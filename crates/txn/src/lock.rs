@@ -1,6 +1,6 @@
 //! Locks on whole tables, held for a statement.
 //!
-//! Readers take `IS`, `S` or, under `NOLOCK`, only schema stability; writers `X`; DDL `Sch-M`. Waiting is recorded as
+//! Readers take `S` or, under `NOLOCK`, only schema stability; writers `X`; DDL `Sch-M`. Waiting is recorded as
 //! `LCK_M_*`. Locks are granted in the order in which they were asked for, so a stream of readers cannot starve a
 //! writer. Rows and pages are not locked here.
 //!

@@ -9,7 +9,7 @@
 //! * `ASYNC_NETWORK_IO` while the client does not take rows,
 //! * `CXPACKET` while this worker has nothing to do and another has (one worker alone: `CXCONSUMER`).
 //!
-//! Time on the run queue comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is read when a
+//! Time on the run queue outside parks comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is read when a
 //! worker parks and when it wakes, never in between.
 
 use std::cell::{Cell, RefCell};
