@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hobt_base::{FileId, PAGE_SIZE, PageId};
 use hobt_disk::{Completion, CompletionQueue, Direction, DiskFile, IoBuffer, PinnedSlice, Request};
@@ -32,6 +32,7 @@ use hobt_page::PageBytes;
 use hobt_sync::{LatchClass, Wait, WaitType, latches};
 
 use crate::error::BufferError;
+use crate::load_owner::LoadOwners;
 use crate::parking;
 use crate::state::{DIRTY, EXCLUSIVE, FRAME_BITS, LOADING, REFERENCED, SHARED_ONE, StateWord, WAITERS};
 
@@ -44,6 +45,8 @@ pub(crate) const SEGMENT_PAGES: usize = 1 << 16;
 const SEGMENTS: usize = 1 << 16;
 /// Rounds of looking again before a thread parks for a latch: about a microsecond, longer than most holds.
 const SPINS: u32 = 64;
+/// How long a thread waits for a load before it asks those who have loads to publish them: longer than a read takes.
+const LOAD_PATIENCE: Duration = Duration::from_millis(20);
 
 /// The pool's memory: one mapping, touched as it is used, never given back before the end.
 ///
@@ -238,6 +241,7 @@ type Segment = [StateCell; SEGMENT_PAGES];
 /// The state words of one file, allocated a segment at a time as pages are first used. Finding one takes no lock.
 pub(crate) struct StateWords {
     memory: Arc<FrameMemory>,
+    load_owners: Arc<LoadOwners>,
     file: FileId,
     segments: Box<[AtomicPtr<Segment>]>,
     allocated: AtomicU32,
@@ -247,11 +251,11 @@ pub(crate) struct StateWords {
 
 impl StateWords {
     /// No page known.
-    pub(crate) fn new(memory: Arc<FrameMemory>, file: FileId) -> StateWords {
+    pub(crate) fn new(memory: Arc<FrameMemory>, load_owners: Arc<LoadOwners>, file: FileId) -> StateWords {
         // SAFETY: a null `AtomicPtr` is all zeros.
         let segments = unsafe { Box::<[AtomicPtr<Segment>]>::new_zeroed_slice(SEGMENTS).assume_init() };
         let (resident, dirty) = (AtomicU64::new(0), AtomicU64::new(0));
-        StateWords { memory, file, segments, allocated: AtomicU32::new(0), resident, dirty }
+        StateWords { memory, load_owners, file, segments, allocated: AtomicU32::new(0), resident, dirty }
     }
 
     /// The words around `number`, if any of them was used yet.
@@ -531,8 +535,14 @@ impl<'a> PageCell<'a> {
                 continue;
             }
             spins = 0;
-            waiting.begin(self.load().is_loading());
-            self.park(deadline, |word| !word.is_absent() && !admits(word));
+            let for_load = self.load().is_loading();
+            waiting.begin(for_load);
+            let patience = for_load.then(|| Instant::now() + LOAD_PATIENCE);
+            let until = deadline.into_iter().chain(patience).min();
+            self.park(until, |word| !word.is_absent() && !admits(word));
+            if for_load && self.load().is_loading() {
+                self.words.load_owners.publish();
+            }
         }
     }
 

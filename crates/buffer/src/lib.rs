@@ -23,6 +23,7 @@
 //!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
 //!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all() / .flush_database(DatabaseId)
 //!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames
+//!   .add_load_owner(Weak<dyn LoadOwner>)                             asked to publish while somebody waits
 //!   .statistics() -> PoolStatistics                                  .descriptors() -> impl Iterator<PageDescriptor>
 //!
 //! PoolFile (Arc; guards borrow it, so that a hit costs no reference count)
@@ -63,6 +64,8 @@ mod frames;
 #[deny(unsafe_code)]
 mod load;
 #[deny(unsafe_code)]
+mod load_owner;
+#[deny(unsafe_code)]
 mod parking;
 #[deny(unsafe_code)]
 mod pool;
@@ -81,6 +84,7 @@ pub use error::BufferError;
 pub use file::{PoolFile, ReadCounts, ReadOptions, TryRead};
 pub use frames::{ExclusiveGuard, Optimistic, PAGE_WORDS, SharedGuard};
 pub use load::{LOAD_PAGES_MAX, LoadOutcome, PendingLoad};
+pub use load_owner::LoadOwner;
 pub use pool::{BufferPool, Dirty, PoolFileDescription, PoolSettings};
 pub use run::PageRun;
 pub use snapshot::StateSnapshot;

@@ -2,7 +2,7 @@
 //!
 //! Left to neighbours: finding victims (`clock.rs`), writing (`write_back.rs`), what views show (`statistics.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;
+use crate::load_owner::{LoadOwner, LoadOwners};
 use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
 use crate::write_back::WRITE_BYTES_MAX;
 
@@ -99,6 +100,7 @@ pub struct BufferPool {
     owners: Box<[AtomicU64]>,
     free: Mutex<Vec<OwnedFrame>>,
     pub(crate) hand: AtomicU32,
+    load_owners: Arc<LoadOwners>,
     files: RwLock<Vec<Option<Arc<RegisteredFile>>>>,
     pub(crate) counters: PoolCounters,
     pub(crate) staging: BufferCache,
@@ -120,6 +122,7 @@ impl BufferPool {
             owners: std::iter::repeat_with(AtomicU64::default).take(frames as usize + 1).collect(),
             free: Mutex::new(free),
             hand: AtomicU32::new(0),
+            load_owners: Arc::default(),
             files: RwLock::new(Vec::new()),
             counters: PoolCounters::default(),
             staging: BufferCache::new(4 * WRITE_BYTES_MAX),
@@ -136,7 +139,7 @@ impl BufferPool {
             database,
             database_tag,
             disk,
-            words: Arc::new(StateWords::new(self.memory.clone(), file)),
+            words: Arc::new(StateWords::new(self.memory.clone(), self.load_owners.clone(), file)),
             closed: AtomicBool::new(false),
             pages: AtomicU64::new(0),
         });
@@ -145,6 +148,12 @@ impl BufferPool {
             None => files.push(Some(registered.clone())),
         }
         Arc::new(PoolFile::new(self.clone(), registered))
+    }
+
+    /// Makes known who will start loads, until the owner is dropped. A thread that waits for a page that is being
+    /// loaded asks it to publish.
+    pub fn add_load_owner(&self, owner: Weak<dyn LoadOwner>) {
+        self.load_owners.add(owner);
     }
 
     /// Forgets a file: frees its frames and refuses every later use of `file`. Waits for reads under way and for pages

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
+use hobt_base::{EXTENT_PAGES, FileId, PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, Run, RunContents};
 use hobt_sync::{Wait, WaitType};
@@ -135,11 +135,25 @@ impl RunWriter {
             }
         };
         self.in_flight -= 1;
+        // Before the write landed somebody may have read what stood there: by read-ahead past the end of another run, or
+        // with DBCC PAGE.
+        let pages = completion.buffer.len() / PAGE_SIZE;
+        let first = PageId::new(
+            FileId(u16::try_from(completion.tag).expect("a file's number")),
+            u32::try_from(completion.offset / PAGE_SIZE as u64).expect("a page of a file"),
+        );
+        self.forget(first, u32::try_from(pages).expect("at most WRITE_PAGES"))?;
         if let Some(mut buffer) = completion.buffer.into_owned() {
             buffer.set_len(WRITE_PAGES * PAGE_SIZE);
             self.spare.push_back(buffer);
         }
         completion.result.map_err(AccessError::Disk)
+    }
+
+    /// Takes pages that are not this load's out of the pool, where they would hide what the load writes.
+    fn forget(&self, first: PageId, pages: u32) -> Result<(), AccessError> {
+        let file = self.hobt.storage().file(first.file)?;
+        file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
     /// Submits the pages that are built.
@@ -149,13 +163,13 @@ impl RunWriter {
         let run = self.runs.last().expect("pages belong to a run");
         let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
         let first = PageId::new(run.first.file, run.used_end() - pages);
+        self.forget(first, pages)?;
         let file = self.hobt.storage().file(first.file)?;
-        file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))?;
         file.disk().submit(Request {
             direction: Direction::Write,
             offset: first.byte_offset(),
             buffer: IoBuffer::Owned(buffer),
-            tag: 0,
+            tag: u64::from(first.file.0),
             queue: Arc::clone(&self.queue),
         });
         self.in_flight += 1;

@@ -134,6 +134,9 @@ pub struct Aggregator {
     kernels: Kernels,
 }
 
+/// Values that a search for the best text looks at together.
+const GROUP: usize = 8;
+
 /// The best text so far.
 #[derive(Debug)]
 struct TextExtreme {
@@ -639,24 +642,39 @@ impl TextExtreme {
         }
         let area = text_area(page, column)?;
         let quick = page.is_ascii(column) && collation == Collation::Latin1GeneralCiAs;
-        let all = page.null_count(column) == 0 && page.deleted_count() == 0;
+        let (groups, rest) = page.ends(column).as_chunks::<GROUP>();
         let mut start = 0;
-        for (row, end) in page.ends(column).iter().enumerate() {
+        let offer_rows = |this: &mut TextExtreme, first_row: usize, mut start: usize, ends: &[[u8; 2]]| {
+            for (row, end) in (first_row..).zip(ends) {
+                let end = usize::from(u16::from_le_bytes(*end));
+                let value = &area[std::mem::replace(&mut start, end)..end];
+                if !page.is_deleted(row) && !page.is_null(column, row) {
+                    this.offer(value, collation, greatest, primary)?;
+                }
+            }
+            Ok::<(), AggregateError>(())
+        };
+        for (index, group) in groups.iter().enumerate() {
+            if !(quick && self.turns_away(area, start, group, greatest)) {
+                offer_rows(self, index * GROUP, start, group)?;
+            }
+            start = usize::from(u16::from_le_bytes(group[GROUP - 1]));
+        }
+        offer_rows(self, groups.len() * GROUP, start, rest)
+    }
+
+    /// Whether every value of a group is worse by its first byte: one branch for all of them. An empty value has the next
+    /// one's first byte here. That does no harm to a search for the greatest, which no empty value can be.
+    #[inline]
+    fn turns_away(&self, area: &[u8], mut start: usize, group: &[[u8; 2]; GROUP], greatest: bool) -> bool {
+        let mut all_worse = true;
+        for end in group {
             let end = usize::from(u16::from_le_bytes(*end));
             let first = area.get(start).copied().unwrap_or_default();
-            let value = start..end;
+            all_worse &= self.worse[usize::from(first)] & (greatest | (start != end));
             start = end;
-            // An empty value has the next one's first byte here, so it is offered.
-            if quick && self.worse[usize::from(first)] && !value.is_empty() {
-                continue;
-            }
-            let value = &area[value];
-            if !all && (page.is_deleted(row) || page.is_null(column, row)) {
-                continue;
-            }
-            self.offer(value, collation, greatest, primary)?;
         }
-        Ok(())
+        all_worse
     }
 
     fn offer(
@@ -679,8 +697,9 @@ impl TextExtreme {
         }
         text(value)?;
         self.bytes = Some(value.to_vec());
-        // A best that is not ASCII, or is empty, turns nothing away by its first byte.
-        self.worse = [false; 256];
+        // A best that is not ASCII turns nothing away by its first byte; an empty one is not greater than any value and
+        // not less than any that could follow it.
+        self.worse = [value.is_empty() && !greatest; 256];
         if let Some(&first) = value.first().filter(|_| value.is_ascii()) {
             let best = primary[usize::from(first)];
             for (worse, &weight) in self.worse.iter_mut().zip(primary) {

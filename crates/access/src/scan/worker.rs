@@ -1,15 +1,19 @@
 //! One worker of a scan: keeps reads in flight, shows pages that have arrived.
+//!
+//! A worker is polled by one task, and between two polls any thread may publish its loads (see
+//! [`hobt_buffer::LoadOwner`]): a mutex, taken once a range, keeps the two apart.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use hobt_base::{PAGE_SIZE, PageId};
-use hobt_buffer::{BufferError, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
+use hobt_buffer::{BufferError, LoadOwner, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, PageDamage, RowPage, verify};
 use hobt_sync::{Wait, WaitType};
+use parking_lot::Mutex;
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;
@@ -26,6 +30,13 @@ const PREFETCH_PAGES: u32 = 12;
 
 /// Takes ranges from the scan's dispenser until they are all dealt.
 pub struct ScanWorker {
+    shared: Arc<Shared>,
+}
+
+/// What a worker shares with threads that wait for its loads.
+struct Shared(Mutex<Worker>);
+
+struct Worker {
     scan: Arc<Scan>,
     queue: Arc<CompletionQueue>,
     window: usize,
@@ -71,10 +82,7 @@ impl Pending {
 
 impl std::fmt::Debug for ScanWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScanWorker")
-            .field("grants", &self.grants)
-            .field("rows", &self.rows_by_worker)
-            .finish_non_exhaustive()
+        f.debug_struct("ScanWorker").field("grants", &self.grants()).field("rows", &self.rows()).finish_non_exhaustive()
     }
 }
 
@@ -87,12 +95,75 @@ enum Work<'a> {
 impl ScanWorker {
     /// A worker of `scan`.
     pub fn new(scan: Arc<Scan>) -> ScanWorker {
+        let pool = scan.files.first().filter(|_| scan.through_pool).map(|file| Arc::clone(file.pool_file().pool()));
+        let shared = Arc::new(Shared(Mutex::new(Worker::new(scan))));
+        if let Some(pool) = pool {
+            let owner: Weak<dyn LoadOwner> = Arc::downgrade(&shared) as Weak<dyn LoadOwner>;
+            pool.add_load_owner(owner);
+        }
+        ScanWorker { shared }
+    }
+
+    /// Live rows that this worker has seen.
+    pub fn rows(&self) -> u64 {
+        self.shared.0.lock().rows_by_worker
+    }
+
+    /// Whether the scan is so small that its ranges are cut below the read size.
+    pub fn is_small_scan(&self) -> bool {
+        let worker = self.shared.0.lock();
+        worker.scan.page_count < 4 * worker.scan.workers as u64 * u64::from(worker.scan.settings.read_pages)
+    }
+
+    /// Ranges that this worker has taken.
+    pub fn grants(&self) -> u64 {
+        self.shared.0.lock().grants
+    }
+
+    /// Shows the pages of one range; `Ready(None)` when the scan is over for this worker. Starts reads of later ranges
+    /// first. Pending while every range of the window is still being read.
+    pub fn poll_range(
+        &mut self,
+        task: &mut Context<'_>,
+        visitor: &mut dyn PageVisitor,
+    ) -> Poll<Option<Result<(), AccessError>>> {
+        self.shared.0.lock().poll(task, &mut Work::Visit(visitor))
+    }
+
+    /// Counts the pages of one range; as [`ScanWorker::poll_range`].
+    pub fn poll_counts(
+        &mut self,
+        task: &mut Context<'_>,
+        counts: &mut Counts,
+    ) -> Poll<Option<Result<(), AccessError>>> {
+        self.shared.0.lock().poll(task, &mut Work::Count(counts))
+    }
+}
+
+impl Drop for ScanWorker {
+    fn drop(&mut self) {
+        // Here and not with the last reference, which may be that of a thread that asks for its loads.
+        self.shared.0.lock().abandon();
+    }
+}
+
+impl LoadOwner for Shared {
+    fn publish_loads(&self) {
+        if let Some(mut worker) = self.0.try_lock() {
+            // A load that failed leaves its pages absent; the scan reads them once more and reports what is wrong.
+            let _read_again = worker.settle();
+        }
+    }
+}
+
+impl Worker {
+    fn new(scan: Arc<Scan>) -> Worker {
         let window = if scan.settings.read_ahead {
             (scan.settings.queue_depth as usize).div_ceil(scan.workers).max(1)
         } else {
             1
         };
-        ScanWorker {
+        Worker {
             scan,
             queue: CompletionQueue::new(),
             window,
@@ -105,40 +176,6 @@ impl ScanWorker {
             changed: Vec::new(),
             held_bytes: 0,
         }
-    }
-
-    /// Live rows that this worker has seen.
-    pub fn rows(&self) -> u64 {
-        self.rows_by_worker
-    }
-
-    /// Whether the scan is so small that its ranges are cut below the read size.
-    pub fn is_small_scan(&self) -> bool {
-        self.scan.page_count < 4 * self.scan.workers as u64 * u64::from(self.scan.settings.read_pages)
-    }
-
-    /// Ranges that this worker has taken.
-    pub fn grants(&self) -> u64 {
-        self.grants
-    }
-
-    /// Shows the pages of one range; `Ready(None)` when the scan is over for this worker. Starts reads of later ranges
-    /// first. Pending while every range of the window is still being read.
-    pub fn poll_range(
-        &mut self,
-        task: &mut Context<'_>,
-        visitor: &mut dyn PageVisitor,
-    ) -> Poll<Option<Result<(), AccessError>>> {
-        self.poll(task, &mut Work::Visit(visitor))
-    }
-
-    /// Counts the pages of one range; as [`ScanWorker::poll_range`].
-    pub fn poll_counts(
-        &mut self,
-        task: &mut Context<'_>,
-        counts: &mut Counts,
-    ) -> Poll<Option<Result<(), AccessError>>> {
-        self.poll(task, &mut Work::Count(counts))
     }
 
     fn poll(&mut self, task: &mut Context<'_>, work: &mut Work<'_>) -> Poll<Option<Result<(), AccessError>>> {
@@ -503,13 +540,12 @@ impl ScanWorker {
             }
         }
     }
-}
 
-impl Drop for ScanWorker {
-    fn drop(&mut self) {
+    /// Gives back what the worker holds, after its reads.
+    fn abandon(&mut self) {
         // Loads first: each waits for its reads and gives its frames back.
         self.pending.clear();
         self.spare.clear();
-        self.scan.context.memory().shrink(self.held_bytes);
+        self.scan.context.memory().shrink(std::mem::take(&mut self.held_bytes));
     }
 }

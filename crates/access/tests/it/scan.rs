@@ -152,6 +152,30 @@ fn a_scan_that_nobody_polls_holds_no_other_up() {
 }
 
 #[test]
+fn a_scan_that_nobody_polls_gives_its_pages_to_who_waits_for_them() {
+    within_a_minute(|| {
+        let world = slow_world(4096);
+        let (hobt, rows) = world.cold_heap(6000, 15);
+        let settings = ScanSettings { queue_depth: 64, ..small_reads() };
+        let idle = Scan::new(&[Arc::clone(&hobt)], 1, settings, world.context(), Arc::default()).expect("a scan");
+        let mut idle = ScanWorker::new(idle);
+        let mut seen = Collect::default();
+        if let Poll::Ready(range) = idle.poll_range(&mut Context::from_waker(Waker::noop()), &mut seen) {
+            range.expect("there are more ranges").expect("no faults");
+        }
+        assert!(idle.grants() > 1, "reads of later ranges are under way");
+        assert_eq!(rows_in(&hobt).len(), rows.len(), "guards reach every page");
+        // The scan goes on with what others have published for it.
+        block_on(async {
+            while let Some(range) = poll_fn(|context| idle.poll_range(context, &mut seen)).await {
+                range.expect("no faults");
+            }
+        });
+        assert!(sorted(seen.rows) == sorted(rows), "each row once");
+    });
+}
+
+#[test]
 fn a_scan_sees_its_pages_while_a_writer_goes_on() {
     within_a_minute(|| {
         for share in [0, 1_000_000] {
