@@ -14,7 +14,7 @@ use hobt_access::scan::{
     ScanSettings, ScanWorker,
 };
 use hobt_access::{AccessError, DataFileDescription, Hobt, LoadColumn, LoadValues, Loader, Storage, StorageSettings};
-use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PageId, SessionId, Stamp};
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PageId, SessionId, SplitMix64, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{DiskKind, OpenOptions, open_disk};
 use hobt_page::{ColumnLayout, RowLayout, RowPage, ValidityBits};
@@ -78,7 +78,34 @@ fn context() -> Arc<StatementContext> {
 
 fn load(hobt: &Arc<Hobt>, rows: usize) -> Duration {
     const BATCH: usize = 8192;
-    let names = ["Jon", "Eugene", "Christine", "Elizabeth", "Xu"];
+    let names = [
+        "Alexandra",
+        "Blake",
+        "Christine",
+        "Dalton",
+        "Elizabeth",
+        "Fernando",
+        "Grace",
+        "Hunter",
+        "Isabella",
+        "Jon",
+        "Kayla",
+        "Lucas",
+        "Morgan",
+        "Nathan",
+        "Olivia",
+        "Pedro",
+        "Rachel",
+        "Seth",
+        "Taylor",
+        "Victoria",
+        "Wyatt",
+        "Xavier",
+        "Yolanda",
+        "Zoe",
+    ];
+    let mut random = SplitMix64::new(4);
+    let mixed: Vec<&str> = (0..BATCH).map(|_| names[random.below(names.len() as u64) as usize]).collect();
     let context = context();
     let start = Instant::now();
     let mut loader = Loader::new(Arc::clone(hobt), Arc::clone(&context));
@@ -105,7 +132,7 @@ fn load(hobt: &Arc<Hobt>, rows: usize) -> Duration {
             fixed.iter().map(|bytes| LoadColumn { values: LoadValues::Fixed(bytes), validity: None }).collect();
         columns.push(LoadColumn { values: with_nulls(&address), validity: bits });
         columns.push(LoadColumn { values: with_nulls(&address), validity: bits });
-        columns.push(LoadColumn { values: LoadValues::Variable(text(&names)), validity: None });
+        columns.push(LoadColumn { values: LoadValues::Variable(text(&mixed)), validity: None });
         columns.push(LoadColumn { values: with_nulls(&["L", "R", "V"]), validity: bits });
         columns.push(LoadColumn { values: LoadValues::Variable(text(&["Yang", "Huang", "Torres"])), validity: None });
         columns.push(LoadColumn { values: LoadValues::Variable(text(&["AW00011000"])), validity: None });
@@ -188,7 +215,9 @@ fn main() {
     let fixed = ColumnLayout { physical: PhysicalType::Fixed8, nullable: true };
     let text = ColumnLayout { physical: PhysicalType::Variable, nullable: true };
     let layout = Arc::new(RowLayout::new([vec![fixed; 5], vec![text; 6]].concat()));
-    let hobt = Hobt::create(&storage, HobtId(1), FilegroupId(1), layout, 1, &context()).expect("room");
+    let creation = context();
+    let hobt = Hobt::create(&storage, HobtId(1), FilegroupId(1), layout, 1, &creation).expect("room");
+    creation.commit().expect("nothing to undo");
     let time = load(&hobt, rows);
     let bytes = hobt.used_pages() * 8192;
     let seconds = time.as_secs_f64();

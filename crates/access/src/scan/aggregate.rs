@@ -10,6 +10,7 @@ use hobt_types::{Collation, PhysicalType};
 
 use super::NextPage;
 use super::kernels::Kernels;
+use super::text_extreme::TextExtreme;
 use crate::{AccessError, LargeValues};
 
 /// The range that a result must lie in: an integer type's width in bits.
@@ -127,28 +128,10 @@ pub struct Aggregator {
     /// The columns that each aggregate is the first to read.
     columns: Vec<Vec<usize>>,
     values: Vec<AggregateValue>,
-    text: Vec<TextExtreme>,
+    text: Vec<Option<TextExtreme>>,
     scratch: Vec<Vec<i64>>,
     live: Vec<u8>,
-    primary: [u8; 128],
     kernels: Kernels,
-}
-
-/// Values that a search for the best text looks at together.
-const GROUP: usize = 8;
-
-/// The best text so far.
-#[derive(Debug)]
-struct TextExtreme {
-    bytes: Option<Vec<u8>>,
-    /// By a value's first byte, whether it is worse for sure: a quick no for ASCII under the default collation.
-    worse: [bool; 256],
-}
-
-impl Default for TextExtreme {
-    fn default() -> TextExtreme {
-        TextExtreme { bytes: None, worse: [false; 256] }
-    }
 }
 
 impl Aggregator {
@@ -160,22 +143,18 @@ impl Aggregator {
             ScanAggregate::Sum(_) => AggregateValue::Sum(0, 0),
             ScanAggregate::MinText(..) | ScanAggregate::MaxText(..) => AggregateValue::Text(None),
         };
-        let mut primary = [0; 128];
-        let mut key = Vec::new();
-        for (byte, weight) in (0u8..).zip(&mut primary) {
-            key.clear();
-            Collation::Latin1GeneralCiAs.sort_key(char::from(byte).encode_utf8(&mut [0; 4]), &mut key);
-            // A space alone has an empty key because trailing spaces do not count; in front it is below all others.
-            *weight = key.first().copied().unwrap_or(0);
-        }
+        let text = |aggregate: &ScanAggregate| match aggregate {
+            ScanAggregate::MinText(_, collation) => Some(TextExtreme::new(*collation, false)),
+            ScanAggregate::MaxText(_, collation) => Some(TextExtreme::new(*collation, true)),
+            _ => None,
+        };
         Aggregator {
             columns: first_columns(&aggregates),
             values: aggregates.iter().map(start).collect(),
-            text: aggregates.iter().map(|_| TextExtreme::default()).collect(),
+            text: aggregates.iter().map(text).collect(),
             aggregates,
             scratch: Vec::new(),
             live: Vec::new(),
-            primary,
             kernels: Kernels::new(),
         }
     }
@@ -183,8 +162,8 @@ impl Aggregator {
     /// What the aggregates have come to, in order.
     pub fn into_values(mut self) -> Vec<AggregateValue> {
         for (value, text) in self.values.iter_mut().zip(self.text) {
-            if let AggregateValue::Text(result) = value {
-                *result = text.bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            if let (AggregateValue::Text(result), Some(text)) = (value, text) {
+                *result = text.into_best();
             }
         }
         self.values
@@ -263,11 +242,9 @@ impl Aggregator {
                 let rows = evaluate(expression, (page, values), &mut self.scratch, &mut self.live)?;
                 add_sum(&self.scratch[0], rows, &self.live, sum, count);
             }
-            (ScanAggregate::MinText(column, collation), AggregateValue::Text(_)) => {
-                self.text[index].add_page((page, values), *column, *collation, false, &self.primary)?;
-            }
-            (ScanAggregate::MaxText(column, collation), AggregateValue::Text(_)) => {
-                self.text[index].add_page((page, values), *column, *collation, true, &self.primary)?;
+            (ScanAggregate::MinText(column, _) | ScanAggregate::MaxText(column, _), AggregateValue::Text(_)) => {
+                let text = self.text[index].as_mut().expect("made with its aggregate");
+                text.add_page((page, values), *column, self.kernels)?;
             }
             _ => unreachable!("values are made from their aggregates"),
         }
@@ -325,7 +302,7 @@ fn plain_sum(expression: &ScanExpression, page: &RowPage<'_>) -> Option<(usize, 
 }
 
 /// A page, and where its values are that are not in their rows.
-type PageAndValues<'a, 'b> = (&'a RowPage<'b>, &'a dyn LargeValues);
+pub(super) type PageAndValues<'a, 'b> = (&'a RowPage<'b>, &'a dyn LargeValues);
 
 /// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included. `None` if the page
 /// needs a closer look.
@@ -350,7 +327,7 @@ fn longest_stored(page: &RowPage<'_>, column: usize) -> Option<i64> {
 }
 
 /// Shows the text of each row of a page with pointers that is neither deleted nor NULL.
-fn for_each_text(
+pub(super) fn for_each_text(
     (page, values): PageAndValues<'_, '_>,
     column: usize,
     mut visit: impl FnMut(usize, &[u8]) -> Result<(), AggregateError>,
@@ -626,88 +603,6 @@ fn sum_of(values: impl Iterator<Item = i64>) -> i128 {
     let (high, low) = values
         .fold((0i64, 0u64), |(high, low), value| (high + (value >> 32), low + (value.cast_unsigned() & 0xFFFF_FFFF)));
     (i128::from(high) << 32) + i128::from(low)
-}
-
-impl TextExtreme {
-    fn add_page(
-        &mut self,
-        (page, values): PageAndValues<'_, '_>,
-        column: usize,
-        collation: Collation,
-        greatest: bool,
-        primary: &[u8; 128],
-    ) -> Result<(), AggregateError> {
-        if page.has_pointers() {
-            return for_each_text((page, values), column, |_, value| self.offer(value, collation, greatest, primary));
-        }
-        let area = text_area(page, column)?;
-        let quick = page.is_ascii(column) && collation == Collation::Latin1GeneralCiAs;
-        let (groups, rest) = page.ends(column).as_chunks::<GROUP>();
-        let mut start = 0;
-        let offer_rows = |this: &mut TextExtreme, first_row: usize, mut start: usize, ends: &[[u8; 2]]| {
-            for (row, end) in (first_row..).zip(ends) {
-                let end = usize::from(u16::from_le_bytes(*end));
-                let value = &area[std::mem::replace(&mut start, end)..end];
-                if !page.is_deleted(row) && !page.is_null(column, row) {
-                    this.offer(value, collation, greatest, primary)?;
-                }
-            }
-            Ok::<(), AggregateError>(())
-        };
-        for (index, group) in groups.iter().enumerate() {
-            if !(quick && self.turns_away(area, start, group, greatest)) {
-                offer_rows(self, index * GROUP, start, group)?;
-            }
-            start = usize::from(u16::from_le_bytes(group[GROUP - 1]));
-        }
-        offer_rows(self, groups.len() * GROUP, start, rest)
-    }
-
-    /// Whether every value of a group is worse by its first byte: one branch for all of them. An empty value has the next
-    /// one's first byte here. That does no harm to a search for the greatest, which no empty value can be.
-    #[inline]
-    fn turns_away(&self, area: &[u8], mut start: usize, group: &[[u8; 2]; GROUP], greatest: bool) -> bool {
-        let mut all_worse = true;
-        for end in group {
-            let end = usize::from(u16::from_le_bytes(*end));
-            let first = area.get(start).copied().unwrap_or_default();
-            all_worse &= self.worse[usize::from(first)] & (greatest | (start != end));
-            start = end;
-        }
-        all_worse
-    }
-
-    fn offer(
-        &mut self,
-        value: &[u8],
-        collation: Collation,
-        greatest: bool,
-        primary: &[u8; 128],
-    ) -> Result<(), AggregateError> {
-        let text =
-            |bytes| std::str::from_utf8(bytes).map_err(|_| PageDamage::Structure { rule: "text that is not UTF-8" });
-        if let Some(best) = &self.bytes {
-            if best == value {
-                return Ok(());
-            }
-            let order = collation.compare(text(value)?, text(best)?);
-            if order.is_eq() || order.is_gt() != greatest {
-                return Ok(());
-            }
-        }
-        text(value)?;
-        self.bytes = Some(value.to_vec());
-        // A best that is not ASCII turns nothing away by its first byte; an empty one is not greater than any value and
-        // not less than any that could follow it.
-        self.worse = [value.is_empty() && !greatest; 256];
-        if let Some(&first) = value.first().filter(|_| value.is_ascii()) {
-            let best = primary[usize::from(first)];
-            for (worse, &weight) in self.worse.iter_mut().zip(primary) {
-                *worse = if greatest { weight < best } else { weight > best };
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod column;
 mod count;
 mod dispenser;
 mod kernels;
+mod text_extreme;
 mod worker;
 
 use std::sync::Arc;
