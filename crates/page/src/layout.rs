@@ -64,6 +64,7 @@ pub struct PageLayout {
 
 impl PageLayout {
     /// Where the byte area of the variable-length column of this rank starts; one rank more gives the end of the last.
+    #[inline]
     pub(crate) fn area_start(&self, page: &PageBytes, rank: usize) -> u16 {
         u16_at(page, usize::from(self.area_starts) + 2 * rank) & !NOT_ASCII
     }
@@ -74,6 +75,7 @@ impl PageLayout {
     }
 
     /// Whether every value of the variable-length column of this rank is ASCII.
+    #[inline]
     pub(crate) fn is_ascii(&self, page: &PageBytes, rank: usize) -> bool {
         u16_at(page, usize::from(self.area_starts) + 2 * rank) & NOT_ASCII == 0
     }
@@ -116,6 +118,7 @@ impl RowLayout {
     }
 
     /// The columns, in table order.
+    #[inline]
     pub fn columns(&self) -> &[ColumnLayout] {
         &self.columns
     }
@@ -126,6 +129,7 @@ impl RowLayout {
     }
 
     /// A variable-length column's place among its like.
+    #[inline]
     pub fn variable_rank(&self, column: usize) -> Option<usize> {
         self.variable_rank[column].map(usize::from)
     }

@@ -50,6 +50,7 @@ use hobt_base::PAGE_SIZE;
 pub type PageBytes = [u8; PAGE_SIZE];
 
 /// Reads a little-endian `u16` at a fixed place of a page.
+#[inline]
 fn u16_at(page: &PageBytes, at: usize) -> u16 {
     u16::from_le_bytes([page[at], page[at + 1]])
 }
@@ -60,6 +61,7 @@ fn u32_at(page: &PageBytes, at: usize) -> u32 {
 }
 
 /// Reads a little-endian `u64` at a fixed place of a page.
+#[inline]
 fn u64_at(page: &PageBytes, at: usize) -> u64 {
     u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
 }

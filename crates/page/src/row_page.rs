@@ -65,36 +65,49 @@ impl<'a> RowPage<'a> {
     }
 
     /// The heap or B-tree that owns the page.
+    #[inline]
     pub fn hobt(&self) -> HobtId {
         HobtId(u64_at(self.bytes, 24))
     }
 
     /// Slots in use, deleted ones included.
+    #[inline]
     pub fn row_count(&self) -> usize {
         usize::from(self.row_count)
     }
 
     /// Deleted slots.
+    #[inline]
     pub fn deleted_count(&self) -> usize {
         usize::from(self.deleted_count)
     }
 
     /// Slots that the page has room for.
+    #[inline]
     pub fn capacity(&self) -> usize {
         usize::from(self.layout.capacity)
     }
 
     /// See [`PageFlags`].
+    #[inline]
     pub fn flags(&self) -> PageFlags {
         self.flags
     }
 
+    /// The page as it is.
+    #[inline]
+    pub fn bytes(&self) -> &'a PageBytes {
+        self.bytes
+    }
+
     /// The table's columns.
+    #[inline]
     pub fn row_layout(&self) -> &'a RowLayout {
         self.rows
     }
 
     /// Slots of `column` that are NULL, deleted ones left out.
+    #[inline]
     pub fn null_count(&self, column: usize) -> usize {
         usize::from(u16_at(self.bytes, usize::from(self.layout.null_counts) + 2 * column))
     }
@@ -103,6 +116,7 @@ impl<'a> RowPage<'a> {
     ///
     /// # Panics
     /// If the column has variable length.
+    #[inline]
     pub fn fixed(&self, column: usize) -> &'a [u8] {
         let width = self.rows.columns()[column].physical.width().expect("a fixed-length column");
         let start = usize::from(self.layout.values[column]);
@@ -113,6 +127,7 @@ impl<'a> RowPage<'a> {
     ///
     /// # Panics
     /// If the column has fixed length.
+    #[inline]
     pub fn ends(&self, column: usize) -> &'a [[u8; 2]] {
         assert!(self.rows.variable_rank(column).is_some(), "a variable-length column");
         let start = usize::from(self.layout.values[column]);
@@ -123,6 +138,7 @@ impl<'a> RowPage<'a> {
     ///
     /// # Panics
     /// If the column has fixed length.
+    #[inline]
     pub fn variable(&self, column: usize) -> &'a [u8] {
         let rank = self.rows.variable_rank(column).expect("a variable-length column");
         let start = usize::from(self.layout.area_start(self.bytes, rank));
@@ -133,38 +149,45 @@ impl<'a> RowPage<'a> {
     ///
     /// # Panics
     /// If the column has fixed length.
+    #[inline]
     pub fn is_ascii(&self, column: usize) -> bool {
         self.layout.is_ascii(self.bytes, self.rows.variable_rank(column).expect("a variable-length column"))
     }
 
     /// A nullable column's validity bits, lowest bit first, 1 for a value; `None` if the column is NOT NULL.
+    #[inline]
     pub fn validity(&self, column: usize) -> Option<&'a [u8]> {
         let start = usize::from(self.layout.validity[column]);
         self.rows.columns()[column].nullable.then(|| &self.bytes[start..start + self.row_count().div_ceil(8)])
     }
 
     /// The deleted bits, lowest bit first, 1 for a deleted row.
+    #[inline]
     pub fn deleted(&self) -> &'a [u8] {
         let start = usize::from(self.layout.deleted);
         &self.bytes[start..start + self.row_count().div_ceil(8)]
     }
 
     /// Whether the row in `slot` is deleted.
+    #[inline]
     pub fn is_deleted(&self, slot: usize) -> bool {
         self.deleted_count > 0 && self.deleted()[slot / 8] >> (slot % 8) & 1 == 1
     }
 
     /// Whether `column` of `slot` is NULL.
+    #[inline]
     pub fn is_null(&self, column: usize, slot: usize) -> bool {
         self.validity(column).is_some_and(|bits| bits[slot / 8] >> (slot % 8) & 1 == 0)
     }
 
     /// Whether some value of the page may be a pointer: only then an end offset has a high bit.
+    #[inline]
     pub fn has_pointers(&self) -> bool {
         self.flags.contains(PageFlags::HAS_POINTERS)
     }
 
     /// The bits of an end offset that are the offset. Without pointers the high bit is one of them, and out of bounds.
+    #[inline]
     fn end_mask(&self) -> u16 {
         if self.has_pointers() { !POINTER_BIT } else { u16::MAX }
     }
@@ -220,6 +243,7 @@ impl<'a> RowPage<'a> {
 
     /// Where a column lies in the page: the place and length in bytes of its array (or end offsets) and, for variable
     /// length, of its bytes. For prefetching the next page, which is laid out much alike.
+    #[inline]
     pub fn extents(&self, column: usize) -> [(usize, usize); 2] {
         let at = usize::from(self.layout.values[column]);
         match self.rows.columns()[column].physical.width() {
@@ -233,12 +257,14 @@ impl<'a> RowPage<'a> {
     }
 
     /// The bytes of a variable-length column that are in use.
+    #[inline]
     pub fn variable_used(&self, column: usize) -> usize {
         self.ends(column).last().map_or(0, |end| usize::from(u16::from_le_bytes(*end) & self.end_mask()))
     }
 }
 
-/// Checks a row page whole: counts, bits, offsets. For `DBCC CHECKDB`, tests and simulation.
+/// Checks a row page whole: counts, bits, offsets. For `AllocationCheck` of crate `access`, tests and
+/// simulation.
 ///
 /// # Errors
 /// The first rule that the page breaks.
