@@ -77,8 +77,10 @@ pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult>
     progress.expect(24);
     let report = measure(&mut lab, options);
     progress.finish();
+    let stolen = lab.stolen_note();
     let closed = lab.close();
-    let report = report?;
+    let mut report = report?;
+    report.notes.extend(stolen);
     closed?;
     let [page, json] = write_report(&report, &options.out, "hobt-demo")?;
     let kept = options.keep.then(|| folder.path().to_path_buf());

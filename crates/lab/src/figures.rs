@@ -12,6 +12,36 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// Between which two measurements the true median lies with a confidence of 95 %.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MedianInterval {
+    /// How many measurements there are.
+    pub count: usize,
+    /// The lower one.
+    pub low: f64,
+    /// The upper one.
+    pub high: f64,
+}
+
+/// The interval of a median, whatever the measurements' distribution: each lies below the true median with a probability
+/// of one half, so how many do is binomial. `None` for fewer than six, which are too few for 95 %.
+pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    // The probability that exactly `below` of them lie below the median, and that at most so many do.
+    let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
+    let mut at_most = exactly;
+    let mut below = 0;
+    while at_most <= 0.025 {
+        below += 1;
+        exactly *= (count - below + 1) as f64 / below as f64;
+        at_most += exactly;
+    }
+    let low = below.checked_sub(1)?;
+    Some(MedianInterval { count, low: sorted[low], high: sorted[count - 1 - low] })
+}
+
 /// The value that `percent` of the values do not exceed (nearest rank); `None` for no values.
 pub(crate) fn percentile(values: &mut [u64], percent: usize) -> Option<u64> {
     values.sort_unstable();
@@ -60,6 +90,17 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[f64::NAN, 1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn the_interval_of_a_median_is_that_of_the_sign_test() {
+        let first = |count: u32| (1..=count).rev().map(f64::from).collect::<Vec<f64>>();
+        assert_eq!(median_interval(&first(5)), None);
+        assert_eq!(median_interval(&[]), None);
+        // Ranks as tables of the sign test have them.
+        for (count, low, high) in [(6, 1.0, 6.0), (10, 2.0, 9.0), (20, 6.0, 15.0), (100, 40.0, 61.0)] {
+            assert_eq!(median_interval(&first(count)), Some(MedianInterval { count: count as usize, low, high }));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hobt_engine::{Instance, InstanceSettings};
 use hobt_session::Server;
@@ -61,6 +61,8 @@ pub struct Laboratory {
     progress: Progress,
     disk_kind: &'static str,
     builds: Vec<Build>,
+    /// When it was opened, and what the hypervisor had taken until then.
+    opened: (Instant, Option<Duration>),
     /// How the disk was read fastest.
     read_mode: Cell<ReadMode>,
 }
@@ -108,6 +110,7 @@ impl Laboratory {
             progress,
             disk_kind,
             builds: Vec::new(),
+            opened: (Instant::now(), hobt_sync::processor::steal_time()),
             read_mode: Cell::new((512, 8)),
         })
     }
@@ -115,6 +118,16 @@ impl Laboratory {
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// A remark on processor time that the hypervisor gave to others since the laboratory was opened, if it was 1 % or more
+    /// of what there was: the figures then say less.
+    pub(crate) fn stolen_note(&self) -> Option<String> {
+        let (since, before) = self.opened;
+        let stolen = hobt_sync::processor::steal_time()?.saturating_sub(before?);
+        let whole = since.elapsed().as_secs_f64() * hobt_sync::processor::processor_count() as f64;
+        let percent = stolen.as_secs_f64() / whole.max(1e-9) * 100.0;
+        (percent >= 1.0).then(|| format!("the hypervisor gave {percent:.0} % of the processors' time to others"))
     }
 
     /// What the user said.

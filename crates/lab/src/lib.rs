@@ -31,7 +31,7 @@ mod size;
 pub use demo::{DEMO_FOLDER, DemoOptions, DemoResult, run_demo};
 pub use error::{LabError, Result};
 pub use experiment::{Experiment, UserExperiment, experiment_named, experiments};
-pub use figures::median;
+pub use figures::{MedianInterval, median};
 pub use fixtures::{FIXTURE_DATABASE, FixtureOptions, make_fixtures};
 pub use folder::DataFolder;
 pub use laboratory::{Build, DATABASE, Laboratory, RunOptions};

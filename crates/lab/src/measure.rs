@@ -15,6 +15,8 @@ use crate::laboratory::Laboratory;
 pub(crate) struct Measured {
     pub(crate) elapsed_s: f64,
     pub(crate) cpu_s: f64,
+    /// Of the elapsed time, what it took to bind and plan the statement, which one thread does.
+    pub(crate) compile_s: f64,
     pub(crate) workers: usize,
     pub(crate) waits_ms: BTreeMap<String, f64>,
     pub(crate) latch_waits: BTreeMap<String, u64>,
@@ -43,9 +45,10 @@ impl Measured {
         self.physical_pages + self.read_ahead_pages == 0
     }
 
-    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap.
+    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap. There is one
+    /// worker while the statement is planned.
     pub(crate) fn unexplained_percent(&self) -> f64 {
-        let whole = self.workers.max(1) as f64 * self.elapsed_s;
+        let whole = self.compile_s + self.workers.max(1) as f64 * (self.elapsed_s - self.compile_s);
         let explained = self.cpu_s + self.waits_ms.values().sum::<f64>() / 1e3;
         if whole > 0.0 { (whole - explained) / whole * 100.0 } else { 0.0 }
     }
@@ -112,6 +115,7 @@ fn of_statistics(statistics: &StatementStatistics) -> Measured {
     Measured {
         elapsed_s: statistics.elapsed.as_secs_f64(),
         cpu_s: statistics.cpu.as_secs_f64(),
+        compile_s: statistics.compile.as_secs_f64(),
         workers: statistics.degree_of_parallelism,
         waits_ms: statistics.waits.iter().map(|(name, _, time)| ((*name).to_owned(), milliseconds(*time))).collect(),
         rows_per_worker: statistics.rows_per_worker.clone(),

@@ -51,8 +51,10 @@ pub fn run_experiment(
     let mut lab = Laboratory::open(folder.path(), settings, options, progress.clone())?;
     let report = experiment.run(&mut lab);
     progress.finish();
+    let stolen = lab.stolen_note();
     let closed = lab.close();
-    let report = report?;
+    let mut report = report?;
+    report.notes.extend(stolen);
     closed?;
     let mut written = Vec::new();
     if let Some(out) = &places.out {

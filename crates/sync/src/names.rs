@@ -96,7 +96,6 @@ named! {
         CMemThread = "CMEMTHREAD",
         ExecSync = "EXECSYNC",
         WaitFor = "WAITFOR",
-        StolenTime = "HOBT_STOLEN_TIME",
         Unexplained = "HOBT_UNEXPLAINED",
     }
 }

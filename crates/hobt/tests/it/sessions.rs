@@ -1,8 +1,12 @@
 //! Sessions side by side: what one sees of another's statements, and that none waits for ever.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use hobt::{Event, Flow, Instance, Session, SqlError};
+use hobt_base::SessionId;
 
 /// An instance with a database `d` and the tables `a` and `b` of one column.
 fn open() -> (tempfile::TempDir, Instance) {
@@ -106,6 +110,69 @@ fn of_statements_that_wait_for_each_other_one_fails_and_says_so() {
     });
 }
 
+/// A `SELECT` from `a` that has rows in hand, and the lock of the table, until the sender is dropped.
+fn hold_reading(instance: &Instance) -> (Sender<()>, JoinHandle<()>) {
+    let (go_on, going) = channel::<()>();
+    let (began, begun) = channel();
+    let mut session = session(instance);
+    let reader = std::thread::spawn(move || {
+        let ended = session.execute("SELECT n FROM a", &mut |event: Event| {
+            if let Event::Rows(_) = event {
+                began.send(()).expect("the test waits");
+                let _until_it_is_dropped = going.recv();
+            }
+            Flow::Continue
+        });
+        assert!(ended, "nobody takes the table away");
+    });
+    begun.recv().expect("rows come");
+    (go_on, reader)
+}
+
+/// Who waits for a table finds another one of its name when the wait is over; that one may have readers too.
+#[test]
+fn a_table_that_was_made_anew_is_not_dropped_or_emptied_without_its_lock() {
+    for statement in ["DROP TABLE a", "DROP TABLE IF EXISTS a", "TRUNCATE TABLE a"] {
+        let (_folder, instance) = open();
+        session(&instance).run("INSERT INTO a VALUES (1)").expect("a row");
+        let engine = instance.server().instance();
+        let database = engine.database("d").expect("the database");
+        let id = || {
+            let snapshot = database.snapshot();
+            snapshot.table(1, "a").expect("the table").id
+        };
+        let waits_for =
+            |table| engine.locks().rows().iter().any(|(_, object, _, _, granted)| *object == table && !granted);
+        let old = id();
+        let (release_old, old_reader) = hold_reading(&instance);
+        let changing = {
+            let mut session = session(&instance);
+            std::thread::spawn(move || session.run(statement))
+        };
+        while !waits_for(old) {
+            std::thread::yield_now();
+        }
+        // As a program may that has the engine alone: the statement that waits has no claim on the name.
+        let ctx = engine.statement_context(SessionId(99), 1, Arc::default()).expect("it is open");
+        database.drop_table(&ctx, "dbo", "a", &mut |_| Ok(())).expect("dropped");
+        engine.end_statement(&ctx, true, &[&database]).expect("committed");
+        session(&instance).run("CREATE TABLE a (n int NOT NULL); INSERT INTO a VALUES (2)").expect("made anew");
+        let new = id();
+        let (release_new, new_reader) = hold_reading(&instance);
+        drop(release_old);
+        old_reader.join().expect("it read on");
+        while !waits_for(new) {
+            assert!(!changing.is_finished(), "{statement}: it did not wait for the reader");
+            std::thread::yield_now();
+        }
+        drop(release_new);
+        new_reader.join().expect("it read on");
+        changing.join().expect("no panic").expect("the lock is there");
+        let left = database.snapshot().table(1, "a").map(|table| table.id);
+        assert_eq!(left, statement.starts_with("TRUNCATE").then_some(new), "{statement}");
+    }
+}
+
 #[test]
 fn options_without_an_effect_are_refused_and_the_others_have_theirs() {
     let (_folder, instance) = open();
@@ -134,4 +201,35 @@ fn options_without_an_effect_are_refused_and_the_others_have_theirs() {
     session.run("SET ROWCOUNT 0").expect("no limit");
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM b"), 5);
     assert_eq!(number(&mut session, "SELECT @@DATEFIRST"), 7);
+}
+
+#[test]
+fn a_join_that_would_take_for_ever_is_cancelled() {
+    let (_folder, instance) = open();
+    let mut session = session(&instance);
+    session.run(&format!("INSERT INTO a SELECT n FROM {THOUSAND}")).expect("rows");
+    session.run("INSERT INTO b SELECT x.n FROM a AS x CROSS JOIN a AS y").expect("rows");
+    for forever in [
+        "SELECT COUNT(*) FROM b, b AS c, b AS d",
+        "SELECT COUNT(*) FROM b JOIN b AS c ON b.n + c.n < 0 JOIN b AS d ON c.n + d.n < 0",
+        "SELECT COUNT(*) FROM b JOIN b AS c ON b.n % 2 = c.n % 2 AND b.n + c.n < 0",
+    ] {
+        let handle = session.cancel_handle();
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let canceller = scope.spawn(move || {
+                // The query is cancelled again and again, because nobody outside sees when its join has begun.
+                let mut times = 0;
+                while end.recv_timeout(std::time::Duration::from_millis(200)).is_err() {
+                    handle.cancel();
+                    times += 1;
+                    assert!(times < 300, "{forever} goes on");
+                }
+            });
+            let error = session.run(forever).expect_err("cancelled");
+            assert!(error.message.contains("cancel"), "{error:?}");
+            ended.send(()).expect("the canceller waits");
+            canceller.join().expect("it ended in time");
+        });
+    }
 }

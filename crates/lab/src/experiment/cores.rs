@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::{Experiment, Plan, Tuning, run_plans};
 use crate::data::test_guid;
 use crate::error::{LabError, Result};
-use crate::figures::{amount, median, thousands};
+use crate::figures::{amount, median, median_interval, thousands};
 use crate::laboratory::Laboratory;
 use crate::limits::memory::MemoryProbe;
 use crate::machine;
@@ -138,18 +138,20 @@ fn memory_ratios(bytes: u64, processors: usize, repeat: usize) -> Vec<f64> {
 }
 
 fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Vec<Mark> {
-    let warm = |name: String| cases.iter().find(|case| case.name == name)?.median("warm_s");
+    let warm = |name: String| cases.iter().find(|case| case.name == name).map_or(&[][..], |case| case.values("warm_s"));
     let mut marks = Vec::new();
     let Some(memory) = median(memory) else { return marks };
     for prefix in ["dop", "count_dop"] {
-        if let (Some(one), Some(all)) = (warm(format!("{prefix}_1")), warm(format!("{prefix}_{processors}"))) {
-            marks.push(Mark {
-                name: format!("{prefix}: {processors} workers over one, over the same ratio of a raw memory read"),
-                value: one / all / memory,
-                aim: 0.95,
-                at_least: true,
-            });
-        }
+        let (one, all) = (warm(format!("{prefix}_1")), warm(format!("{prefix}_{processors}")));
+        // Runs of the same round are compared with each other.
+        let ratios: Vec<f64> = one.iter().zip(all).map(|(one, all)| one / all / memory).collect();
+        marks.extend(median(&ratios).map(|value| Mark {
+            name: format!("{prefix}: {processors} workers over one, over the same ratio of a raw memory read"),
+            value,
+            aim: 0.95,
+            at_least: true,
+            interval: median_interval(&ratios),
+        }));
     }
     let parallel = cases.iter().find(|case| case.name == format!("dop_{processors}"));
     let parallel_mb_s =
@@ -160,6 +162,7 @@ fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Ve
             value: parallel / serial,
             aim: 0.95,
             at_least: true,
+            interval: None,
         });
     }
     marks

@@ -1,5 +1,7 @@
 //! What is measured, and in which order: repetition by repetition, so that noise meets all cases alike.
 
+use std::time::{Duration, Instant};
+
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
 use crate::measure::{Measured, measure_cold, measure_warm};
@@ -16,6 +18,8 @@ pub(crate) struct Tuning {
     pub(crate) queue_depth: Option<u32>,
     /// Trace flag 652.
     pub(crate) no_read_ahead: bool,
+    /// Account no waits.
+    pub(crate) no_accounting: bool,
     /// Run on the first so many processors only.
     pub(crate) processors: Option<usize>,
 }
@@ -39,10 +43,12 @@ impl Tuning {
                 runtime.affinity_mask = if processors >= 64 { 0 } else { (1 << processors) - 1 };
             }
         });
+        hobt_sync::set_accounting(!tuning.no_accounting);
         let result = match tuning.latched_dealer {
             true => lab.run("EXEC sp_configure 'dealer', 1; RECONFIGURE").and_then(|_| act(lab)),
             false => act(lab),
         };
+        hobt_sync::set_accounting(true);
         lab.instance().change_runtime(|runtime| runtime.clone_from(&before));
         result
     }
@@ -114,6 +120,11 @@ pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> 
     Ok(cases)
 }
 
+/// Warm runs are repeated up to so many times ...
+const SHORT_RUNS: usize = 5;
+/// ... until they have taken so long together: a run of a few milliseconds says little alone.
+const SHORT: Duration = Duration::from_millis(100);
+
 fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool) -> Result<Vec<Measured>> {
     let mut runs = Vec::new();
     if plan.cold {
@@ -134,9 +145,15 @@ fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool
         }
     }
     if plan.warm {
-        let measured = measure_warm(lab, &plan.statement)?;
-        runs.push(measured.clone());
-        case.add_warm(measured);
+        let since = Instant::now();
+        for _ in 0..SHORT_RUNS {
+            let measured = measure_warm(lab, &plan.statement)?;
+            runs.push(measured.clone());
+            case.add_warm(measured);
+            if since.elapsed() >= SHORT {
+                break;
+            }
+        }
     }
     Ok(runs)
 }

@@ -8,7 +8,7 @@ pub(crate) mod table;
 
 use serde_json::{Map, Value, json};
 
-use crate::figures::{amount, seconds, thousands};
+use crate::figures::{MedianInterval, amount, seconds, thousands};
 use crate::limits::Limits;
 use crate::machine::Machine;
 pub use case::Case;
@@ -26,6 +26,9 @@ pub struct Mark {
     pub aim: f64,
     /// Whether the value is to be at least the aim, or at most.
     pub at_least: bool,
+    /// Where the value is a median: how many measurements it is of, and between which two the true median lies with a
+    /// confidence of 95 %.
+    pub interval: Option<MedianInterval>,
 }
 
 impl Mark {
@@ -66,7 +69,12 @@ impl Report {
             .iter()
             .map(|mark| {
                 let aim = if mark.at_least { "at_least" } else { "at_most" };
-                json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() })
+                let mut object = json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() });
+                if let Some(interval) = mark.interval {
+                    object["measurements"] = json!(interval.count);
+                    object["interval_95_percent"] = json!([interval.low, interval.high]);
+                }
+                object
             })
             .collect();
         json!({
@@ -177,5 +185,8 @@ impl Report {
 pub(crate) fn mark_line(mark: &Mark) -> String {
     let relation = if mark.at_least { "at least" } else { "at most" };
     let verdict = if mark.is_met() { "met" } else { "NOT MET" };
-    format!("mark: {} = {:.3}, {relation} {}: {verdict}\n", mark.name, mark.value, mark.aim)
+    let interval = mark.interval.map_or_else(String::new, |interval| {
+        format!(" ({:.3} to {:.3}, 95 % of {} measurements)", interval.low, interval.high, interval.count)
+    });
+    format!("mark: {} = {:.3}{interval}, {relation} {}: {verdict}\n", mark.name, mark.value, mark.aim)
 }

@@ -13,8 +13,6 @@ use std::sync::mpsc::channel;
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use datafusion::execution::TaskContext;
-use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
@@ -25,7 +23,7 @@ use hobt_engine::DatabaseUse;
 use hobt_functions::array_value;
 use hobt_types::Value;
 
-use super::runner::{drain, finish, physical_plan, user_error};
+use super::runner::{drain, finish, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
 use crate::source::access_error;
@@ -128,23 +126,21 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
 pub fn insert_select(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
-    state: &SessionState,
-    plan: &LogicalPlan,
+    plan: Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
     target: &InsertTarget,
     parallel: bool,
 ) -> Result<u64, SqlError> {
-    let plan = physical_plan(state, plan)?;
     let partitions = plan.output_partitioning().partition_count();
     let plan: Arc<dyn ExecutionPlan> =
         if parallel || partitions == 1 { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
-    let task = state.task_ctx();
     let mut loaded = Vec::new();
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
         let jobs = (0..plan.output_partitioning().partition_count())
             .map(|partition| {
                 let job = Job { run: Arc::clone(run), target: target.clone(), few: !parallel };
-                let (plan, task, sender) = (Arc::clone(&plan), Arc::clone(&task), sender.clone());
+                let (plan, task, sender) = (Arc::clone(&plan), Arc::clone(task), sender.clone());
                 handle.spawn(async move {
                     let done = job.run(plan, partition, task).await;
                     let _receiver_is_gone = sender.send(done);
@@ -234,6 +230,8 @@ impl Job {
         if self.few {
             let (held, ended) = hold_few(&mut stream).await?;
             if ended {
+                // What a scan in it still loads must not be waited for by the insert itself.
+                drop(stream);
                 return self.insert_few(&held);
             }
             held.iter().try_for_each(|batch| writer.append(batch))?;

@@ -1,12 +1,13 @@
 //! Running plans: workers, scans, inserts.
 //!
-//! A [`StatementRun`] is a statement while it runs. [`run_query`] plans a logical plan and drives it on a group of
+//! A [`StatementRun`] is a statement while it runs. [`run_query`] drives a physical plan on a group of
 //! worker threads of its own ([`WorkerPool`]); [`insert_select`] does the same and writes the rows into a table;
 //! [`insert_rows`] writes rows that are there already, without a plan.
 //!
 //! Leaves to others: what a statement means (`binder`), who may run it and when it commits (`interpreter`).
 
 mod aggregate_scan;
+mod cancel;
 mod insert;
 mod profile;
 mod runner;
@@ -15,9 +16,10 @@ mod statement;
 mod workers;
 
 pub use aggregate_scan::AggregateScanRule;
+pub(crate) use cancel::cancellable;
 pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
 pub use profile::OperatorProfile;
-pub use runner::{explain, run_query};
+pub use runner::{explain, physical_plan, run_query};
 pub use scan_exec::ScanExec;
 pub use statement::StatementRun;
 pub use workers::{PendingReasons, WorkerPool, WorkerReport};

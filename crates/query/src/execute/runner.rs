@@ -33,7 +33,7 @@ const CANCEL_CHECK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The planner's, as the user sees them.
-pub(crate) fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+pub fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     wait_for(state.create_physical_plan(plan)).map_err(sql_error_of)
 }
 
@@ -78,17 +78,15 @@ pub fn explain(state: &SessionState, plan: &LogicalPlan) -> Result<String, SqlEr
 pub fn run_query(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
-    state: &SessionState,
-    plan: &LogicalPlan,
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
     on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
 ) -> Result<u64, SqlError> {
-    let plan = physical_plan(state, plan)?;
     let plan: Arc<dyn ExecutionPlan> = if plan.output_partitioning().partition_count() == 1 {
         plan
     } else {
         Arc::new(CoalescePartitionsExec::new(plan))
     };
-    let task = state.task_ctx();
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
         let permits = Arc::new(Semaphore::new(BATCHES_AHEAD));

@@ -34,7 +34,6 @@ pub struct StatementRun {
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
     report: Mutex<WorkerReport>,
     databases: Mutex<Vec<DatabaseUse>>,
-    locks: Mutex<Vec<ObjectLock>>,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -46,13 +45,16 @@ impl std::fmt::Debug for StatementRun {
 impl StatementRun {
     /// A statement of `session`. `max_dop` is its `MAXDOP`; 0 or `None` means the instance's setting. The degree is
     /// never more than the processors that the instance may use. `trace_652` switches read-ahead off for it.
+    ///
+    /// # Errors
+    /// 6005: the instance is being closed.
     pub fn new(
         instance: &Arc<Instance>,
         session: SessionId,
         max_dop: Option<usize>,
         cancelled: Arc<AtomicBool>,
         trace_652: bool,
-    ) -> Arc<StatementRun> {
+    ) -> Result<Arc<StatementRun>, SqlError> {
         let runtime = instance.runtime();
         let affinity = processors_of(runtime.affinity_mask);
         let processors = if affinity.is_empty() { hobt_sync::processor::processor_count() } else { affinity.len() };
@@ -72,8 +74,9 @@ impl StatementRun {
             dealer: runtime.dealer,
             ..ScanSettings::default()
         };
-        Arc::new(StatementRun {
-            context: instance.statement_context(session, degree, Arc::clone(&cancelled)),
+        let context = instance.statement_context(session, degree, Arc::clone(&cancelled));
+        Ok(Arc::new(StatementRun {
+            context: context.map_err(|error| error.to_sql_error())?,
             instance: Arc::clone(instance),
             scan_settings,
             affinity,
@@ -85,8 +88,7 @@ impl StatementRun {
             profiles: Mutex::default(),
             report: Mutex::default(),
             databases: Mutex::default(),
-            locks: Mutex::default(),
-        })
+        }))
     }
 
     /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of them.
@@ -97,9 +99,9 @@ impl StatementRun {
         }
     }
 
-    /// Keeps locks until the statement has ended.
+    /// Keeps locks until the statement has ended, or was undone because nobody ended it.
     pub fn hold_locks(&self, locks: Vec<ObjectLock>) {
-        self.locks.lock().extend(locks);
+        self.context.hold(locks);
     }
 
     /// Ends the statement: commits it if it succeeded, undoes it if not, and only then lets go of its locks.
@@ -110,7 +112,6 @@ impl StatementRun {
         let databases = std::mem::take(&mut *self.databases.lock());
         let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
         let ended = self.instance.end_statement(&self.context, succeeded, &named);
-        self.locks.lock().clear();
         ended.map_err(|error| error.to_sql_error())
     }
 

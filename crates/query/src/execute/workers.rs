@@ -48,6 +48,13 @@ impl WorkerReport {
     pub fn cpu_total(&self) -> Duration {
         self.cpu.iter().sum()
     }
+
+    /// What processor time, parks and the run queue leave of workers × elapsed.
+    pub fn unexplained(&self) -> Duration {
+        let capacity = self.elapsed * u32::try_from(self.cpu.len()).unwrap_or(u32::MAX);
+        let known = self.cpu.iter().chain(&self.parked).chain(&self.run_queue).sum();
+        capacity.saturating_sub(known)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +65,19 @@ struct Worker {
     cpu_ns: AtomicU64,
     run_queue_ns: AtomicU64,
     run_queue_read_ns: AtomicU64,
+}
+
+impl Worker {
+    /// From `now` on the worker is parked. Its time on the run queue is read here, but not at every park.
+    fn begin_park(&self, now: u64) {
+        if now - self.run_queue_read_ns.load(Ordering::Relaxed) > RUN_QUEUE_READ_NS
+            && let Some(delay) = processor::run_queue_delay()
+        {
+            self.run_queue_ns.store(nanos(delay), Ordering::Relaxed);
+            self.run_queue_read_ns.store(now, Ordering::Relaxed);
+        }
+        self.parked_since.store(now, Ordering::Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -143,13 +163,9 @@ impl Group {
         let worker = &self.workers[index];
         worker.cpu_ns.store(nanos(processor::thread_cpu_time()), Ordering::Relaxed);
         let now = self.now_ns();
-        if now - worker.run_queue_read_ns.load(Ordering::Relaxed) > RUN_QUEUE_READ_NS
-            && let Some(delay) = processor::run_queue_delay()
-        {
-            worker.run_queue_ns.store(nanos(delay), Ordering::Relaxed);
-            worker.run_queue_read_ns.store(now, Ordering::Relaxed);
+        if hobt_sync::accounting() {
+            worker.begin_park(now);
         }
-        worker.parked_since.store(now, Ordering::Release);
         let mut idle = self.idle.lock();
         idle.parked += 1;
         if idle.parked == self.workers.len() {
@@ -314,6 +330,11 @@ impl WorkerPool {
             if !delay.is_zero() {
                 waits::record(WaitType::SosSchedulerYield, *delay, *delay);
             }
+        }
+        {
+            // For the whole instance only: in a statement's own figures it is what the named waits leave.
+            let _not_the_statement = waits::set_statement_counters(None);
+            waits::record(WaitType::Unexplained, report.unexplained(), Duration::ZERO);
         }
         let mut idle = self.idle.lock();
         let teams = idle.entry(key).or_default();

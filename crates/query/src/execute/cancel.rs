@@ -1,0 +1,225 @@
+//! Joins that can be cancelled.
+//!
+//! A task is stopped where it yields, and a scan looks whether its statement was cancelled at each range. A join may
+//! compute for minutes on one batch of its input without coming to either. So the output of every join is passed on
+//! through a [`CancelExec`], and the filter of a join, which may turn away all that there is to pass on, is a
+//! [`CancelExpr`].
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream, ReplaceChildrenOptions,
+    SendableRecordBatchStream,
+};
+use futures::{Stream, StreamExt};
+use hobt_base::SqlError;
+
+use super::statement::StatementRun;
+use crate::wrap::{external, sql_error_of};
+
+/// The plan with joins that stop when `run` is cancelled.
+///
+/// # Errors
+/// A join cannot be made again from its parts.
+pub(crate) fn cancellable(
+    plan: Arc<dyn ExecutionPlan>,
+    run: &Arc<StatementRun>,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let made = plan.transform_up(|node| {
+        let join: Arc<dyn ExecutionPlan> = if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+            match join.filter() {
+                None => Arc::clone(&node),
+                Some(filter) => Arc::new(NestedLoopJoinExec::try_new(
+                    Arc::clone(join.left()),
+                    Arc::clone(join.right()),
+                    Some(checked(filter, run)),
+                    join.join_type(),
+                    join.projection().as_ref().map(|projection| projection.to_vec()),
+                )?),
+            }
+        } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            match join.filter() {
+                None => Arc::clone(&node),
+                Some(filter) => Arc::new(join.builder().with_filter(Some(checked(filter, run))).build()?),
+            }
+        } else if node.downcast_ref::<CrossJoinExec>().is_some() || node.downcast_ref::<SortMergeJoinExec>().is_some() {
+            Arc::clone(&node)
+        } else {
+            return Ok(Transformed::no(node));
+        };
+        Ok(Transformed::yes(Arc::new(CancelExec { join, run: Arc::clone(run) }) as Arc<dyn ExecutionPlan>))
+    });
+    made.data().map_err(sql_error_of)
+}
+
+fn checked(filter: &JoinFilter, run: &Arc<StatementRun>) -> JoinFilter {
+    let expression = CancelExpr { inner: Arc::clone(filter.expression()), run: Arc::clone(run) };
+    JoinFilter::new(Arc::new(expression), filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+}
+
+fn check(run: &StatementRun) -> Result<()> {
+    if run.is_cancelled() { Err(external(StatementRun::cancelled_error())) } else { Ok(()) }
+}
+
+/// Passes a join's batches on until its statement is cancelled.
+#[derive(Debug)]
+struct CancelExec {
+    join: Arc<dyn ExecutionPlan>,
+    run: Arc<StatementRun>,
+}
+
+impl CancelExec {
+    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
+        let join = children.pop().unwrap_or_else(|| Arc::clone(&self.join));
+        Arc::new(CancelExec { join, run: Arc::clone(&self.run) })
+    }
+}
+
+impl DisplayAs for CancelExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CancelExec")
+    }
+}
+
+impl ExecutionPlan for CancelExec {
+    fn name(&self) -> &'static str {
+        "CancelExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.join]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let join = self.join.execute(partition, task)?;
+        Ok(Box::pin(CancelStream { join, run: Arc::clone(&self.run) }))
+    }
+}
+
+struct CancelStream {
+    join: SendableRecordBatchStream,
+    run: Arc<StatementRun>,
+}
+
+impl Stream for CancelStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Err(error) = check(&self.run) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        self.join.poll_next_unpin(task)
+    }
+}
+
+impl RecordBatchStream for CancelStream {
+    fn schema(&self) -> SchemaRef {
+        self.join.schema()
+    }
+}
+
+/// A join's filter, which looks at each batch whether its statement was cancelled.
+#[derive(Debug)]
+struct CancelExpr {
+    inner: Arc<dyn PhysicalExpr>,
+    run: Arc<StatementRun>,
+}
+
+impl PartialEq for CancelExpr {
+    fn eq(&self, other: &CancelExpr) -> bool {
+        self.inner.eq(&other.inner) && Arc::ptr_eq(&self.run, &other.run)
+    }
+}
+
+impl Eq for CancelExpr {}
+
+impl Hash for CancelExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl fmt::Display for CancelExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl PhysicalExpr for CancelExpr {
+    fn data_type(&self, input: &Schema) -> Result<DataType> {
+        self.inner.data_type(input)
+    }
+
+    fn nullable(&self, input: &Schema) -> Result<bool> {
+        self.inner.nullable(input)
+    }
+
+    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
+        self.inner.return_field(input)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        check(&self.run)?;
+        self.inner.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.inner]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
+        Ok(Arc::new(CancelExpr { inner, run: Arc::clone(&self.run) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_sql(f)
+    }
+}
