@@ -78,6 +78,16 @@ impl Session {
         Query::new(self, batch)
     }
 
+    /// Says that a batch is about to run: who cancels from here on means that batch, even where it has not begun yet.
+    pub fn expect_batch(&mut self) {
+        self.session().expect_batch();
+    }
+
+    /// As [`Session::execute`], for the batch that [`Session::expect_batch`] announced.
+    pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
+        self.session().execute_expected(batch, sink)
+    }
+
     /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end.
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.session().execute(batch, sink)
@@ -91,7 +101,8 @@ impl Session {
         self.session().run(batch)
     }
 
-    /// A way to cancel the session's batches from another thread.
+    /// A way to cancel the session's batches from another thread. It means the batch that runs, or that was announced by
+    /// [`Session::expect_batch`].
     pub fn cancel_handle(&mut self) -> CancelHandle {
         self.session().cancel_handle()
     }

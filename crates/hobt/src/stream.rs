@@ -43,11 +43,13 @@ impl<'s> Query<'s> {
     pub(crate) fn new(owner: &'s mut Session, batch: &str) -> Query<'s> {
         let cancel = owner.cancel_handle();
         let mut session = owner.inner.take().expect("a query gives the session back when it is dropped");
+        // Here and not on the runner, which may begin long after the caller has cancelled.
+        session.expect_batch();
         let (sender, receiver) = sync_channel(ITEMS_AHEAD);
         let batch = batch.to_owned();
         let runner = std::thread::spawn(move || {
             let mut columns = Vec::new();
-            session.execute(&batch, &mut |event: Event| pass_on(event, &mut columns, &sender));
+            session.execute_expected(&batch, &mut |event: Event| pass_on(event, &mut columns, &sender));
             session
         });
         Query { owner, cancel, receiver: Some(receiver), runner: Some(runner) }

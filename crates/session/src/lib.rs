@@ -14,5 +14,6 @@ mod views;
 pub use hobt_query::interpreter::{
     DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionState, StatementStatistics, TableReads,
 };
+pub use registry::stop_all_sessions;
 pub use server::Server;
 pub use session::{CancelHandle, Session, SessionOptions};

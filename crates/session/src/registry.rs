@@ -59,6 +59,28 @@ pub(crate) struct Request {
     pub(crate) run: Weak<StatementRun>,
 }
 
+/// Whether the program ends: no session of it runs anything any more.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+/// The registries of the program's servers.
+static REGISTRIES: Mutex<Vec<Weak<Registry>>> = Mutex::new(Vec::new());
+
+/// Cancels what every session of the process runs, and with error 3204 whatever they are still given to run. For a
+/// program that was told to end: what uses the sessions fails, comes back, and closes its instances on the way. There is
+/// no way back.
+pub fn stop_all_sessions() {
+    STOPPED.store(true, Ordering::SeqCst);
+    let registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
+    for registry in registries.iter().filter_map(Weak::upgrade) {
+        registry.cancel_all();
+    }
+}
+
+/// Whether [`stop_all_sessions`] was called. A batch asks after it has taken back its own flag, so that it sees either
+/// this or the flag set again.
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Ordering::SeqCst)
+}
+
 /// All sessions of an instance.
 #[derive(Default, Debug)]
 pub(crate) struct Registry {
@@ -66,6 +88,15 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// A registry that [`stop_all_sessions`] reaches.
+    pub(crate) fn new() -> Arc<Registry> {
+        let registry = Arc::new(Registry::default());
+        let mut all = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&registry));
+        registry
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Connected>> {
         // The map is whole between any two statements on it, so a panic elsewhere does not spoil it.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
@@ -104,6 +135,13 @@ impl Registry {
             },
         );
         SessionId(id)
+    }
+
+    /// Cancels what all sessions run.
+    fn cancel_all(&self) {
+        for session in self.lock().values() {
+            session.cancelled.store(true, Ordering::SeqCst);
+        }
     }
 
     pub(crate) fn remove(&self, id: SessionId) {
@@ -152,8 +190,9 @@ impl SessionDirectory for Registry {
         let found = sessions.get_mut(&session.0).ok_or_else(|| {
             SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {session} is not an active process ID."))
         })?;
+        // In this order: a batch that begins meanwhile takes back the flag before it asks whether it was killed.
         found.killed = true;
-        found.cancelled.store(true, Ordering::Relaxed);
+        found.cancelled.store(true, Ordering::SeqCst);
         Ok(())
     }
 

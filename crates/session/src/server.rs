@@ -23,7 +23,7 @@ impl Server {
     /// # Errors
     /// The executor cannot use the instance's folder.
     pub fn new(instance: Arc<Instance>) -> Result<Arc<Server>, SqlError> {
-        let registry = Arc::new(Registry::default());
+        let registry = Registry::new();
         let views = Views::new(Arc::clone(&instance), Arc::clone(&registry));
         let name = server_name();
         let version = format!(

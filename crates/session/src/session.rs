@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt_base::{SessionId, SqlError};
 use hobt_query::interpreter::{Event, EventSink, SessionState, drop_temporary_tables, run_batch};
 
+use crate::registry::is_stopped;
 use crate::server::Server;
 
 /// What a client says of itself.
@@ -39,10 +40,10 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Asks the running batch to stop; it ends with error 3204 and leaves nothing half done. Without a running batch
-    /// nothing happens.
+    /// Asks the running batch to stop, or the one that [`Session::expect_batch`] announced; it ends with error 3204 and
+    /// leaves nothing half done. Without such a batch nothing happens.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::SeqCst);
     }
 }
 
@@ -92,9 +93,21 @@ impl Session {
         CancelHandle { cancelled: Arc::clone(&self.cancelled) }
     }
 
+    /// Says that a batch is about to run: who cancels from here on means that batch, even where it has not begun yet.
+    pub fn expect_batch(&mut self) {
+        // What `KILL` set here as well is not lost: the registry still knows who was killed when the batch begins.
+        self.cancelled.store(false, Ordering::SeqCst);
+    }
+
     /// Runs a batch (the text between two `GO` lines) and sends what it says. Blocks until it has ended. Gives whether
     /// it ran to its end; errors have been sent, an error that only ended a statement does not count.
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
+        self.expect_batch();
+        self.execute_expected(batch, sink)
+    }
+
+    /// As [`Session::execute`], for the batch that [`Session::expect_batch`] announced, maybe on another thread.
+    pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         let registry = Arc::clone(self.server.registry());
         if registry.is_killed(self.state.id) {
             let text = "Cannot continue the execution because the session is in the kill state.";
@@ -102,7 +115,9 @@ impl Session {
             let _flow = sink.event(Event::Error(error));
             return false;
         }
-        self.cancelled.store(false, Ordering::Relaxed);
+        if is_stopped() {
+            self.cancelled.store(true, Ordering::SeqCst);
+        }
         registry.batch_begins(self.state.id, batch);
         let ended = run_batch(self.server.environment(), &mut self.state, batch, &self.cancelled, sink);
         registry.batch_ends(self.state.id, self.state.database.name(), self.state.row_count);

@@ -1,8 +1,6 @@
 //! The embedding interface: streams, cancellation, views, errors, what stays behind.
 
-use std::time::Duration;
-
-use hobt::{Event, Flow, Instance, Item, Session, SqlError};
+use hobt::{Event, Flow, Instance, Item, Query, Session, SqlError};
 
 /// An instance in a folder of its own, with a database `db` in use.
 fn open() -> (tempfile::TempDir, Instance, Session) {
@@ -59,23 +57,47 @@ fn a_query_streams_batches_messages_and_statistics() {
     instance.close().expect("a clean end");
 }
 
+/// A batch that waits for the rest of the day, which nobody sees end by itself.
+const ENDLESS: &str = "WAITFOR DELAY '23:59:59'; SELECT 1 AS one INTO t";
+
+fn numbers(query: Query<'_>) -> Vec<i32> {
+    query.filter_map(|item| if let Item::Error(error) = item { Some(error.number) } else { None }).collect()
+}
+
 #[test]
 fn a_batch_is_cancelled_from_another_thread_and_leaves_nothing() {
     let (_folder, _instance, mut session) = open();
-    let mut query = session.query("WAITFOR DELAY '00:00:30'; SELECT 1 AS one INTO t");
+    let query = session.query(ENDLESS);
     let cancel = query.cancel_handle();
-    let canceller = std::thread::spawn(move || {
-        // The batch may not have begun yet: ask until it has ended.
-        for _ in 0..200 {
-            cancel.cancel();
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    });
-    let error = query.find_map(|item| if let Item::Error(error) = item { Some(error) } else { None });
-    drop(query);
+    let canceller = std::thread::spawn(move || cancel.cancel());
+    assert_eq!(numbers(query), [3204]);
     canceller.join().expect("the other thread");
-    assert_eq!(error.expect("an error").number, 3204);
     assert_eq!(value(&mut session, "SELECT COUNT(*) FROM sys.tables"), "0");
+}
+
+#[test]
+fn who_cancels_before_the_batch_has_begun_is_heard() {
+    let (_folder, instance, mut session) = open();
+    for _ in 0..50 {
+        let query = session.query(ENDLESS);
+        query.cancel_handle().cancel();
+        assert_eq!(numbers(query), [3204]);
+        drop(session.query(ENDLESS));
+        // What was cancelled is over: the next batch runs.
+        assert_eq!(value(&mut session, "SELECT COUNT(*) FROM sys.tables"), "0");
+    }
+    let handle = session.cancel_handle();
+    handle.cancel();
+    assert_eq!(value(&mut session, "SELECT 1"), "1", "without a batch nothing is cancelled");
+    for _ in 0..20 {
+        let mut victim = instance.session().expect("a session");
+        let id = value(&mut victim, "SELECT @@SPID");
+        let query = victim.query(ENDLESS);
+        session.run(&format!("KILL {id}")).expect("the session is there");
+        let ended = numbers(query);
+        assert!(ended == [3204] || ended == [596], "{ended:?}");
+        assert_eq!(numbers(victim.query("SELECT 1")), [596]);
+    }
 }
 
 #[test]
