@@ -5,7 +5,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::value_to_array;
-use hobt_tsql::ast::{AssignmentOperator, JoinHint, QueryHint, SelectInto, VariableName};
+use hobt_tsql::ast::{JoinHint, QueryHint, SelectInto};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::wrap::sql_error_of;
@@ -177,24 +177,6 @@ pub struct BoundQuery {
     /// Whether the plan may be used for another execution of the same text: no variable, date or system function was
     /// folded into it.
     pub is_cacheable: bool,
-}
-
-/// One `@v = x` of a `SELECT`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct VariableAssignment {
-    /// The variable.
-    pub variable: VariableName,
-    /// The operator: of a compound one, the column is the right operand, to be applied row by row.
-    pub operator: AssignmentOperator,
-}
-
-/// A `SELECT` that fills variables: its rows, and what each column does.
-#[derive(Clone, Debug)]
-pub struct BoundAssignments {
-    /// The query, with one column for each assignment.
-    pub query: BoundQuery,
-    /// What to do with each column's value, row by row; the last row wins.
-    pub assignments: Vec<VariableAssignment>,
 }
 
 fn unforced(hint: &str) -> SqlError {

@@ -47,7 +47,7 @@ impl Binder<'_> {
         }
         let definition = &cte.definition;
         let at = |error: SqlError| error.at(definition.name.position);
-        let inner = Names { outer: None, ctes: cte.before.clone(), parameters: names.parameters.clone() };
+        let inner = Names { outer: None, ctes: cte.before.clone(), ..names.clone() };
         if let Some((anchor, step)) = recursive_members(definition.query.clone(), &name.value) {
             let body = self.enter(&name.value, || self.recursive(cte, &anchor, &step, &inner))?;
             return self.named_rows(body, &alias.value, &definition.columns).map(Some).map_err(at);

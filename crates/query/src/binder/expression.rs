@@ -10,7 +10,7 @@ use super::convert::{explicit, implicit};
 use super::data_type::{TypePlace, sql_type};
 use super::literal::bind_literal;
 use super::scope::resolve_column;
-use super::{Binder, Site};
+use super::{Binder, Clause, Site};
 use crate::wrap::{Kernel, Operation};
 
 impl Binder<'_> {
@@ -60,7 +60,7 @@ impl Binder<'_> {
     fn column(&self, name: &ColumnName, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         if site.scope.tables.is_empty() && site.names.outer.is_none() && name.qualifier.is_none() {
             let error = match site.clause {
-                super::Clause::Scalar => SqlError::new(
+                Clause::Scalar => SqlError::new(
                     128,
                     format!(
                         "The name \"{}\" is not permitted in this context. Valid expressions are constants, constant \
@@ -80,6 +80,11 @@ impl Binder<'_> {
             if let Some(value) = parameters.get(&name.value.to_lowercase()) {
                 return Ok(BoundExpr { position: name.position, ..value.clone() });
             }
+        } else if let Some(assigned) = &site.names.assigned
+            && (site.clause != Clause::Aggregate || assigned.in_subquery)
+            && let Some(current) = assigned.current(name)?
+        {
+            return Ok(current);
         } else if let Some(typed) = self.resolver.variable(&name.value) {
             self.is_cacheable.set(false);
             return BoundExpr::literal(typed.value, typed.sql_type, name.position);

@@ -9,6 +9,7 @@
 mod aggregate;
 mod apply;
 mod arithmetic;
+mod assignment;
 mod bound;
 mod case;
 mod comparison;
@@ -52,10 +53,8 @@ use hobt_functions::{FunctionContext, array_value};
 use hobt_tsql::ast::{Condition, Expression, Query};
 use hobt_types::Value;
 
-pub use bound::{
-    BoundAssignments, BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn,
-    VariableAssignment, scalar_of,
-};
+pub use assignment::BoundAssignments;
+pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
 pub use data_type::{TypePlace, sql_type};
 pub use insert::{InsertTarget, TargetColumn};
 pub use literal::convert_value;
@@ -157,14 +156,15 @@ impl<'r> Binder<'r> {
     /// Binds `SELECT @v = x, …`.
     ///
     /// # Errors
-    /// 141 when some item is not an assignment; otherwise as [`Binder::bind_query`].
+    /// 141 when some item is not an assignment; "not supported" where a subquery, `DISTINCT` or an order needs a variable
+    /// that the statement assigns; otherwise as [`Binder::bind_query`].
     pub fn bind_assignments(&self, query: &Query) -> Result<BoundAssignments, SqlError> {
         let mut body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
         let assignments = std::mem::take(&mut body.assignments);
-        if assignments.len() != body.columns.len() {
+        if assignments.steps.len() != body.columns.len() {
             return Err(mixed_assignment().at(query.span.position));
         }
-        Ok(BoundAssignments { query: self.finish(body), assignments })
+        BoundAssignments::new(self.finish(body), assignments)
     }
 
     fn finish(&self, body: query::Body) -> BoundQuery {
@@ -210,11 +210,13 @@ impl<'r> Binder<'r> {
     /// The value of an expression without columns and subqueries.
     ///
     /// # Errors
-    /// Those of its functions; an internal error where it has a column or a subquery.
+    /// Those of its functions; "not supported" where it reads a variable that the `SELECT` around it assigns; an internal
+    /// error where it has a column or a subquery.
     pub fn evaluate(&self, bound: &BoundExpr) -> Result<Value, SqlError> {
         if let Some(value) = &bound.literal {
             return Ok(value.clone());
         }
+        assignment::check_known(bound)?;
         let physical = create_physical_expr(
             &bound.expr,
             &DFSchema::empty(),

@@ -6,7 +6,8 @@ use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{Expression, Literal, OrderItem, Query, QueryBody, SelectInto};
 use hobt_types::{SqlType, Value};
 
-use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColumn, VariableAssignment};
+use super::assignment::Assignments;
+use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColumn};
 use super::comparison::key;
 use super::scope::{Cte, Names, same_name};
 use super::{Binder, shared, with_cte};
@@ -74,7 +75,7 @@ pub(super) struct Body {
     /// Whether it cannot have more than one row.
     pub(super) is_single_row: bool,
     pub(super) into: Option<SelectInto>,
-    pub(super) assignments: Vec<VariableAssignment>,
+    pub(super) assignments: Assignments,
     /// Where the first assignment to a variable stands.
     pub(super) assigns: Option<Position>,
 }
@@ -82,7 +83,7 @@ pub(super) struct Body {
 impl Body {
     /// A body of rows that fill no variable and no table.
     pub(super) fn of(plan: LogicalPlan, columns: Vec<BodyColumn>) -> Body {
-        Body { plan, columns, is_single_row: false, into: None, assignments: vec![], assigns: None }
+        Body { plan, columns, is_single_row: false, into: None, assignments: Assignments::default(), assigns: None }
     }
 }
 

@@ -10,6 +10,7 @@ use hobt_functions::carrier;
 use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, ObjectName};
 use hobt_types::{SqlType, Value};
 
+use super::assignment::Assigned;
 use super::bound::{BoundExpr, ExprCollation};
 
 /// A column that a query can name.
@@ -76,6 +77,8 @@ pub(super) struct Names<'p> {
     pub(super) ctes: CteList,
     /// Parameters of the inline function whose body it is.
     pub(super) parameters: Option<Rc<HashMap<String, BoundExpr>>>,
+    /// The variables that the select list assigns, while it is bound.
+    pub(super) assigned: Option<Assigned<'p>>,
 }
 
 /// Whether two names are the same under the default collation.

@@ -1,22 +1,23 @@
 //! One `SELECT`, clause by clause in the order in which T-SQL evaluates them: `FROM`, `WHERE`, `GROUP BY`, `HAVING`,
 //! windows, the select list, `DISTINCT`, `ORDER BY`, `TOP`.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, SortExpr};
-use hobt_base::{Position, SqlError, number};
-use hobt_tsql::ast::{ArithmeticOperator, AssignmentOperator, Expression, Query, Select, SelectItem, VariableName};
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
+use hobt_types::SqlType;
 
 use super::aggregate::Collector;
-use super::arithmetic::operator_of;
-use super::bound::{BoundExpr, Constant, VariableAssignment};
+use super::arithmetic::{binary, operator_of};
+use super::assignment::{Assigned, AssignedVariable, RowValues, check_known, reads_assigned};
+use super::bound::{BoundExpr, Constant};
 use super::comparison::{has_key, key};
 use super::condition::balanced;
 use super::convert::implicit;
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
-use super::scope::{Names, Scope, same_name};
+use super::scope::{Names, Scope};
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
 use crate::wrap::sql_error_of;
@@ -55,8 +56,10 @@ impl Binder<'_> {
             plan = self.filter(plan, predicate)?;
         }
         let site = Site { clause: Clause::Select, collector: Some(&collector), ..site };
-        let mut assignments = Vec::new();
-        let mut items = self.items(select, site, usage, &mut assignments)?;
+        let variables = self.assigned_variables(select)?;
+        let assigned = Assigned { variables: &variables, in_subquery: false };
+        let item_names = Names { assigned: (!variables.is_empty()).then_some(assigned), ..names.clone() };
+        let mut items = self.items(select, Site { names: &item_names, ..site }, usage, &variables)?;
         let having = select
             .having
             .as_ref()
@@ -98,11 +101,28 @@ impl Binder<'_> {
             let message = "GROUPING function can only be specified when there is a GROUP BY clause.";
             return Err(SqlError::new(8162, message).at(*position));
         }
+        if let Some((window, _)) = collector.windows.iter().find(|(window, _)| reads_assigned(window)) {
+            let bound = BoundExpr::new(window.clone(), SqlType::Int, true, query.span.position);
+            check_known(&bound)?;
+        }
         plan = window_plan(plan, std::mem::take(&mut collector.windows))?;
         let is_single_row = is_grouped && select.group_by.is_none();
-        let (plan, columns) = self.output(plan, items, order, (select, query), names)?;
+        let mut row_values = match variables.is_empty() {
+            true => RowValues::default(),
+            false => self.take_row_values(&mut items)?,
+        };
+        if !row_values.is_empty() {
+            let sorts = order.iter().any(|(sort, _)| matches!(sort, SortBy::Output(place) if row_values.has(*place)));
+            if select.distinct || sorts {
+                let what = "DISTINCT, or ORDER BY a value, of what is assigned row by row,";
+                return Err(SqlError::not_supported(what).at(select.span.position));
+            }
+        }
+        let parts = std::mem::take(&mut row_values.parts);
+        let (plan, columns) = self.output(plan, items, parts, order, (select, query), names)?;
         let into = select.into.clone();
-        let assigns = (!assignments.is_empty()).then_some(select.span.position);
+        let assigns = (!variables.is_empty()).then_some(select.span.position);
+        let assignments = self.assignments(select, variables, row_values, &columns);
         Ok(Body { plan, columns, is_single_row, into, assignments, assigns })
     }
 
@@ -156,7 +176,7 @@ impl Binder<'_> {
         select: &Select,
         site: Site<'_>,
         usage: QueryUse,
-        assignments: &mut Vec<VariableAssignment>,
+        variables: &[AssignedVariable],
     ) -> Result<Vec<Item>, SqlError> {
         let mut items = Vec::with_capacity(select.items.len());
         for item in &select.items {
@@ -178,69 +198,22 @@ impl Binder<'_> {
                     items.push(Item { name, value: bound });
                 }
                 SelectItem::Assign { variable, operator, value } => {
-                    let (operator, value) = self.accumulation(variable, *operator, value, site)?;
-                    let bound = self.expression(&value, site)?;
-                    let declared = self.resolver.variable(&variable.value).ok_or_else(|| {
-                        let message = format!("Must declare the scalar variable \"{}\".", variable.value);
-                        SqlError::new(number::UNDECLARED_VARIABLE, message).at(variable.position)
-                    })?;
-                    // A compound operator has its own rules of types; `=` converts to the variable's type.
-                    let bound = match operator.arithmetic() {
-                        None => implicit(bound, declared.sql_type)?,
-                        Some(operator) => {
-                            let current = BoundExpr::new(Expr::default(), declared.sql_type, true, variable.position);
-                            let checked = super::arithmetic::binary(
-                                current,
-                                operator_of(operator),
-                                bound.clone(),
-                                variable.position,
-                            )?;
-                            hobt_functions::type_rules::check_implicit(checked.sql_type, declared.sql_type)
-                                .map_err(|error| error.at(variable.position))?;
-                            bound
-                        }
-                    };
-                    assignments.push(VariableAssignment { variable: variable.clone(), operator });
-                    items.push(Item { name: None, value: bound });
+                    let mut bound = self.expression(value, site)?;
+                    let known = variables.iter().find(|known| known.is(variable));
+                    let known = known.ok_or_else(|| SqlError::internal("an assignment to an unknown variable"))?;
+                    if let Some(operator) = operator.arithmetic() {
+                        let current = known.placeholder(variable.position);
+                        bound = binary(current, operator_of(operator), bound, variable.position)?;
+                    }
+                    items.push(Item { name: None, value: implicit(bound, known.sql_type())? });
                 }
             }
         }
-        if !assignments.is_empty() && assignments.len() != items.len() {
+        let assigns = select.items.iter().filter(|item| matches!(item, SelectItem::Assign { .. })).count();
+        if assigns > 0 && assigns != items.len() {
             return Err(mixed_assignment().at(select.span.position));
         }
         Ok(items)
-    }
-
-    /// `@v = @v + x` as `@v += x`, so that it is done row by row; any other assignment as it is. Where more than one
-    /// operand follows, they are put together first, which needs them all to be added and all to be text or all not.
-    fn accumulation<'e>(
-        &self,
-        variable: &VariableName,
-        operator: AssignmentOperator,
-        value: &'e Expression,
-        site: Site<'_>,
-    ) -> Result<(AssignmentOperator, Cow<'e, Expression>), SqlError> {
-        let same = |name: &VariableName| same_name(&name.value, &variable.value);
-        let (AssignmentOperator::Assign, Expression::Arithmetic { first, rest }) = (operator, value) else {
-            return Ok((operator, Cow::Borrowed(value)));
-        };
-        let (Expression::Variable { name }, Some((step, more))) = (first.as_ref(), rest.split_first()) else {
-            return Ok((operator, Cow::Borrowed(value)));
-        };
-        let Some(declared) = self.resolver.variable(&variable.value).filter(|_| same(name)) else {
-            return Ok((operator, Cow::Borrowed(value)));
-        };
-        if more.is_empty() {
-            return Ok((AssignmentOperator::of(step.operator), Cow::Borrowed(&step.operand)));
-        }
-        for step in rest {
-            let is_text = self.expression(&step.operand, site)?.sql_type.is_text();
-            if step.operator != ArithmeticOperator::Add || is_text != declared.sql_type.is_text() {
-                return Ok((operator, Cow::Borrowed(value)));
-            }
-        }
-        let sum = Expression::Arithmetic { first: Box::new(step.operand.clone()), rest: more.to_vec() };
-        Ok((AssignmentOperator::Add, Cow::Owned(sum)))
     }
 
     fn wildcard(
@@ -316,11 +289,12 @@ impl Binder<'_> {
         Ok(order)
     }
 
-    /// The select list over its input, without duplicates, sorted and cut.
+    /// The select list over its input, without duplicates, sorted and cut; behind its columns those of `parts`.
     fn output(
         &self,
         plan: LogicalPlan,
         items: Vec<Item>,
+        parts: Vec<(Expr, String)>,
         order: Vec<(SortBy, bool)>,
         (select, query): (&Select, &Query),
         names: &Names<'_>,
@@ -339,6 +313,11 @@ impl Binder<'_> {
                 untyped_null: item.value.constant == Constant::Null,
                 literal: item.value.literal.clone(),
             });
+        }
+        let mut kept: Vec<Column> = columns.iter().map(|column| column.column.clone()).collect();
+        for (part, name) in parts {
+            exprs.push(part.alias(&name));
+            kept.push(Column::new_unqualified(name));
         }
         let visible = exprs.len();
         let mut sorts: Vec<SortExpr> = Vec::with_capacity(order.len());
@@ -394,7 +373,7 @@ impl Binder<'_> {
             plan = self.offset(plan, offset, names)?;
         }
         if has_hidden {
-            let all = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
+            let all = kept.into_iter().map(Expr::Column).collect();
             plan = LogicalPlan::Projection(Projection::try_new(all, shared(plan)).map_err(sql_error_of)?);
         }
         Ok((plan, columns))

@@ -13,6 +13,7 @@ use hobt_tsql::ast::{ComparisonOperator, Expression, Quantifier, Query};
 use hobt_types::{Collation, SqlType};
 
 use super::aggregate::{plain_call, wrapped};
+use super::assignment::Assigned;
 use super::bound::BoundExpr;
 use super::comparison::{comparable, engine_operator};
 use super::condition::balanced;
@@ -65,8 +66,8 @@ impl Binder<'_> {
     /// Binds a query inside an expression.
     fn inner_query(&self, query: &Query, site: Site<'_>, usage: QueryUse) -> Result<Body, SqlError> {
         let outer = Outer { scope: site.scope, parent: site.names.outer };
-        let names =
-            Names { outer: Some(&outer), ctes: site.names.ctes.clone(), parameters: site.names.parameters.clone() };
+        let assigned = site.names.assigned.map(|assigned| Assigned { in_subquery: true, ..assigned });
+        let names = Names { outer: Some(&outer), assigned, ..site.names.clone() };
         if site.clause == Clause::GroupBy {
             return Err(SqlError::new(
                 144,

@@ -3,6 +3,7 @@
 //! A statement's way: bind → lock the tables that binding found, in the order of their ids → bind again if one of them
 //! changed meanwhile → optimise → wait for the operators' memory → run → commit, or undo → unlock.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,14 +12,9 @@ use datafusion::execution::session_state::SessionState as Planner;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use hobt_base::{SqlError, number};
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
-use hobt_functions::array_value;
 use hobt_sync::{processor, waits};
-use hobt_tsql::ast::{
-    ArithmeticStep, AssignmentOperator, CreateView, Expression, Query, QueryBody, SelectInto, SelectItem,
-    SelectStatement, Span, StatisticsKind, VariableName,
-};
+use hobt_tsql::ast::{CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind};
 use hobt_txn::LockMode;
-use hobt_types::TypedValue;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
@@ -284,72 +280,64 @@ impl Interpreter<'_> {
     }
 
     fn select_into_variables(&mut self, select: &SelectStatement, hints: &QueryHints) -> Result<Outcome, Failure> {
-        let run = self.new_run(Some(hints));
-        let assignments = std::cell::RefCell::new(Vec::new());
-        let mut last: Option<Vec<TypedValue>> = None;
+        let run = self.new_run(Some(hints))?;
+        let assignments: RefCell<Option<BoundAssignments>> = RefCell::default();
         let bind = |binder: &Binder<'_>| {
-            let BoundAssignments { query, assignments: bound } = binder.bind_assignments(&select.query)?;
-            *assignments.borrow_mut() = bound;
+            let bound = binder.bind_assignments(&select.query)?;
+            let query = bound.query.clone();
+            *assignments.borrow_mut() = Some(bound);
             Ok(query)
         };
-        let types = std::cell::RefCell::new(Vec::new());
         let rows = self.run_bound_with(
             &run,
             bind_options(hints),
             bind,
-            |_, query| {
-                *types.borrow_mut() = query.columns.iter().map(|column| column.sql_type).collect();
-                Ok(())
+            |_, _| Ok(()),
+            |_, batch| match assignments.borrow_mut().as_mut() {
+                Some(bound) => Ok(bound.take(&batch)?),
+                None => Err(SqlError::internal("rows without a query").into()),
             },
-            |this, batch| {
-                let compound = assignments.borrow().iter().any(|bound| bound.operator != AssignmentOperator::Assign);
-                let first = if compound { 0 } else { batch.num_rows().saturating_sub(1) };
-                for row in first..batch.num_rows() {
-                    let mut values = Vec::with_capacity(batch.num_columns());
-                    for (column, &sql_type) in batch.columns().iter().zip(types.borrow().iter()) {
-                        values.push(TypedValue { sql_type, value: array_value(column.as_ref(), row, sql_type)? });
-                    }
-                    if compound {
-                        for (bound, value) in assignments.borrow().iter().zip(values) {
-                            this.assign(&bound.variable, bound.operator, value)?;
-                        }
-                    } else {
-                        last = Some(values);
-                    }
-                }
-                Ok(())
-            },
-        )?;
-        let assignments = assignments.into_inner();
-        for (bound, value) in assignments.iter().zip(last.into_iter().flatten()) {
-            self.assign(&bound.variable, bound.operator, value)?;
+        );
+        if let Err(failure) = &rows
+            && failure.error.number == number::NOT_SUPPORTED
+            && let Some(items) = items_without_rows(&select.query)
+        {
+            return self.assign_in_turn(items);
         }
-        Ok(Outcome::assigned_from(rows))
+        let Some(bound) = assignments.into_inner() else { return rows.map(Outcome::assigned_from) };
+        // What was computed row by row was assigned before a later row failed.
+        if rows.is_ok() || bound.is_row_by_row {
+            for (variable, value) in bound.values()? {
+                self.frame_mut().set(&variable.value, value.value)?;
+            }
+        }
+        rows.map(Outcome::assigned_from)
     }
 
-    /// Puts a value into a variable, through the operator of a compound assignment.
-    fn assign(
-        &mut self,
-        variable: &VariableName,
-        operator: AssignmentOperator,
-        value: TypedValue,
-    ) -> Result<(), Failure> {
-        /// No user's variable has a space in its name.
-        const OPERAND: &str = "@ operand";
-        let sql_type = self.variable_type(variable)?;
-        let value = match operator.arithmetic() {
-            None => self.convert(value, sql_type)?,
-            Some(operator) => {
-                self.frame_mut().declare(OPERAND, value);
-                let operand = VariableName { value: OPERAND.to_owned(), position: variable.position };
-                let first = Box::new(Expression::Variable { name: variable.clone() });
-                let operand = Expression::Variable { name: operand };
-                let rest = vec![ArithmeticStep { operator, operand, span: Span::default() }];
-                self.evaluate_as(&Expression::Arithmetic { first, rest }, sql_type)?
+    /// The assignments of a `SELECT` without rows, one after the other as `SET` does them: there a subquery may read what
+    /// was assigned before it.
+    fn assign_in_turn(&mut self, items: &[SelectItem]) -> Result<Outcome, Failure> {
+        for item in items {
+            if let SelectItem::Assign { variable, operator, value } = item {
+                self.set_variable(variable, *operator, value)?;
             }
-        };
-        Ok(self.frame_mut().set(&variable.value, value)?)
+        }
+        Ok(Outcome::assigned_from(1))
     }
+}
+
+/// The select list of a query that is nothing but its select list.
+fn items_without_rows(query: &Query) -> Option<&[SelectItem]> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let is_bare = query.with.is_empty()
+        && query.order_by.is_empty()
+        && query.offset.is_none()
+        && select.top.is_none()
+        && select.from.is_empty()
+        && select.condition.is_none()
+        && select.group_by.is_none()
+        && select.having.is_none();
+    is_bare.then_some(select.items.as_slice())
 }
 
 /// The tables of a statement changed faster than it could be compiled.

@@ -596,8 +596,20 @@ fn variables_and_system_functions() {
     assert!(world.bind("SELECT id FROM emp").unwrap().is_cacheable);
     let query = query_of("SELECT @n = id, @s += name FROM emp WHERE id = 1");
     let bound = Binder::new(&world, BindOptions::default()).bind_assignments(&query).unwrap();
-    assert_eq!(bound.assignments.len(), 2);
+    assert!(bound.is_row_by_row);
     assert_eq!(bound.query.columns.len(), 2);
+    let bind = |sql: &str| Binder::new(&world, BindOptions::default()).bind_assignments(&query_of(sql));
+    assert!(!bind("SELECT @n = id, @s = name FROM emp WHERE id = @n").unwrap().is_row_by_row);
+    for refused in [
+        "SELECT @n = @n + (SELECT MAX(id) FROM dept WHERE id > @n) FROM emp",
+        "SELECT @n = id, @s = CASE WHEN @n IN (SELECT id FROM dept) THEN 'x' END FROM emp",
+        "SELECT DISTINCT @n = @n + id FROM emp",
+        "SELECT @n = @n + id FROM emp ORDER BY 1",
+        "SELECT @n = @n + SUM(@n) OVER () FROM emp",
+        "SELECT @n = id, @s = CONVERT(varchar(10), hired, @n) FROM emp",
+    ] {
+        assert_eq!(bind(refused).expect_err(refused).number, 40517, "{refused}");
+    }
 }
 
 #[test]

@@ -1,0 +1,368 @@
+//! `SELECT @v = x, …`: what the variables get, row by row and from left to right.
+//!
+//! A value that reads a variable which its own `SELECT` assigns depends on the rows before it, so no plan can compute it.
+//! While such a value is bound, the variable is a placeholder. The plan then gives the columns and subqueries that the
+//! value reads, and the value is computed on each row as it comes, over those columns and what the variables hold by
+//! then:
+//!
+//! ```text
+//! SELECT @s = COALESCE(@s + ', ', '') + name, @n = n + 1 FROM t
+//!     plan      NULL AS expr_1, n + 1 AS expr_2, name AS part_3
+//!     each row  @s := COALESCE(@s + ', ', '') + part_3; @n := expr_2
+//! ```
+//!
+//! Where no value does that, the last row alone counts. Outside the select list, and within aggregates, a variable has the
+//! value that it had before the statement.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use hobt_base::{Position, SqlError, number};
+use hobt_functions::{array_value, carrier, value_to_array};
+use hobt_tsql::ast::{Select, SelectItem, VariableName};
+use hobt_types::{SqlType, TypedValue};
+
+use super::Binder;
+use super::bound::{BoundExpr, BoundQuery};
+use super::query::BodyColumn;
+use super::scope::same_name;
+use super::select::Item;
+use crate::wrap::{external, sql_error_of};
+
+/// A variable that a `SELECT` assigns.
+#[derive(Clone, Debug)]
+pub(super) struct AssignedVariable {
+    name: VariableName,
+    /// What it holds before the statement.
+    before: TypedValue,
+}
+
+/// The variables that the `SELECT` around an expression assigns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assigned<'p> {
+    pub(super) variables: &'p [AssignedVariable],
+    /// Whether a subquery lies between the `SELECT` and the expression.
+    pub(super) in_subquery: bool,
+}
+
+impl Assigned<'_> {
+    /// The variable as the row at hand finds it; `None` for one that is not assigned.
+    ///
+    /// # Errors
+    /// "Not supported" in a subquery, whose rows are computed before those of the `SELECT`.
+    pub(super) fn current(&self, name: &VariableName) -> Result<Option<BoundExpr>, SqlError> {
+        let Some(variable) = self.variables.iter().find(|known| known.is(name)) else {
+            return Ok(None);
+        };
+        if self.in_subquery {
+            return Err(in_subquery(&name.value).at(name.position));
+        }
+        Ok(Some(variable.placeholder(name.position)))
+    }
+}
+
+impl AssignedVariable {
+    pub(super) fn is(&self, name: &VariableName) -> bool {
+        same_name(&self.name.value, &name.value)
+    }
+
+    pub(super) fn sql_type(&self) -> SqlType {
+        self.before.sql_type
+    }
+
+    pub(super) fn placeholder(&self, position: Position) -> BoundExpr {
+        let field = Field::new(column_of(&self.name.value), carrier(self.sql_type()), true);
+        let expr = Expr::Placeholder(Placeholder::new_with_field(column_of(&self.name.value), Some(field.into())));
+        BoundExpr::new(expr, self.sql_type(), true, position)
+    }
+}
+
+/// The column that a variable is beside the plan's; none of these has a name that begins with `@`.
+fn column_of(variable: &str) -> String {
+    variable.to_lowercase()
+}
+
+fn in_subquery(variable: &str) -> SqlError {
+    SqlError::not_supported(format!("A subquery that reads {variable}, which the SELECT around it assigns,"))
+}
+
+/// Whether an expression, or a subquery in it, reads a variable that its `SELECT` assigns.
+pub(super) fn reads_assigned(expr: &Expr) -> bool {
+    let reads =
+        |node: &Expr| matches!(node, Expr::Placeholder(_)) || subquery_plan(node).is_some_and(plan_reads_assigned);
+    // The walk itself cannot fail.
+    expr.exists(|node| Ok(reads(node))).unwrap_or(true)
+}
+
+fn plan_reads_assigned(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let visited = plan.apply(|node| {
+        node.apply_expressions(|expr| {
+            found |= reads_assigned(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    found || visited.is_err()
+}
+
+/// What the values of a `SELECT` are made of, when some of them need to be computed row by row.
+#[derive(Debug, Default)]
+pub(super) struct RowValues {
+    /// The values over the plan's columns and the placeholders; `None` for an item that the plan computes.
+    values: Vec<Option<Expr>>,
+    /// What the plan has to give for them, under these names.
+    pub(super) parts: Vec<(Expr, String)>,
+}
+
+impl RowValues {
+    /// Whether the plan does not compute the item of this place.
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.values.get(place).is_some_and(Option::is_some)
+    }
+
+    /// Whether the plan computes every item.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && !self.values.iter().any(Option::is_some)
+    }
+}
+
+/// One assignment.
+#[derive(Clone, Debug)]
+pub(super) struct Assignment {
+    variable: usize,
+    /// Over the columns of the plan and the placeholders.
+    value: Expr,
+    position: Position,
+}
+
+/// The assignments of a bound `SELECT`.
+#[derive(Debug, Default)]
+pub(super) struct Assignments {
+    pub(super) variables: Vec<AssignedVariable>,
+    pub(super) steps: Vec<Assignment>,
+}
+
+impl Binder<'_> {
+    /// The variables that a `SELECT` assigns, each once.
+    ///
+    /// # Errors
+    /// 137 for one that is not declared.
+    pub(super) fn assigned_variables(&self, select: &Select) -> Result<Vec<AssignedVariable>, SqlError> {
+        let mut variables: Vec<AssignedVariable> = Vec::new();
+        for item in &select.items {
+            let SelectItem::Assign { variable, .. } = item else { continue };
+            if variables.iter().any(|known| known.is(variable)) {
+                continue;
+            }
+            let before = self.resolver.variable(&variable.value).ok_or_else(|| {
+                let message = format!("Must declare the scalar variable \"{}\".", variable.value);
+                SqlError::new(number::UNDECLARED_VARIABLE, message).at(variable.position)
+            })?;
+            variables.push(AssignedVariable { name: variable.clone(), before });
+        }
+        Ok(variables)
+    }
+
+    /// Takes the values that depend on the rows before out of the select list; a NULL stays in the place of each.
+    ///
+    /// # Errors
+    /// "Not supported" where a subquery reads an assigned variable.
+    pub(super) fn take_row_values(&self, items: &mut [Item]) -> Result<RowValues, SqlError> {
+        let mut taken = RowValues::default();
+        for item in items {
+            let value = reads_assigned(&item.value.expr).then(|| {
+                let null = BoundExpr::literal(hobt_types::Value::Null, item.value.sql_type, item.value.position)?;
+                let expr = std::mem::replace(&mut item.value.expr, null.expr);
+                self.take_parts(expr, &mut taken.parts).map_err(|error| error.at(item.value.position))
+            });
+            taken.values.push(value.transpose()?);
+        }
+        // A subquery that no value is computed around.
+        let reads = |(part, _): &(Expr, String)| match subquery_plan(part) {
+            Some(plan) => plan_reads_assigned(plan),
+            None => false,
+        };
+        match taken.parts.iter().any(reads) {
+            true => Err(in_subquery("a variable")),
+            false => Ok(taken),
+        }
+    }
+
+    /// A value whose columns and subqueries are columns of their own, which `parts` gets.
+    fn take_parts(&self, expr: Expr, parts: &mut Vec<(Expr, String)>) -> Result<Expr, SqlError> {
+        let rewritten = expr.transform_down(|node| {
+            if !matches!(node, Expr::Column(_)) && subquery_plan(&node).is_none() {
+                return Ok(Transformed::no(node));
+            }
+            if let Expr::InSubquery(within) = &node
+                && reads_assigned(&within.expr)
+            {
+                return Err(external(in_subquery("a variable")));
+            }
+            let known = parts.iter().find(|(part, _)| *part == node).map(|(_, name)| name.clone());
+            let name = known.unwrap_or_else(|| {
+                let name = self.fresh("part");
+                parts.push((node, name.clone()));
+                name
+            });
+            Ok(Transformed::new(Expr::Column(Column::new_unqualified(name)), true, TreeNodeRecursion::Jump))
+        });
+        rewritten.map(|rewritten| rewritten.data).map_err(sql_error_of)
+    }
+
+    /// The assignments of a select list, whose columns the plan has.
+    pub(super) fn assignments(
+        &self,
+        select: &Select,
+        variables: Vec<AssignedVariable>,
+        row_values: RowValues,
+        columns: &[BodyColumn],
+    ) -> Assignments {
+        let mut values = row_values.values.into_iter();
+        let mut steps = Vec::with_capacity(columns.len());
+        for (item, column) in select.items.iter().zip(columns) {
+            let value = values.next().flatten().unwrap_or_else(|| Expr::Column(column.column.clone()));
+            let SelectItem::Assign { variable, value: text, .. } = item else { continue };
+            let place = variables.iter().position(|known| known.is(variable));
+            steps.extend(place.map(|variable| Assignment { variable, value, position: text.position() }));
+        }
+        Assignments { variables, steps }
+    }
+}
+
+/// The plan of an expression that is a subquery.
+fn subquery_plan(expr: &Expr) -> Option<&LogicalPlan> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
+        Expr::Exists(exists) => Some(&exists.subquery.subquery),
+        Expr::InSubquery(within) => Some(&within.subquery.subquery),
+        _ => None,
+    }
+}
+
+/// One assignment, ready to be computed.
+#[derive(Clone, Debug)]
+struct Step {
+    variable: usize,
+    value: Arc<dyn PhysicalExpr>,
+    position: Position,
+}
+
+/// A `SELECT` that fills variables: its rows, and what they hold after the rows taken so far.
+#[derive(Clone, Debug)]
+pub struct BoundAssignments {
+    /// The query that gives the rows.
+    pub query: BoundQuery,
+    /// Whether a row's values depend on the rows before it; otherwise the last one decides.
+    pub is_row_by_row: bool,
+    variables: Vec<AssignedVariable>,
+    steps: Vec<Step>,
+    /// The columns of the query, then the variables.
+    schema: SchemaRef,
+    /// What the variables hold; `None` before the first row.
+    current: Option<Vec<ArrayRef>>,
+}
+
+impl BoundAssignments {
+    pub(super) fn new(query: BoundQuery, assignments: Assignments) -> Result<BoundAssignments, SqlError> {
+        let Assignments { variables, steps } = assignments;
+        let is_row_by_row = steps.iter().any(|step| reads_assigned(&step.value));
+        let mut fields: Vec<Field> = Vec::new();
+        for field in query.plan.schema().fields() {
+            fields.push(field.as_ref().clone().with_nullable(true));
+        }
+        for variable in &variables {
+            fields.push(Field::new(column_of(&variable.name.value), carrier(variable.sql_type()), true));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let named = DFSchema::try_from(Arc::clone(&schema)).map_err(sql_error_of)?;
+        let steps = steps.into_iter().map(|step| {
+            let value = step.value.transform_down(|node| match node {
+                Expr::Placeholder(variable) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(variable.id)))),
+                other => Ok(Transformed::no(other)),
+            });
+            let value = value.map_err(sql_error_of)?.data;
+            let context = PhysicalPlanningContext::default();
+            let value = create_physical_expr(&value, &named, &ExecutionProps::new(), &context).map_err(sql_error_of)?;
+            Ok(Step { variable: step.variable, value, position: step.position })
+        });
+        let steps = steps.collect::<Result<_, SqlError>>()?;
+        Ok(BoundAssignments { query, is_row_by_row, variables, steps, schema, current: None })
+    }
+
+    /// Takes in rows of the query.
+    ///
+    /// # Errors
+    /// Those of the values; what the rows before assigned stays.
+    pub fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let rows = batch.num_rows();
+        let first = if self.is_row_by_row { 0 } else { rows.saturating_sub(1) };
+        for row in first..rows {
+            self.take_row(&batch.slice(row, 1))?;
+        }
+        Ok(())
+    }
+
+    fn take_row(&mut self, row: &RecordBatch) -> Result<(), SqlError> {
+        let current = match &mut self.current {
+            Some(current) => current,
+            None => {
+                let before =
+                    self.variables.iter().map(|variable| value_to_array(&variable.before.value, variable.sql_type()));
+                self.current.insert(before.collect::<Result<_, _>>()?)
+            }
+        };
+        for step in &self.steps {
+            let columns = row.columns().iter().chain(current.iter()).cloned().collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(1));
+            let seen = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+                .map_err(|error| SqlError::internal(error.to_string()))?;
+            let value = step.value.evaluate(&seen).and_then(|value| value.into_array(1));
+            current[step.variable] = value.map_err(|error| sql_error_of(error).at(step.position))?;
+        }
+        Ok(())
+    }
+
+    /// The variables and what they hold, if there was a row.
+    ///
+    /// # Errors
+    /// An internal error when a value is not of its variable's type.
+    pub fn values(&self) -> Result<Vec<(&VariableName, TypedValue)>, SqlError> {
+        let current = self.current.iter().flatten();
+        let values = self.variables.iter().zip(current).map(|(variable, array)| {
+            let sql_type = variable.sql_type();
+            Ok((&variable.name, TypedValue { sql_type, value: array_value(array.as_ref(), 0, sql_type)? }))
+        });
+        values.collect()
+    }
+}
+
+/// A value that must be known before the rows, where it reads a variable that is not.
+///
+/// # Errors
+/// "Not supported".
+pub(super) fn check_known(bound: &BoundExpr) -> Result<(), SqlError> {
+    let mut variable = None;
+    let visited = bound.expr.apply(|node| {
+        if let Expr::Placeholder(found) = node {
+            variable = Some(found.id.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    match variable {
+        None => visited.map(|_| ()).map_err(sql_error_of),
+        Some(name) => {
+            let what = format!("{name}, which the SELECT assigns, where a constant is needed,");
+            Err(SqlError::not_supported(what).at(bound.position))
+        }
+    }
+}
