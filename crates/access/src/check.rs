@@ -1,4 +1,4 @@
-//! Whether a database's allocation and its heaps agree: for `DBCC CHECKDB`, tests and simulation.
+//! Whether a database's allocation and its heaps agree: for tests and simulation. No statement calls it.
 //!
 //! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
 //! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and

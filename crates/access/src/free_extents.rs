@@ -13,6 +13,10 @@ const CLASSES: usize = 16;
 /// The longest of them.
 const LENGTH_MAX: u32 = 1 << (CLASSES - 1);
 
+/// Extents are not in the state that they should come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StateDiffers;
+
 /// Which extents of a file are free.
 #[derive(Debug)]
 pub(crate) struct FreeExtents {
@@ -56,7 +60,7 @@ impl FreeExtents {
         self.lower_hints(old, new - old);
         let mut extent = old.div_ceil(EXTENTS_PER_MAP) * EXTENTS_PER_MAP;
         while extent < new {
-            self.set(extent, 1, true);
+            self.set(extent, 1, true).expect("new extents are free");
             extent += EXTENTS_PER_MAP;
         }
     }
@@ -65,26 +69,36 @@ impl FreeExtents {
         self.bits[(extent / 64) as usize] >> (extent % 64) & 1 == 1
     }
 
+    /// Whether all these extents are in the file and in one state.
+    pub(crate) fn are(&self, first: u32, count: u32, allocated: bool) -> bool {
+        let Some(end) = first.checked_add(count).filter(|end| *end <= self.extents()) else { return false };
+        let state = if allocated { u64::MAX } else { 0 };
+        words(first, end).all(|(word, mask)| (self.bits[word] ^ state) & mask == 0)
+    }
+
+    /// Whether these extents can be some HOBT's: in the file, allocated, and none that holds an allocation page.
+    pub(crate) fn can_be_owned(&self, first: u32, count: u32) -> bool {
+        let reserved = u64::from(first).next_multiple_of(u64::from(EXTENTS_PER_MAP));
+        self.are(first, count, true) && reserved >= u64::from(first) + u64::from(count)
+    }
+
     /// Changes the state of extents.
     ///
-    /// # Panics
-    /// If one of them is in that state already: an extent was given to two owners, or freed twice.
-    pub(crate) fn set(&mut self, first: u32, count: u32, allocated: bool) {
-        let mut extent = first;
-        while extent < first + count {
-            let length = (64 - extent % 64).min(first + count - extent);
-            let mask = u64::MAX >> (64 - length) << (extent % 64);
-            let word = &mut self.bits[(extent / 64) as usize];
-            assert_eq!(*word & mask, if allocated { 0 } else { mask }, "extents from {extent} on change their state");
-            *word ^= mask;
-            extent += length;
+    /// # Errors
+    /// One of them is in that state already, or not in the file: a page said so that belongs to two owners, or is
+    /// damaged. Nothing was changed.
+    pub(crate) fn set(&mut self, first: u32, count: u32, allocated: bool) -> Result<(), StateDiffers> {
+        if !self.are(first, count, !allocated) {
+            return Err(StateDiffers);
         }
+        words(first, first + count).for_each(|(word, mask)| self.bits[word] ^= mask);
         if allocated {
             self.free -= count;
         } else {
             self.free += count;
             self.lower_hints(first, count);
         }
+        Ok(())
     }
 
     /// Extents have become free: with their neighbours they make a run, and shorter runs of it may begin a little before.
@@ -151,7 +165,7 @@ impl FreeExtents {
                 let stop = self.next_allocated(first, first.saturating_add(wanted).min(end));
                 if stop - first >= 1 << class {
                     self.hints[class] = first;
-                    self.set(first, stop - first, true);
+                    self.set(first, stop - first, true).expect("found free");
                     return Some((first, stop - first));
                 }
                 from = stop;
@@ -160,6 +174,17 @@ impl FreeExtents {
         }
         None
     }
+}
+
+/// The words of the extents `first..end`, each with the bits that are theirs.
+fn words(first: u32, end: u32) -> impl Iterator<Item = (usize, u64)> {
+    let mut extent = first;
+    std::iter::from_fn(move || {
+        let length = (64 - extent % 64).min(end.saturating_sub(extent));
+        let item = (length > 0).then(|| ((extent / 64) as usize, u64::MAX >> (64 - length) << (extent % 64)));
+        extent += length;
+        item
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +200,7 @@ mod tests {
         assert_eq!(free.free(), 299, "the first extent holds the maps");
         assert_eq!(free.take(100), Some((1, 100)));
         assert_eq!(free.take(150), Some((101, 150)));
-        free.set(50, 10, false);
+        free.set(50, 10, false).expect("taken above");
         assert_eq!(free.take(20), Some((251, 20)), "a longer piece is preferred to a nearer one");
         assert_eq!(free.take(100), Some((271, 29)), "the longest that is left");
         assert_eq!(free.take(100), Some((50, 10)));
@@ -224,7 +249,7 @@ mod tests {
                     }
                 } else {
                     let (first, count) = taken.swap_remove(random.below(taken.len() as u64) as usize);
-                    free.set(first, count, false);
+                    free.set(first, count, false).expect("taken above");
                 }
                 let free_now = (0..free.extents()).filter(|&extent| !free.is_allocated(extent)).count();
                 assert_eq!(free.free() as usize, free_now);
@@ -233,11 +258,41 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "change their state")]
-    fn freeing_twice_is_refused() {
+    fn a_state_that_is_there_already_is_refused_and_nothing_changed() {
         let mut free = FreeExtents::new(EXTENT_PAGES * 200);
-        let (first, count) = free.take(70).expect("room");
-        free.set(first, count, false);
-        free.set(first, count, false);
+        let (first, count) = free.take(130).expect("room");
+        let before = free.free();
+        for (wrong, length, allocated) in [
+            (first + count - 1, 2, false),
+            (first, 200, false),
+            (u32::MAX - 1, 2, false),
+            (150, u32::MAX, false),
+            (first + count - 1, 2, true),
+            (190, 20, true),
+        ] {
+            assert_eq!(free.set(wrong, length, allocated), Err(StateDiffers), "{wrong} {length}");
+            assert!(free.are(first, count, true) && free.are(first + count, 200 - first - count, false));
+        }
+        assert_eq!(free.free(), before);
+        free.set(first, count, false).expect("allocated");
+        assert_eq!(free.set(first, count, false), Err(StateDiffers), "freed twice");
+    }
+
+    #[test]
+    fn extents_of_allocation_pages_are_nobodys() {
+        let mut free = FreeExtents::new(2 * INTERVAL_PAGES);
+        while free.take(EXTENTS_PER_MAP).is_some() {}
+        for (first, count, can) in [
+            (0, 1, false),
+            (0, 10, false),
+            (1, EXTENTS_PER_MAP - 1, true),
+            (1, EXTENTS_PER_MAP, false),
+            (EXTENTS_PER_MAP, 1, false),
+            (EXTENTS_PER_MAP + 1, EXTENTS_PER_MAP - 1, true),
+            (EXTENTS_PER_MAP + 1, EXTENTS_PER_MAP, false),
+            (u32::MAX, 2, false),
+        ] {
+            assert_eq!(free.can_be_owned(first, count), can, "{first} {count}");
+        }
     }
 }

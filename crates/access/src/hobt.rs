@@ -16,7 +16,7 @@ use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunContents,
     RunListPage, apply,
 };
-use hobt_sync::{Latch, LatchClass};
+use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::{StatementContext, UndoError};
 
 use crate::load::LoadedRuns;
@@ -46,6 +46,8 @@ struct State {
     next_extents: u32,
     /// The length of the next run for their large values.
     next_value_extents: u32,
+    /// Its extents are free, or about to be: its pages are not to be touched any more.
+    dropped: bool,
 }
 
 impl State {
@@ -75,12 +77,29 @@ impl Hobt {
         layout_version: u32,
         context: &StatementContext,
     ) -> Result<Arc<Hobt>, AccessError> {
+        storage.in_one_piece(|| Hobt::create_heap(storage, id, filegroup, rows, layout_version, context))
+    }
+
+    fn create_heap(
+        storage: &Arc<Storage>,
+        id: HobtId,
+        filegroup: FilegroupId,
+        rows: Arc<RowLayout>,
+        layout_version: u32,
+        context: &StatementContext,
+    ) -> Result<Arc<Hobt>, AccessError> {
         let (first, extents) = storage.allocate(filegroup, 1)?;
         context.on_undo(storage.free_action(first, extents));
         let run = list_run(first, extents);
         let next_extents = storage.settings().run_extents_first;
-        let state = State { list: vec![first], runs: vec![run], next_extents, next_value_extents: next_extents };
-        let hobt = Hobt {
+        let state = State {
+            list: vec![first],
+            runs: vec![run],
+            next_extents,
+            next_value_extents: next_extents,
+            dropped: false,
+        };
+        let hobt = Arc::new(Hobt {
             id,
             storage: Arc::clone(storage),
             filegroup,
@@ -89,15 +108,19 @@ impl Hobt {
             run_list: first,
             row_count: AtomicU64::new(0),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
-        };
+        });
         hobt.create_list_page(first, &[run])?;
-        Ok(Arc::new(hobt))
+        // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.
+        let undone = Arc::clone(&hobt);
+        context.on_undo(move || undone.leave());
+        Ok(hobt)
     }
 
     /// Opens a heap whose run list starts at `run_list`.
     ///
     /// # Errors
-    /// A page of the list is damaged, belongs to another HOBT or names pages that do not exist.
+    /// A page of the list is damaged, belongs to another HOBT, or names pages that do not exist or are not the HOBT's to
+    /// free: such that are not allocated, hold allocation pages, or stand in two of its runs.
     pub fn open(
         storage: &Arc<Storage>,
         id: HobtId,
@@ -124,24 +147,30 @@ impl Hobt {
             }
             let entries = RunListPage::read(&page).map_err(damaged)?;
             for run in &entries {
-                let target = storage.file(run.first.file)?;
-                if run.first.number + run.page_count > target.size_pages() {
-                    return Err(wrong("a run behind the end of its file"));
-                }
+                let Ok(target) = storage.file(run.first.file) else {
+                    return Err(wrong("a run in a file that is not there"));
+                };
+                target.can_be_owned(run).map_err(wrong)?;
             }
             if list.is_empty() {
                 row_count = RunListPage::row_count(&page);
             }
             let is_whole = header.next == PageId::default() || entries.len() == RUNS_PER_PAGE;
-            if !is_whole || !entries.first().is_some_and(|own| own.first == next && own.skip > 0) {
+            let is_own = |own: &Run| own.first == next && own.skip > 0 && own.page_count == EXTENT_PAGES;
+            if !is_whole || !entries.first().is_some_and(is_own) {
                 return Err(wrong("entries of a run list"));
             }
             runs.extend(entries);
             list.push(next);
             next = header.next;
         }
+        if overlap(&runs) {
+            let file = storage.file(run_list.file)?.name().to_owned();
+            let damage = PageDamage::Structure { rule: "runs of a run list that share extents" };
+            return Err(AccessError::Damaged { file, page: run_list, damage });
+        }
         let next_extents = storage.settings().run_extents_first;
-        let state = State { list, runs, next_extents, next_value_extents: next_extents };
+        let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
         Ok(Arc::new(Hobt {
             id,
             storage: Arc::clone(storage),
@@ -330,7 +359,8 @@ impl Hobt {
     /// Frees extents that nothing refers to yet, on the way out with `error`.
     fn give_back(&self, first: PageId, extents: u32, error: AccessError) -> AccessError {
         match self.storage.free(first, extents) {
-            // The first error is the cause of both; the extents stay allocated, which `DBCC CHECKDB` finds.
+            // The first error is the cause of both; the extents stay allocated and are nobody's, which harms nothing and
+            // which [`crate::AllocationCheck`] reports.
             Ok(()) | Err(_) => error,
         }
     }
@@ -356,11 +386,19 @@ impl Hobt {
         context: &StatementContext,
         row: &RowImage,
     ) -> Result<(PageId, SlotId), AccessError> {
+        self.storage.in_one_piece(|| self.insert_row(context, row))
+    }
+
+    fn insert_row(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
         let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
         let variable_bytes = row.variable_bytes(&self.rows);
         let bytes = row.byte_count();
         let change = PageChange::AppendRow { row, writer: context.stamp() };
-        let mut state = self.state.write();
+        let mut state = self.state_to_change()?;
         loop {
             let tail = state.runs[state.tail(RunContents::Rows).expect("a heap has its first run")];
             if tail.used > u32::from(tail.skip) {
@@ -443,11 +481,11 @@ impl Hobt {
     }
 
     fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        if state.tail(RunContents::Rows) != Some(index) || state.runs[index] != grown {
-            return Ok(());
-        }
-        let mut undo = || {
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            if state.tail(RunContents::Rows) != Some(index) || state.runs[index] != grown {
+                return Ok(());
+            }
             let id = PageId::new(grown.first.file, grown.used_end() - 1);
             let file = self.storage.file(id.file)?;
             let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
@@ -458,25 +496,24 @@ impl Hobt {
             }
             // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
             self.replace_run(&mut state, index, Run { used: grown.used - 1, ..grown })
-        };
-        undo().map_err(|error: AccessError| UndoError(error.to_string()))
+        })
     }
 
     fn undo_add_run(&self, before: usize, after: usize, run: Run, next_extents: u32) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        // A list page's own run goes with the run that needed it, if no row has gone into it.
-        let is_own = |run: &Run| run.used == u32::from(run.skip);
-        if state.runs.len() != after
-            || state.runs[after - 1] != run
-            || !state.runs[before..after - 1].iter().all(is_own)
-        {
-            return Ok(());
-        }
-        *state.next_extents(run.contents) = next_extents;
-        let undone = self
-            .pop_runs(&mut state, before)
-            .and_then(|()| self.storage.free(run.first, run.page_count / EXTENT_PAGES));
-        undone.map_err(|error| UndoError(error.to_string()))
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            // A list page's own run goes with the run that needed it, if no row has gone into it.
+            let is_own = |run: &Run| run.used == u32::from(run.skip);
+            if state.runs.len() != after
+                || state.runs[after - 1] != run
+                || !state.runs[before..after - 1].iter().all(is_own)
+            {
+                return Ok(());
+            }
+            *state.next_extents(run.contents) = next_extents;
+            self.pop_runs(&mut state, before)?;
+            self.storage.free(run.first, run.page_count / EXTENT_PAGES)
+        })
     }
 
     /// Deletes a row. Undone with the statement.
@@ -486,14 +523,16 @@ impl Hobt {
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
         let writer = context.stamp();
         let change = PageChange::SetDeleted { slot, deleted: true, writer };
-        let undo = self.with_page(page, &change)?;
-        let Some(PageChange::SetDeleted { writer: before, .. }) = undo else {
-            unreachable!("the undo of a deleted bit is the bit before");
-        };
-        self.row_count.fetch_sub(1, Ordering::Relaxed);
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.undo_row(page, slot, false, writer, before));
-        Ok(())
+        self.storage.in_one_piece(|| {
+            let undo = self.with_page(page, &change)?;
+            let Some(PageChange::SetDeleted { writer: before, .. }) = undo else {
+                unreachable!("the undo of a deleted bit is the bit before");
+            };
+            self.row_count.fetch_sub(1, Ordering::Relaxed);
+            let hobt = Arc::clone(self);
+            context.on_undo(move || hobt.undo_row(page, slot, false, writer, before));
+            Ok(())
+        })
     }
 
     /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
@@ -507,7 +546,7 @@ impl Hobt {
         writer: Stamp,
         before: Stamp,
     ) -> Result<(), UndoError> {
-        let undo = || {
+        self.storage.end(|| {
             let file = self.storage.file(id.file)?;
             let mut page =
                 file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
@@ -518,11 +557,10 @@ impl Hobt {
             } else {
                 PageChange::SetDeleted { slot, deleted: was_inserted, writer }
             };
-            self.change(&mut page, id, &change)
-        };
-        undo().map_err(|error| UndoError(error.to_string()))?;
-        self.row_count.fetch_add_signed(if was_inserted { -1 } else { 1 });
-        Ok(())
+            self.change(&mut page, id, &change)?;
+            self.row_count.fetch_add_signed(if was_inserted { -1 } else { 1 });
+            Ok(())
+        })
     }
 
     /// Shows every page with live rows to `visit`, in order, one latch at a time. For small tables: the catalog.
@@ -571,29 +609,36 @@ impl Hobt {
     /// # Errors
     /// The run list cannot grow.
     pub fn publish(self: &Arc<Hobt>, context: &StatementContext, loaded: Vec<LoadedRuns>) -> Result<(), AccessError> {
-        let mut state = self.state.write();
-        let before = state.runs.len();
-        let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
-        let mut runs = loaded.into_iter().flat_map(|runs| runs.runs);
-        let pushed = runs.try_for_each(|run| self.push_run(&mut state, run));
-        let after = state.runs.len();
-        self.row_count.fetch_add(rows, Ordering::Relaxed);
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.undo_publish(before, after, rows));
-        pushed
+        self.storage.in_one_piece(|| {
+            let mut state = self.state_to_change()?;
+            let before = state.runs.len();
+            let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
+            let mut runs = loaded.into_iter().flat_map(|runs| runs.runs);
+            let pushed = runs.try_for_each(|run| self.push_run(&mut state, run));
+            let after = state.runs.len();
+            self.row_count.fetch_add(rows, Ordering::Relaxed);
+            let hobt = Arc::clone(self);
+            context.on_undo(move || hobt.undo_publish(before, after, rows));
+            pushed
+        })
     }
 
     fn undo_publish(&self, before: usize, after: usize, rows: u64) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        if state.runs.len() != after {
-            return Err(UndoError(format!("HOBT {} has got pages from another statement meanwhile", self.id)));
-        }
-        self.row_count.fetch_sub(rows, Ordering::Relaxed);
-        self.pop_runs(&mut state, before).map_err(|error| UndoError(error.to_string()))
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            if state.runs.len() != after {
+                let what = format!("HOBT {} has got pages from another statement meanwhile", self.id);
+                return Err(AccessError::Closed(what));
+            }
+            self.row_count.fetch_sub(rows, Ordering::Relaxed);
+            self.pop_runs(&mut state, before)
+        })
     }
 
-    /// Frees all its extents when the statement commits.
+    /// Frees all its extents when the statement commits. Whoever still has the heap then cannot change it any more.
     pub fn drop_storage(self: &Arc<Hobt>, context: &StatementContext) {
+        let hobt = Arc::clone(self);
+        context.on_commit(move || hobt.leave());
         for run in self.runs() {
             context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
         }
@@ -605,63 +650,107 @@ impl Hobt {
     /// # Errors
     /// The run list cannot be written; the rows are there still.
     pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
-        let mut state = self.state.write();
-        let first = state.runs[0];
-        let emptied = Run { skip: u16::try_from(first.used).expect("the first run is one extent"), ..first };
-        self.write_entries(state.list[0], 0, &[emptied], 1, PageId::default())?;
-        let old_runs = std::mem::replace(&mut state.runs, vec![emptied]);
-        let old_list = std::mem::replace(&mut state.list, vec![self.run_list]);
-        let first_extents = self.storage.settings().run_extents_first;
-        let next_extents = std::mem::replace(&mut state.next_extents, first_extents);
-        let next_value_extents = std::mem::replace(&mut state.next_value_extents, first_extents);
-        let rows = self.row_count.swap(0, Ordering::Relaxed);
-        for run in &old_runs[1..] {
-            context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
-        }
-        let hobt = Arc::clone(self);
-        context.on_commit(move || hobt.reuse_first_run());
-        let hobt = Arc::clone(self);
-        let old = State { list: old_list, runs: old_runs, next_extents, next_value_extents };
-        context.on_undo(move || hobt.undo_truncate(old, rows));
-        Ok(())
+        self.storage.in_one_piece(|| {
+            let mut state = self.state_to_change()?;
+            let first = state.runs[0];
+            let skip = u16::try_from(first.used).expect("the first run is one extent, as opening it checked");
+            let emptied = Run { skip, ..first };
+            self.write_entries(state.list[0], 0, &[emptied], 1, PageId::default())?;
+            let first_extents = self.storage.settings().run_extents_first;
+            let empty = State {
+                list: vec![self.run_list],
+                runs: vec![emptied],
+                next_extents: first_extents,
+                next_value_extents: first_extents,
+                dropped: false,
+            };
+            let old = std::mem::replace(&mut *state, empty);
+            let rows = self.row_count.swap(0, Ordering::Relaxed);
+            for run in &old.runs[1..] {
+                context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
+            }
+            let hobt = Arc::clone(self);
+            context.on_commit(move || hobt.reuse_first_run());
+            let hobt = Arc::clone(self);
+            context.on_undo(move || hobt.undo_truncate(old, rows));
+            Ok(())
+        })
     }
 
     /// Makes the pages of the first run that a truncation left free for rows, if none has gone into it since.
     fn reuse_first_run(&self) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        let first = state.runs[0];
-        if u32::from(first.skip) < first.used || first.used == 1 {
-            return Ok(());
-        }
-        let fresh = Run { used: 1, skip: 1, ..first };
-        let (count, next) = (state.runs.len().min(RUNS_PER_PAGE), state.list.get(1).copied().unwrap_or_default());
-        self.write_entries(self.run_list, 0, &[fresh], count, next).map_err(|error| UndoError(error.to_string()))?;
-        state.runs[0] = fresh;
-        Ok(())
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            let first = state.runs[0];
+            if u32::from(first.skip) < first.used || first.used == 1 {
+                return Ok(());
+            }
+            let fresh = Run { used: 1, skip: 1, ..first };
+            let (count, next) = (state.runs.len().min(RUNS_PER_PAGE), state.list.get(1).copied().unwrap_or_default());
+            self.write_entries(self.run_list, 0, &[fresh], count, next)?;
+            state.runs[0] = fresh;
+            Ok(())
+        })
     }
 
     fn undo_truncate(&self, old: State, rows: u64) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        self.row_count.store(rows, Ordering::Relaxed);
-        *state = old;
-        let chunks = state.runs.chunks(RUNS_PER_PAGE);
-        let written = state.list.iter().zip(chunks).enumerate().try_for_each(|(index, (&page, runs))| {
-            let next = state.list.get(index + 1).copied().unwrap_or_default();
-            self.write_entries(page, 0, runs, runs.len(), next)
-        });
-        written.map_err(|error| UndoError(error.to_string()))
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            self.row_count.store(rows, Ordering::Relaxed);
+            *state = old;
+            let chunks = state.runs.chunks(RUNS_PER_PAGE);
+            state.list.iter().zip(chunks).enumerate().try_for_each(|(index, (&page, runs))| {
+                let next = state.list.get(index + 1).copied().unwrap_or_default();
+                self.write_entries(page, 0, runs, runs.len(), next)
+            })
+        })
     }
 
-    /// Writes the row count into the run list; part of a checkpoint.
+    /// Writes the row count into the run list; part of a checkpoint. A heap that was dropped has none any more.
     ///
     /// # Errors
-    /// The page cannot be read or written.
+    /// The page cannot be read or written, or is not this heap's.
     pub fn save_counts(&self) -> Result<(), AccessError> {
-        let _state = self.state.write();
+        let state = self.state.write();
+        if state.dropped {
+            return Ok(());
+        }
+        let (id, file) = (self.run_list, self.storage.file(self.run_list.file)?);
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        if header.page_type != PageType::RunList || header.hobt != self.id {
+            return Err(self.damaged(id, PageDamage::Structure { rule: "the run list of another HOBT" }));
+        }
         let (offset, bytes) = RunListPage::row_count_bytes(self.row_count());
-        self.with_page(self.run_list, &PageChange::Write { offset, bytes })?;
+        self.storage.in_one_piece(|| self.change(&mut page, id, &PageChange::Write { offset, bytes }))?;
         Ok(())
     }
+
+    /// The state of a heap that is there.
+    fn state_to_change(&self) -> Result<LatchWriteGuard<'_, State>, AccessError> {
+        let state = self.state.write();
+        if state.dropped {
+            return Err(AccessError::Closed(format!("the table of HOBT {} was dropped", self.id)));
+        }
+        Ok(state)
+    }
+
+    /// The last that happens to a heap before its extents are free: a checkpoint under way has done with it, and a later
+    /// one leaves its pages alone.
+    fn leave(&self) -> Result<(), UndoError> {
+        self.state.write().dropped = true;
+        Ok(())
+    }
+}
+
+/// Whether two runs have an extent in common.
+fn overlap(runs: &[Run]) -> bool {
+    let mut places: Vec<(PageId, u32)> = runs.iter().map(|run| (run.first, run.page_count)).collect();
+    places.sort_unstable();
+    places.windows(2).any(|pair| {
+        let [(one, pages), (next, _)] = pair else { return false };
+        one.file == next.file && one.number + pages > next.number
+    })
 }
 
 /// The run of a run-list page: the page, and room for rows behind it.

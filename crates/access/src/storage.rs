@@ -7,14 +7,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
 use hobt_page::{
-    AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageHeader, PageType,
-    RESERVED_PAGES, apply,
+    AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
+    RESERVED_PAGES, Run, apply,
 };
 use hobt_txn::UndoError;
 use parking_lot::{Mutex, RwLock};
@@ -138,7 +138,7 @@ impl DataFile {
         AccessError::of_pool(error, self.name())
     }
 
-    fn damaged(&self, number: u32, damage: hobt_page::PageDamage) -> AccessError {
+    fn damaged(&self, number: u32, damage: PageDamage) -> AccessError {
         AccessError::Damaged { file: self.name().to_owned(), page: PageId::new(self.id(), number), damage }
     }
 
@@ -183,7 +183,7 @@ impl DataFile {
         if header.page_type == PageType::AllocationMap {
             return Ok(());
         }
-        Err(self.damaged(number, hobt_page::PageDamage::Type { found: header.page_type as u8 }))
+        Err(self.damaged(number, PageDamage::Type { found: header.page_type as u8 }))
     }
 
     /// Takes over what the allocation maps say.
@@ -192,10 +192,20 @@ impl DataFile {
             let mut free = self.free.lock();
             for extent in 0..count {
                 if AllocationMap::is_allocated(page, extent) && !free.is_allocated(first + extent) {
-                    free.set(first + extent, 1, true);
+                    free.set(first + extent, 1, true).expect("asked above");
                 }
             }
         })
+    }
+
+    /// Whether a run can be some HOBT's: whole in the file, allocated, and none of it for allocation pages.
+    pub(crate) fn can_be_owned(&self, run: &Run) -> Result<(), &'static str> {
+        let (first, extents) = (run.first.number / EXTENT_PAGES, run.page_count / EXTENT_PAGES);
+        let free = self.free.lock();
+        if first.checked_add(extents).is_none_or(|end| end > free.extents()) {
+            return Err("a run behind the end of its file");
+        }
+        if free.can_be_owned(first, extents) { Ok(()) } else { Err("a run of extents that are not its own") }
     }
 
     /// Whether memory has the extent as allocated.
@@ -231,6 +241,8 @@ pub struct Storage {
     /// Held while a run is dealt, in memory alone.
     dealing: Mutex<()>,
     growth: Mutex<HashMap<FilegroupId, usize>>,
+    /// Why the pages cannot be trusted any more.
+    broken: OnceLock<String>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -255,6 +267,40 @@ impl Storage {
             files: RwLock::default(),
             dealing: Mutex::default(),
             growth: Mutex::default(),
+            broken: OnceLock::new(),
+        })
+    }
+
+    /// Says that pages are not what they should be, in memory or on disk: a change stopped half-way, or could not be
+    /// undone. Nothing takes this back; the first reason stays.
+    pub fn mark_broken(&self, reason: &str) {
+        self.broken.get_or_init(|| reason.to_owned());
+    }
+
+    /// Why the pages cannot be trusted any more; `None` if they can.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
+    }
+
+    /// Runs a change that must not stop half-way: a panic in it marks the pages as broken. Errors are the caller's.
+    pub fn in_one_piece<R>(&self, change: impl FnOnce() -> R) -> R {
+        struct Armed<'a>(&'a Storage);
+        impl Drop for Armed<'_> {
+            fn drop(&mut self) {
+                self.0.mark_broken("a change of its pages stopped at a broken invariant");
+            }
+        }
+        let armed = Armed(self);
+        let result = change();
+        std::mem::forget(armed);
+        result
+    }
+
+    /// Runs the last that a statement does to pages, its undo or what it had put off: if it fails, they are broken.
+    pub(crate) fn end(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
+        self.in_one_piece(action).map_err(|error| {
+            self.mark_broken(&error.to_string());
+            UndoError(error.to_string())
         })
     }
 
@@ -357,12 +403,16 @@ impl Storage {
     /// `FilegroupFull` when no file has a free extent or can grow.
     pub fn allocate(&self, filegroup: FilegroupId, wanted: u32) -> Result<(PageId, u32), AccessError> {
         assert!(wanted > 0, "a run has at least one extent");
+        self.in_one_piece(|| self.allocate_run(filegroup, wanted))
+    }
+
+    fn allocate_run(&self, filegroup: FilegroupId, wanted: u32) -> Result<(PageId, u32), AccessError> {
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.filegroup() == filegroup).cloned().collect();
             if let Some((file, first, count)) = self.deal(&files, wanted) {
                 if let Err(error) = file.write_bits(first, count, true) {
-                    file.free.lock().set(first, count, false);
+                    file.free.lock().set(first, count, false).expect("just dealt");
                     return Err(error);
                 }
                 return Ok((PageId::new(file.id(), first * EXTENT_PAGES), count));
@@ -374,14 +424,21 @@ impl Storage {
     /// Gives extents back, at once.
     ///
     /// # Errors
-    /// The allocation map cannot be read or written.
+    /// They are not allocated, or hold allocation pages: whoever frees them read a damaged list. Or the allocation map
+    /// cannot be read or written.
     pub fn free(&self, first: PageId, extents: u32) -> Result<(), AccessError> {
         let file = self.file(first.file)?;
-        file.pool_file.discard(first.number, extents * EXTENT_PAGES).map_err(|error| file.pool_error(error))?;
         let extent = first.number / EXTENT_PAGES;
-        file.write_bits(extent, extents, false)?;
-        file.free.lock().set(extent, extents, false);
-        Ok(())
+        let wrong =
+            || file.damaged(first.number, PageDamage::Structure { rule: "a run of extents that are not its own" });
+        if !file.free.lock().can_be_owned(extent, extents) {
+            return Err(wrong());
+        }
+        self.in_one_piece(|| {
+            file.pool_file.discard(first.number, extents * EXTENT_PAGES).map_err(|error| file.pool_error(error))?;
+            file.write_bits(extent, extents, false)?;
+            file.free.lock().set(extent, extents, false).map_err(|_| wrong())
+        })
     }
 
     /// The same as an undo or commit action.
@@ -391,7 +448,7 @@ impl Storage {
         extents: u32,
     ) -> impl FnOnce() -> Result<(), UndoError> + Send + 'static {
         let storage = Arc::clone(self);
-        move || storage.free(first, extents).map_err(|error| UndoError(error.to_string()))
+        move || storage.end(|| storage.free(first, extents))
     }
 
     /// Grows one file of the filegroup, each in its turn.

@@ -224,7 +224,6 @@ fn append(
 ) -> Result<Option<PageChange>, PageDamage> {
     assert_eq!(row.column_count(), rows.columns().len(), "a row of this table");
     let view = RowPage::open(page, rows)?;
-    check_null_counts(&view, rows)?;
     let fits = view.row_count() < view.capacity()
         && (0..row.column_count()).filter(|&column| rows.variable_rank(column).is_some()).all(|column| {
             view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len) <= view.variable(column).len()
@@ -249,13 +248,6 @@ fn append(
     page.copy_from_slice(&bytes[..]);
     header.write(page);
     Ok(Some(undo))
-}
-
-/// A column has at most as many NULLs as the page has live rows: what is added to the counts later relies on it.
-fn check_null_counts(view: &RowPage<'_>, rows: &RowLayout) -> Result<(), PageDamage> {
-    let live = view.row_count() - view.deleted_count();
-    let sound = (0..rows.columns().len()).all(|column| view.null_count(column) <= live);
-    if sound { Ok(()) } else { Err(PageDamage::Structure { rule: "null count of a column" }) }
 }
 
 /// Writes a row's values into `slot`; the areas have room.

@@ -149,7 +149,7 @@ impl Hobt {
 
     /// Writes a value's chain.
     fn store_value(self: &Arc<Hobt>, context: &StatementContext, value: &[u8]) -> Result<ValuePointer, AccessError> {
-        let mut state = self.state.write();
+        let mut state = self.state_to_change()?;
         let chunks = self.reserve_value_pages(&mut state, context, value.len().div_ceil(PIECE_BYTES_MAX))?;
         let ids: Vec<PageId> = chunks
             .iter()
@@ -211,11 +211,13 @@ impl Hobt {
     }
 
     fn undo_grow_values(&self, index: usize, grown: Run, count: u32) -> Result<(), UndoError> {
-        let mut state = self.state.write();
-        if state.runs.get(index) != Some(&grown) {
-            return Ok(());
-        }
-        let shrunk = Run { used: grown.used - count, ..grown };
-        self.replace_run(&mut state, index, shrunk).map_err(|error| UndoError(error.to_string()))
+        self.storage.end(|| {
+            let mut state = self.state.write();
+            if state.runs.get(index) != Some(&grown) {
+                return Ok(());
+            }
+            let shrunk = Run { used: grown.used - count, ..grown };
+            self.replace_run(&mut state, index, shrunk)
+        })
     }
 }

@@ -29,6 +29,15 @@ fn lane(word: u64, lane: usize) -> u64 {
     word >> (16 * lane) & 0xFFFF
 }
 
+/// Slots in use but for the deleted ones, whose number is not larger.
+fn live_rows(words: &[u64]) -> u64 {
+    lane(words[ROWS_WORD], 0) - lane(words[ROWS_WORD], 2)
+}
+
+fn nulls(words: &[u64], column: usize) -> u64 {
+    lane(words[NULL_COUNTS_WORD + column / 4], column % 4)
+}
+
 impl Counts {
     /// Counts rows, and NULLs of `columns`.
     pub fn new(columns: Vec<usize>) -> Counts {
@@ -61,21 +70,23 @@ impl Counts {
         (words <= WORDS_MAX).then_some(words)
     }
 
-    /// Whether the words are those of a row page of this table: with another page counting would be wrong in silence.
-    pub(super) fn is_row_page(words: &[u64], columns: usize, hobt: HobtId) -> bool {
+    /// Whether the words are those of a row page of this table whose counts can be: with another page counting would be
+    /// wrong in silence.
+    pub(super) fn is_row_page(&self, words: &[u64], columns: usize, hobt: HobtId) -> bool {
         let page_type = words[TYPE_WORD].to_le_bytes()[5];
         page_type == PageType::Row as u8
             && lane(words[COLUMNS_WORD], 3) == columns as u64
             && words[HOBT_WORD] == hobt.0
             && lane(words[ROWS_WORD], 0) <= lane(words[ROWS_WORD], 1)
             && lane(words[ROWS_WORD], 2) <= lane(words[ROWS_WORD], 0)
+            && self.columns.iter().all(|&column| nulls(words, column) <= live_rows(words))
     }
 
     /// Adds a page by its words, which [`Counts::is_row_page`] accepted.
     pub(super) fn add_words(&mut self, words: &[u64]) {
-        self.rows += lane(words[ROWS_WORD], 0) - lane(words[ROWS_WORD], 2);
+        self.rows += live_rows(words);
         for (sum, &column) in self.nulls.iter_mut().zip(&self.columns) {
-            *sum += lane(words[NULL_COUNTS_WORD + column / 4], column % 4);
+            *sum += nulls(words, column);
         }
     }
 

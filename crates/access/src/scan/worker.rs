@@ -401,17 +401,15 @@ impl Worker {
             if number + PREFETCH_PAGES < end {
                 run.prefetch(number + PREFETCH_PAGES, 0, bytes);
             }
-            match run.optimistic_words(number, 0, words) {
-                Optimistic::Ok if Counts::is_row_page(words, columns, hobt) => {
-                    let Work::Count(counts) = work else { unreachable!("called for counts") };
+            let copied = run.optimistic_words(number, 0, words);
+            match (copied, &mut *work) {
+                (Optimistic::Ok, Work::Count(counts)) if counts.is_row_page(words, columns, hobt) => {
                     let before = counts.rows();
                     counts.add_words(words);
                     self.rows_by_worker += counts.rows() - before;
                 }
                 // What is no row page of the table is looked at whole, and refused there.
-                Optimistic::Ok | Optimistic::NotResident | Optimistic::Busy => {
-                    self.page_from_pool(file, range, number, work)?
-                }
+                _ => self.page_from_pool(file, range, number, work)?,
             }
         }
         Ok(())

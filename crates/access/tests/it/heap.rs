@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hobt_access::{AccessError, Hobt, LoadedRuns, StorageSettings};
-use hobt_base::{EXTENT_PAGES, PageId, SlotId, SplitMix64};
+use hobt_base::{EXTENT_PAGES, FileId, HobtId, PageId, SlotId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation};
-use hobt_page::{ColumnLayout, POINTER_BYTES, RUNS_PER_PAGE, RowLayout, Run, RunContents};
+use hobt_page::{
+    ColumnLayout, POINTER_BYTES, PageChange, PageHeader, RUNS_PER_PAGE, RowLayout, Run, RunContents, RunListPage, apply,
+};
 use hobt_txn::StatementContext;
 use hobt_types::PhysicalType;
 
@@ -345,4 +347,115 @@ fn a_row_larger_than_a_page_is_refused_and_takes_nothing() {
     hobt.insert(&context, &image(&row)).expect("a page of its own");
     context.commit().expect("committed");
     assert_eq!(rows_in(&hobt), [row]);
+}
+
+/// A checkpoint names the heaps first and writes their counts later; the heap may be dropped in between.
+#[test]
+fn a_heap_that_is_gone_writes_into_nobody_elses_page() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let context = world.context();
+    let mut random = SplitMix64::new(1);
+    hobt.insert(&context, &image(&random_row(&mut random, &table(), 20))).expect("room");
+    context.commit().expect("committed");
+    let undone = world.context();
+    let never = Hobt::create(&world.storage, HobtId(78), GROUP, table(), 3, &undone).expect("room");
+    undone.roll_back().expect("undone");
+    let context = world.context();
+    hobt.drop_storage(&context);
+    context.commit().expect("committed");
+    // The extents of both are a third heap's by now.
+    let context = world.context();
+    let wide = Arc::new(RowLayout::new(vec![ColumnLayout { physical: PhysicalType::Fixed8, nullable: false }]));
+    let owner = Hobt::create(&world.storage, HobtId(79), GROUP, wide, 3, &context).expect("room");
+    let (first, _) = world.storage.allocate(GROUP, 1).expect("room");
+    context.commit().expect("committed");
+    let (mine, gone) = ([owner.run_list(), first], [hobt.run_list(), never.run_list()]);
+    assert!(gone.iter().all(|page| mine.contains(page)), "{mine:?} {gone:?}");
+    let bytes = |page: PageId| {
+        let file = world.storage.file(page.file).expect("the file");
+        *file.pool_file().read(page.number).expect("readable")
+    };
+    let before = (bytes(owner.run_list()), bytes(first));
+    for gone in [&hobt, &never] {
+        gone.save_counts().expect("nothing to save");
+    }
+    assert!(before == (bytes(owner.run_list()), bytes(first)), "a page of another heap was written");
+    let context = world.context();
+    let row = image(&random_row(&mut random, &table(), 20));
+    assert!(matches!(hobt.insert(&context, &row), Err(AccessError::Closed(_))), "the table was dropped");
+    assert!(matches!(hobt.truncate(&context), Err(AccessError::Closed(_))));
+    assert!(matches!(hobt.publish(&context, Vec::new()), Err(AccessError::Closed(_))));
+}
+
+#[test]
+fn counts_are_written_into_the_heaps_own_run_list_alone() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let id = hobt.run_list();
+    let file = world.storage.file(id.file).expect("the file");
+    let mut page = file.pool_file().write(id.number).expect("a frame");
+    let mut header = PageHeader::read(&page).expect("a header");
+    header.hobt = HobtId(78);
+    apply(&mut page, None, &PageChange::SetHeader { header }).expect("any page");
+    drop(page);
+    assert!(matches!(hobt.save_counts(), Err(AccessError::Damaged { page, .. }) if page == id));
+}
+
+/// A heap with some runs, reopened after `forge` changed its run list on the page; the error, if there is one.
+fn forged(forge: impl FnOnce(&World, &mut Vec<Run>)) -> Option<AccessError> {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let context = world.context();
+    hobt.publish(&context, bare_runs(&world, &context, 3)).expect("room");
+    context.commit().expect("committed");
+    let mut runs = hobt.runs();
+    forge(&world, &mut runs);
+    let id = hobt.run_list();
+    let file = world.storage.file(id.file).expect("the file");
+    let mut page = file.pool_file().write(id.number).expect("a frame");
+    for (index, run) in runs.iter().enumerate() {
+        let (offset, bytes) = RunListPage::entry_bytes(index, run);
+        apply(&mut page, None, &PageChange::Write { offset, bytes }).expect("in the page");
+    }
+    drop(page);
+    Hobt::open(&world.storage, HobtId(77), GROUP, table(), 3, id).err()
+}
+
+#[test]
+fn a_run_list_of_extents_that_are_not_the_heaps_is_damage() {
+    assert!(forged(|_, _| {}).is_none(), "as it was");
+    type Forge = dyn Fn(&World, &mut Vec<Run>);
+    let cases: [(&str, &Forge); 7] = [
+        ("free extents", &|world, runs| world.storage.free(runs[2].first, 1).expect("freed")),
+        ("extents behind those it has", &|_, runs| runs[3].page_count += EXTENT_PAGES),
+        ("the file's header", &|_, runs| runs[2].first.number = 0),
+        ("an extent twice", &|_, runs| runs[2] = runs[3]),
+        ("pages behind the end of the file", &|_, runs| runs[3].page_count = 8 * 10_000),
+        ("a file that is not there", &|_, runs| runs[2].first.file = FileId(9)),
+        ("a first run of two extents", &|_, runs| runs[0].page_count = 2 * EXTENT_PAGES),
+    ];
+    for (what, forge) in cases {
+        let error = forged(forge).unwrap_or_else(|| panic!("{what}: it opens"));
+        assert!(matches!(error, AccessError::Damaged { .. }), "{what}: {error}");
+    }
+}
+
+#[test]
+fn extents_that_are_not_allocated_are_not_freed_and_break_the_storage_at_a_statements_end() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let free = world.free_extents();
+    for number in [0, 8 * 100] {
+        let error = world.storage.free(PageId::new(hobt.run_list().file, number), 1).expect_err("nobody's");
+        assert!(matches!(error, AccessError::Damaged { .. }), "{error}");
+    }
+    assert_eq!(world.free_extents(), free);
+    assert_eq!(world.storage.broken(), None);
+    world.assert_sound(&[&hobt]);
+    let context = world.context();
+    hobt.drop_storage(&context);
+    world.storage.free(hobt.run_list(), 1).expect("by another, through a damaged list");
+    context.commit().expect_err("freed already");
+    assert!(world.storage.broken().is_some_and(|reason| reason.contains("not its own")));
 }

@@ -15,7 +15,7 @@ use hobt_access::scan::{
 use hobt_access::{AccessError, Hobt};
 use hobt_base::{PAGE_SIZE, PageId, SlotId, SplitMix64};
 use hobt_disk::{DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig, open_disk};
-use hobt_page::{PageDamage, RowPage};
+use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
 use hobt_txn::IoCounts;
 
 use crate::world::{
@@ -263,6 +263,36 @@ fn a_page_that_was_never_written_is_not_counted_as_empty() {
         outcome = outcome.and(range);
     }
     assert!(matches!(outcome, Err(AccessError::Damaged { page, .. }) if page.number == run.first.number + 1));
+}
+
+#[test]
+fn a_page_with_more_nulls_than_rows_is_damage_and_no_count() {
+    let world = World::new(2048, &FILES);
+    let (hobt, _) = world.cold_heap(3000, 15);
+    let run = hobt.runs()[1];
+    let id = PageId::new(run.first.file, run.first.number + 1);
+    let file = world.storage.file(id.file).expect("the file");
+    let mut page = file.pool_file().write(id.number).expect("a frame");
+    let live = PageHeader::read(&page).expect("a header").row_count;
+    // The counts stand behind the header; this one is column 1's.
+    let change = PageChange::Write { offset: 64 + 2, bytes: (live + 1).to_le_bytes().to_vec() };
+    apply(&mut page, None, &change).expect("in the page");
+    drop(page);
+    let is_named = |error: AccessError| matches!(error, AccessError::Damaged { page, .. } if page == id);
+    // Twice: the page may come from the pool, and be counted without being latched, only once all pages are there.
+    for _ in 0..2 {
+        let settings = ScanSettings { pool_share_percent: 100, ..small_reads() };
+        let error = scan(&world, &[Arc::clone(&hobt)], 1, settings).err().expect("the damage is met");
+        assert!(is_named(error));
+        let counted = Scan::new(&[Arc::clone(&hobt)], 1, settings, world.context(), Arc::default()).expect("a scan");
+        let mut worker = ScanWorker::new(counted);
+        let mut counts = Counts::new(vec![1]);
+        let mut outcome = Ok(());
+        while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
+            outcome = outcome.and(range);
+        }
+        assert!(is_named(outcome.expect_err("the damage is met")));
+    }
 }
 
 #[test]
