@@ -320,6 +320,8 @@ pub const UNKNOWN_CONFIGURATION: i32 = 15123;
 pub const AMBIGUOUS_CONFIGURATION: i32 = 15124;
 /// The value is not valid for the configuration option.
 pub const INVALID_CONFIGURATION: i32 = 15129;
+/// SHUTDOWN is in progress.
+pub const SHUTDOWN: i32 = 6005;
 /// Cannot use KILL to kill your own process.
 pub const KILL_SELF: i32 = 6104;
 /// Process ID %d is not an active process ID.

@@ -23,7 +23,8 @@
 //!   runtime() -> Arc<RuntimeSettings>, change_runtime(Fn(&mut RuntimeSettings))
 //!   next_stamp() -> Stamp
 //!   statement_context(SessionId, dop, cancelled) -> Arc<StatementContext>
-//!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT
+//!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT.
+//!                                                                  Without it the last owner of ctx rolls it back
 //!   databases() -> Vec<DatabaseDescription>                        every database, SUSPECT ones too
 //!   database(name) / database_by_id(id) / master() / tempdb() -> DatabaseUse
 //!   create_database(&DatabaseDefinition) -> Created { database, warnings }     drop_database(name)
@@ -37,7 +38,8 @@
 //!   id name created state storage checkpoint check_usable mark_suspect storage_error(AccessError) -> EngineError
 //!   snapshot() -> Arc<DatabaseSnapshot>    snapshot_of(&ctx): with ctx's own changes
 //!   hobt(HobtId) -> Arc<Hobt>              hobt_to_read: leaves the database clean
-//!   create_table(&ctx, &TableDefinition) -> Arc<Table>             drop_table / truncate_table(&ctx, schema, name)
+//!   create_table(&ctx, &TableDefinition) -> Arc<Table>
+//!   drop_table / truncate_table(&ctx, schema, name, &mut lock) -> ObjectId         lock(ObjectId) takes Sch-M on it
 //!   create_module(&ctx, &ModuleDefinition) -> Arc<Module>          drop_module(&ctx, schema, name, ModuleKind)
 //!   create_schema(&ctx, name) -> i32                               drop_schema(&ctx, name)
 //!   create_partition_function(&ctx, &…Definition) -> (Arc<PartitionFunction>, warnings)    drop_…(&ctx, name)
@@ -56,7 +58,7 @@ mod instance;
 mod path;
 mod settings;
 
-pub use database::{Database, DatabaseState};
+pub use database::{Database, DatabaseState, LockTable};
 pub use definition::{
     ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition, FilegroupDefinition,
     ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace, TableDefinition,

@@ -14,7 +14,7 @@ use hobt_txn::{StatementContext, StatementContextSettings};
 use parking_lot::{Mutex, RwLock};
 
 use super::pending::PendingChanges;
-use super::{Database, DatabaseState, Files, NextIds, Shared};
+use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
 
@@ -110,7 +110,7 @@ impl Database {
                 created: new.created,
                 storage: Arc::clone(storage),
                 heaps,
-                files: Files { files: new.files, clean: false },
+                files: Files { files: new.files, marked: Marked::Unclean },
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
             },
         )?;
@@ -176,7 +176,7 @@ impl Database {
                 created: boot.created,
                 storage: Arc::clone(storage),
                 heaps,
-                files: Files { files, clean: true },
+                files: Files { files, marked: Marked::Clean },
                 next_ids: NextIds {
                     object: boot.next_object.0.max(1000),
                     data_space: boot.next_data_space.max(FIRST_SCHEME_ID),
@@ -209,8 +209,7 @@ impl Database {
             next_ids: Mutex::new(made.next_ids),
             files: Mutex::new(made.files),
             changed: AtomicBool::new(false),
-            suspect: Mutex::new(None),
-            unusable: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         }))
     }
 
@@ -219,10 +218,10 @@ impl Database {
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.
     pub(crate) fn close(&self) -> Result<()> {
-        let is_suspect = self.suspect.lock().is_some();
-        if self.unusable.swap(true, Ordering::AcqRel) && !is_suspect {
+        if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let is_suspect = self.storage.broken().is_some();
         let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
         self.hobts.write().clear();
         let released = if saved.is_ok() && !is_suspect && self.id != TEMPDB {
@@ -236,7 +235,7 @@ impl Database {
 
     /// Lets go of the files without saving: for a database that is dropped.
     pub(crate) fn abandon(&self) -> Result<()> {
-        self.unusable.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
         self.hobts.write().clear();
         let released = self.storage.discard();
         self.files.lock().files.clear();

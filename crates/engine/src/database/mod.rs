@@ -20,6 +20,8 @@ mod pending;
 mod place;
 mod save;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ use crate::clock::StampClock;
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, as_undo_error, of_catalog};
 use pending::{Claim, PendingChanges};
+
+pub use table::LockTable;
 
 pub(crate) use life::{MASTER, NewDatabase, StorageParts, TEMPDB, primary_filegroup};
 
@@ -78,10 +82,21 @@ struct NextIds {
     hobt: u64,
 }
 
-/// The files below the pool, and whether their headers say that the database is clean.
+/// The files below the pool, and what their headers say.
 struct Files {
     files: Vec<DataFile>,
-    clean: bool,
+    marked: Marked,
+}
+
+/// Whether the headers on disk say that the database is clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Marked {
+    /// All of them do.
+    Clean,
+    /// None of them does.
+    Unclean,
+    /// A write of one failed: they are to be written again before anything relies on them.
+    Unknown,
 }
 
 /// What a database takes from its instance.
@@ -109,9 +124,7 @@ pub struct Database {
     files: Mutex<Files>,
     /// Something beside the engine's own saved changes was or is being written.
     changed: AtomicBool,
-    /// Refused from now on; the reason why.
-    suspect: Mutex<Option<String>>,
-    unusable: AtomicBool,
+    closed: AtomicBool,
 }
 
 impl std::fmt::Debug for Database {
@@ -138,7 +151,7 @@ impl Database {
 
     /// In which state it is: `Suspect` after [`Database::mark_suspect`].
     pub fn state(&self) -> DatabaseState {
-        if self.suspect.lock().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
+        if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
     }
 
     /// Its data files: pages, extents, sizes.
@@ -157,10 +170,21 @@ impl Database {
     }
 
     /// Refuses the database from now on (926): a statement could not be undone, so its pages are not what they should
-    /// be. It stays so after a restart.
+    /// be. It stays so after a restart. Storage does the same where a change stops half-way or cannot be undone.
     pub fn mark_suspect(&self, reason: &str) {
-        self.suspect.lock().get_or_insert_with(|| reason.to_owned());
-        self.unusable.store(true, Ordering::Release);
+        self.storage.mark_broken(reason);
+    }
+
+    /// Refuses a database whose pages are not what they should be: nothing of it may be saved as whole.
+    fn check_whole(&self) -> Result<()> {
+        match self.storage.broken() {
+            None => Ok(()),
+            Some(reason) => Err(EngineError::Unavailable {
+                database: self.name.clone(),
+                state: DatabaseState::Suspect,
+                reason: reason.to_owned(),
+            }),
+        }
     }
 
     /// Whether the database can be used now.
@@ -168,14 +192,11 @@ impl Database {
     /// # Errors
     /// It is suspect or closed.
     pub fn check_usable(&self) -> Result<()> {
-        if !self.unusable.load(Ordering::Acquire) {
+        self.check_whole()?;
+        if !self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let suspect = self.suspect.lock().clone();
-        let (state, reason) = match suspect {
-            Some(reason) => (DatabaseState::Suspect, reason),
-            None => (DatabaseState::RecoveryPending, "the instance was closed".to_owned()),
-        };
+        let (state, reason) = (DatabaseState::RecoveryPending, "the instance was closed".to_owned());
         Err(EngineError::Unavailable { database: self.name.clone(), state, reason })
     }
 
@@ -238,15 +259,28 @@ impl Database {
             return Ok(Arc::clone(heap));
         }
         let snapshot = self.snapshot();
-        let Some((table, _, partition)) = snapshot.partition_of_hobt(id) else {
-            let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
-            return Err(EngineError::statement(hobt_base::number::INVALID_OBJECT, text));
-        };
+        let Some((table, _, partition)) = snapshot.partition_of_hobt(id) else { return Err(self.was_dropped(id)) };
         let rows = Arc::clone(&table.rows);
-        let opened = Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list)
-            .map_err(|error| self.storage_error(error))?;
+        let opened = Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list);
+        self.keep_opened(id, opened)
+    }
+
+    /// Keeps a heap that was just opened from what a snapshot said, if that is so still: the table may have been dropped
+    /// since, and the pages that were read may be another's. A statement that drops a table publishes that before it
+    /// takes the heaps out of the list, so what is kept here before is taken out there.
+    fn keep_opened(&self, id: HobtId, opened: std::result::Result<Arc<Hobt>, AccessError>) -> Result<Arc<Hobt>> {
+        let mut hobts = self.hobts.write();
+        if self.snapshot().partition_of_hobt(id).is_none() {
+            return Err(self.was_dropped(id));
+        }
+        let opened = opened.map_err(|error| self.storage_error(error))?;
         // Two may have opened it; both must use the one that is kept.
-        Ok(Arc::clone(self.hobts.write().entry(id).or_insert(opened)))
+        Ok(Arc::clone(hobts.entry(id).or_insert(opened)))
+    }
+
+    fn was_dropped(&self, id: HobtId) -> EngineError {
+        let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
+        EngineError::statement(hobt_base::number::INVALID_OBJECT, text)
     }
 
     /// The system tables.
@@ -266,7 +300,10 @@ impl Database {
         });
         let database = Arc::clone(self);
         ctx.on_commit(move || {
-            database.pending.release(token, |changes| database.publish(&changes));
+            // What is dropped is freed by later actions, which a panic here does not keep from running.
+            database.storage.in_one_piece(|| {
+                database.pending.release(token, |changes| database.publish(&changes));
+            });
             Ok(())
         });
         Ok(Change { database: Arc::clone(self), token })
@@ -317,7 +354,7 @@ impl Database {
         &self,
         opposite: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
     ) -> std::result::Result<(), UndoError> {
-        self.write_rows(opposite).map_err(|error| {
+        self.storage.in_one_piece(|| self.write_rows(opposite)).map_err(|error| {
             self.mark_suspect(&error.to_string());
             as_undo_error(&error)
         })
@@ -358,5 +395,10 @@ impl Change {
     /// Notes what was changed, to be published at commit.
     fn add(&self, change: SnapshotChange) {
         self.database.pending.add(self.token, change);
+    }
+
+    /// Gives the names back before the statement ends, with nothing changed.
+    fn release(self) {
+        self.database.pending.release(self.token, |_| {});
     }
 }

@@ -10,22 +10,23 @@ use hobt_page::BootPage;
 use hobt_txn::StatementContext;
 
 use super::life::TEMPDB;
-use super::{Database, Files};
+use super::{Database, Files, Marked};
 use crate::error::Result;
 
 impl Files {
-    /// Writes `clean` into every header; nothing happens when it stands there.
+    /// Writes into every header whether the database is clean; nothing happens when they are known to say so.
     fn mark(&mut self, clean: bool) -> Result<()> {
-        if self.clean == clean {
+        let wanted = if clean { Marked::Clean } else { Marked::Unclean };
+        if self.marked == wanted {
             return Ok(());
         }
-        // Whatever comes of it, some header may say "not clean" from here on.
-        self.clean = false;
+        // A write that fails leaves headers of both kinds, or nobody knows of which: later calls write all of them again.
+        self.marked = Marked::Unknown;
         for file in &mut self.files {
             file.header.clean = clean;
             file.write_header()?;
         }
-        self.clean = clean;
+        self.marked = wanted;
         Ok(())
     }
 }
@@ -52,22 +53,30 @@ impl Database {
     /// # Errors
     /// The device failed: what is on disk is not known, and the database will be SUSPECT at the next start.
     pub fn checkpoint(&self) -> Result<()> {
-        self.check_usable()?;
         let mut files = self.files.lock();
-        if files.clean || self.id == TEMPDB { Ok(()) } else { self.save(&mut files) }
+        // Under the lock: who closes the database waits for it, and leaves no files behind.
+        self.check_usable()?;
+        if files.marked == Marked::Clean || self.id == TEMPDB { Ok(()) } else { self.save(&mut files) }
     }
 
     /// Writes everything and marks the files clean. No statement may be running that changes something.
     pub(super) fn save_clean(&self) -> Result<()> {
         let mut files = self.files.lock();
-        if files.clean || self.id == TEMPDB {
+        if files.marked == Marked::Clean || self.id == TEMPDB {
             return Ok(());
         }
         self.save(&mut files)?;
+        self.mark_clean(&mut files)
+    }
+
+    /// The last step of saving, which a change that was not undone forbids.
+    fn mark_clean(&self, files: &mut Files) -> Result<()> {
+        self.check_whole()?;
         files.mark(true)
     }
 
     fn save(&self, files: &mut Files) -> Result<()> {
+        self.check_whole()?;
         let hobts: Vec<Arc<Hobt>> = self.hobts.read().values().cloned().collect();
         for hobt in self.heaps.tables().map(|(_, heap)| heap).chain(&hobts) {
             hobt.save_counts().map_err(|error| self.storage_error(error))?;
@@ -94,18 +103,23 @@ impl Database {
     }
 
     /// A change of the engine's own (the list of databases): written, saved, and the database clean again if nothing
-    /// else is being changed. Runs alone with respect to checkpoints.
+    /// else is being changed. Runs alone with respect to checkpoints. A change that failed and could not be undone is not
+    /// saved: the database is SUSPECT then.
     pub(crate) fn change_and_save(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
     ) -> Result<()> {
-        self.check_usable()?;
         let mut files = self.files.lock();
+        self.check_usable()?;
         files.mark(false)?;
         let written = self.write_rows(write);
+        if self.storage.broken().is_some() {
+            // Why the change failed says more than that its undo did too.
+            return written.and_then(|()| self.check_whole());
+        }
         self.save(&mut files)?;
         if !self.changed.load(Ordering::Acquire) {
-            files.mark(true)?;
+            self.mark_clean(&mut files)?;
         }
         written
     }

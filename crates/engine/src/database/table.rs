@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hobt_access::Hobt;
-use hobt_base::{FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, number};
+use hobt_base::{FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, SqlError, number};
 use hobt_catalog::{
     ColumnDefault, DatabaseSnapshot, Index, IndexKind, Partition, SYS_SCHEMA, SnapshotChange, Table, TableColumn,
 };
@@ -12,11 +12,16 @@ use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
 use super::pending::{Claim, Name, Sharing};
-use super::{Database, place};
+use super::{Change, Database, place};
 use crate::clock::time_of_day;
 use crate::definition::{ColumnDefinition, TableDefinition, check_name};
 use crate::error::{EngineError, Result};
 
+/// Takes `Sch-M` on a table for the statement, in place of the one that it took before. Blocks.
+pub type LockTable<'a> = dyn FnMut(ObjectId) -> std::result::Result<(), SqlError> + 'a;
+
+/// How often a table may be another one by the time that it is locked.
+const CLAIM_ATTEMPTS: usize = 20;
 /// The longest row as SQL Server counts it.
 const ROW_BYTES_MAX: usize = 8060;
 
@@ -132,19 +137,25 @@ impl Database {
         Ok(hobt)
     }
 
-    /// Drops a table; its extents are free when the statement has committed. The caller holds `Sch-M` on it.
+    /// Drops a table; its extents are free when the statement has committed. Gives its id.
     ///
     /// # Errors
-    /// 3701, 3705 if it is no table; a device's error, after which the statement must be rolled back.
-    pub fn drop_table(self: &Arc<Database>, ctx: &StatementContext, schema: &str, name: &str) -> Result<()> {
+    /// 3701, 3705 if it is no table, 2801 it was made anew again and again; what `lock` returns; a device's error, after
+    /// which the statement must be rolled back.
+    pub fn drop_table(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        schema: &str,
+        name: &str,
+        lock: &mut LockTable<'_>,
+    ) -> Result<ObjectId> {
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| cannot_drop("table", name))?;
-        let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
-        let snapshot = self.snapshot_of(ctx);
-        if let Some(module) = snapshot.module(schema, name) {
-            return Err(super::module::wrong_kind("TABLE", module));
-        }
-        let table = snapshot.table(schema, name).filter(|table| !table.is_system);
-        let table = Arc::clone(table.ok_or_else(|| cannot_drop("table", name))?);
+        let (change, table) = self.claim_locked(ctx, schema, name, lock, &|snapshot| {
+            if let Some(module) = snapshot.module(schema, name) {
+                return super::module::wrong_kind("TABLE", module);
+            }
+            cannot_drop("table", name)
+        })?;
         let heaps = self.heaps_of(&table)?;
         let again = Arc::clone(&table);
         let id = table.id;
@@ -153,17 +164,49 @@ impl Database {
             |system, rows| system.delete_table(rows, id),
             move |system, rows| system.insert_table(rows, &again),
         )?;
-        for heap in &heaps {
-            heap.drop_storage(ctx);
-        }
+        // In this order: nobody finds the heaps any more, then nobody changes them any more, then their extents are free.
         let ids: Vec<HobtId> = heaps.iter().map(|heap| heap.id()).collect();
         let database = Arc::clone(self);
         ctx.on_commit(move || {
             database.hobts.write().retain(|id, _| !ids.contains(id));
             Ok(())
         });
+        for heap in &heaps {
+            heap.drop_storage(ctx);
+        }
         change.add(SnapshotChange::RemoveTable(id));
-        Ok(())
+        Ok(id)
+    }
+
+    /// Claims a table's name and finds the table, which `lock` has locked by then.
+    ///
+    /// A table is known for certain only once its name is claimed, and then another statement may be at work in it: the
+    /// claim is let go of while the lock is waited for, so that nobody waits for a table with a name in hand, which
+    /// would close circles that neither side sees.
+    fn claim_locked(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        schema: i32,
+        name: &str,
+        lock: &mut LockTable<'_>,
+        missing: &dyn Fn(&DatabaseSnapshot) -> EngineError,
+    ) -> Result<(Change, Arc<Table>)> {
+        let mut locked = None;
+        for _ in 0..CLAIM_ATTEMPTS {
+            let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
+            let snapshot = self.snapshot_of(ctx);
+            let table = snapshot.table(schema, name).filter(|table| !table.is_system);
+            let table = Arc::clone(table.ok_or_else(|| missing(&snapshot))?);
+            if locked == Some(table.id) {
+                return Ok((change, table));
+            }
+            change.release();
+            lock(table.id)?;
+            locked = Some(table.id);
+        }
+        let text =
+            format!("The definition of table '{name}' changed again and again while the statement waited for it.");
+        Err(EngineError::statement(number::DEFINITION_CHANGED, text))
     }
 
     /// The heaps of all partitions of a table, opened.
@@ -171,27 +214,30 @@ impl Database {
         table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| self.hobt(partition.hobt)).collect()
     }
 
-    /// Takes all rows of a table away; the extents are free when the statement has committed. The caller holds `Sch-M`
-    /// on it.
+    /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
     ///
     /// # Errors
-    /// 4701; a device's error, after which the statement must be rolled back.
-    pub fn truncate_table(self: &Arc<Database>, ctx: &StatementContext, schema: &str, name: &str) -> Result<()> {
-        let snapshot = self.snapshot_of(ctx);
-        let found = snapshot.schema_id(schema).and_then(|schema| snapshot.table(schema, name));
-        let table = found.filter(|table| !table.is_system).ok_or_else(|| {
+    /// 4701, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
+    /// be rolled back.
+    pub fn truncate_table(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        schema: &str,
+        name: &str,
+        lock: &mut LockTable<'_>,
+    ) -> Result<ObjectId> {
+        let missing = || {
             EngineError::statement(
                 number::CANNOT_TRUNCATE,
                 format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions."),
             )
-        })?;
-        // A drop of the same table must not run meanwhile.
-        let claims = vec![(Name::object(table.schema, name), Sharing::Exclusive)];
-        let _change = self.begin(ctx, claims)?;
-        for heap in self.heaps_of(table)? {
+        };
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
+        let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
+        for heap in self.heaps_of(&table)? {
             heap.truncate(ctx).map_err(|error| self.storage_error(error))?;
         }
-        Ok(())
+        Ok(table.id)
     }
 }
 

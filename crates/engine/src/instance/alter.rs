@@ -58,7 +58,10 @@ impl Instance {
         files: &[FileDefinition],
     ) -> Result<Vec<FilePlan>> {
         let filegroup = match filegroup {
-            Some(name) => database.filegroup_id(&self.own_context(), name)?,
+            Some(name) => {
+                let ctx = self.own_context()?;
+                database.filegroup_id(&ctx, name)?
+            }
             None => database.snapshot().default_filegroup(),
         };
         let first = database.next_file_id()?;
@@ -120,13 +123,13 @@ impl Instance {
         self.run(database, change)
     }
 
-    fn own_context(&self) -> Arc<StatementContext> {
+    fn own_context(&self) -> Result<Arc<StatementContext>> {
         self.statement_context(SessionId(0), 1, Arc::default())
     }
 
     /// Runs a statement of the engine's own, and ends it.
     fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
-        let ctx = self.own_context();
+        let ctx = self.own_context()?;
         let done = change(&ctx);
         let ended = self.end_statement(&ctx, done.is_ok(), &[database]);
         done.and(ended)

@@ -4,11 +4,12 @@ mod alter;
 mod create;
 mod plan;
 mod registry;
+mod running;
 mod start;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16};
 
 use arc_swap::ArcSwap;
 use hobt_base::{DatabaseId, SessionId, Stamp, number};
@@ -23,6 +24,7 @@ use crate::error::{EngineError, Result};
 use crate::path::AllowedFolders;
 use crate::settings::{InstanceSettings, RuntimeSettings};
 use registry::{EntryState, Registry};
+use running::{Close, Running};
 
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
@@ -45,9 +47,7 @@ pub struct Instance {
     definitions: Mutex<()>,
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
-    /// Statements that have not ended.
-    running: Arc<AtomicUsize>,
-    closed: AtomicBool,
+    running: Arc<Running>,
 }
 
 impl std::fmt::Debug for Instance {
@@ -112,13 +112,19 @@ impl Instance {
     }
 
     /// A new statement of `session` with up to `degree_of_parallelism` workers, which may be cancelled by setting
-    /// `cancelled`. The caller ends it with [`Instance::end_statement`].
+    /// `cancelled`. The caller ends it with [`Instance::end_statement`]; without that it is undone when the last who has it
+    /// lets go of it.
+    ///
+    /// # Errors
+    /// 6005: the instance is closed, or about to be.
     pub fn statement_context(
         &self,
         session: SessionId,
         degree_of_parallelism: usize,
         cancelled: Arc<AtomicBool>,
-    ) -> Arc<StatementContext> {
+    ) -> Result<Arc<StatementContext>> {
+        let begun = Running::begin(&self.running)
+            .ok_or_else(|| EngineError::statement(number::SHUTDOWN, "SHUTDOWN is in progress."))?;
         let settings = StatementContextSettings {
             session,
             stamp: self.next_stamp(),
@@ -126,28 +132,33 @@ impl Instance {
             memory: Arc::clone(&self.memory),
         };
         let ctx = StatementContext::new(&settings, cancelled);
-        // Dropped with the other undo actions: when the statement ends, or is dropped without an end.
-        let running = Running::begin(&self.running);
-        ctx.on_undo(move || {
-            drop(running);
-            Ok(())
-        });
-        ctx
+        // The first that the statement holds goes last: nobody closes the instance while its end is under way.
+        ctx.hold(begun);
+        Ok(ctx)
     }
 
-    /// Ends a statement: commits it if it succeeded, rolls it back if not. `databases` are those that it may have changed;
-    /// where the end itself fails, they are suspect from now on, because nobody knows what is in their pages.
+    /// Ends a statement: commits it if it succeeded, rolls it back if not, and then drops what it held. `databases` are
+    /// those that it may have changed; where the end itself fails, the ones that it failed in are suspect from now on,
+    /// because nobody knows what is in their pages.
     ///
     /// # Errors
     /// 926: the statement could not be ended.
     pub fn end_statement(&self, ctx: &StatementContext, succeeded: bool, databases: &[&Database]) -> Result<()> {
         let ended = if succeeded { ctx.commit() } else { ctx.roll_back() };
-        ended.map_err(|error| {
+        let ended = ended.map_err(|error| {
             let reason = error.to_string();
-            databases.iter().for_each(|database| database.mark_suspect(&reason));
-            let names: Vec<&str> = databases.iter().map(|database| database.name()).collect();
+            let is_suspect = |database: &&Database| database.state() == DatabaseState::Suspect;
+            let mut failed: Vec<&Database> = databases.iter().copied().filter(is_suspect).collect();
+            if failed.is_empty() {
+                // An action of the caller's own, which does not say where it failed.
+                databases.iter().for_each(|database| database.mark_suspect(&reason));
+                failed = databases.to_vec();
+            }
+            let names: Vec<&str> = failed.iter().map(|database| database.name()).collect();
             EngineError::Unavailable { database: names.join("', '"), state: DatabaseState::Suspect, reason }
-        })
+        });
+        ctx.let_go();
+        ended
     }
 
     /// Every database, by id, those included that cannot be used.
@@ -213,19 +224,19 @@ impl Instance {
     /// all the same.
     pub fn close(&self) -> Result<()> {
         let _alone = self.definitions.lock();
-        let running = self.running.load(Ordering::Acquire);
-        if running > 0 && !self.closed.load(Ordering::Acquire) {
-            let text = format!("The instance cannot be closed: {running} statements are running. End or cancel them.");
-            return Err(EngineError::statement(number::DATABASE_IN_USE, text));
+        match self.running.close() {
+            Close::Closed => self.shut(true),
+            Close::WasClosed => Ok(()),
+            Close::Running(count) => {
+                let text =
+                    format!("The instance cannot be closed: {count} statements are running. End or cancel them.");
+                Err(EngineError::statement(number::DATABASE_IN_USE, text))
+            }
         }
-        self.shut(true)
     }
 
-    /// Lets go of everything; without `save`, what was changed stays marked as not clean.
+    /// Lets go of everything; without `save`, what was changed stays marked as not clean. No statement begins any more.
     fn shut(&self, save: bool) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
         let mut result = Ok(());
         // master last: its catalog lists the others.
         for entry in self.registry.all().iter().rev() {
@@ -245,26 +256,13 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A statement that was dropped without an end has counted itself out; one that still lives cannot be undone any
-        // more. Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start
-        // reports.
-        let _ = self.shut(self.running.load(Ordering::Acquire) == 0);
-    }
-}
-
-/// A statement that has not ended.
-struct Running(Arc<AtomicUsize>);
-
-impl Running {
-    fn begin(count: &Arc<AtomicUsize>) -> Running {
-        count.fetch_add(1, Ordering::AcqRel);
-        Running(Arc::clone(count))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        // A statement that was dropped without an end has undone itself; one that still lives cannot be undone any more.
+        // Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start reports.
+        let _ = match self.running.close_whatever_runs() {
+            Close::Closed => self.shut(true),
+            Close::WasClosed => Ok(()),
+            Close::Running(_) => self.shut(false),
+        };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16};
+use std::sync::atomic::AtomicU16;
 
 use arc_swap::ArcSwap;
 use hobt_base::{DatabaseId, FileId, FilegroupId, number};
@@ -79,7 +79,6 @@ impl Instance {
             definitions: Mutex::new(()),
             lock_file: Mutex::new(Some(lock_file)),
             running: Arc::default(),
-            closed: AtomicBool::new(false),
         }))
     }
 }

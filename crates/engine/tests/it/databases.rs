@@ -176,6 +176,7 @@ fn a_closed_instance_refuses_and_lets_go_of_its_folder() {
     instance.close().expect("closed twice");
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_INACCESSIBLE);
     let refused = run(&instance, |ctx| database.create_table(ctx, &table_named("t")));
-    assert_eq!(number_of(refused), number::DATABASE_INACCESSIBLE);
+    assert_eq!(number_of(refused), number::SHUTDOWN);
+    assert_eq!(number_of(database.check_usable()), number::DATABASE_INACCESSIBLE);
     open(&disk).database("shop").expect("the files are free");
 }

@@ -10,7 +10,9 @@ use hobt_engine::{
 };
 use hobt_types::{MaxLength, SqlType, Value};
 
-use crate::fixture::{check_extents, create, insert, number_of, open, row, rows, run, simulated, table_named};
+use crate::fixture::{
+    begin, begin_as, check_extents, create, insert, number_of, open, row, rows, run, simulated, table_named, unlocked,
+};
 
 fn shop() -> (Arc<Instance>, DatabaseUse) {
     let instance = open(&simulated());
@@ -67,14 +69,14 @@ fn drops_of_what_is_not_there_or_another_thing_are_refused() {
         replace: Replace::No,
     };
     run(&instance, |ctx| database.create_module(ctx, &view)).expect("made");
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
-    assert_eq!(number_of(database.drop_table(&ctx, "dbo", "none")), number::DROP_DOES_NOT_EXIST);
-    assert_eq!(number_of(database.drop_table(&ctx, "none", "t")), number::DROP_DOES_NOT_EXIST);
-    assert_eq!(number_of(database.drop_table(&ctx, "sys", "sysschobjs")), number::DROP_DOES_NOT_EXIST);
-    assert_eq!(number_of(database.drop_table(&ctx, "dbo", "v")), number::WRONG_OBJECT_KIND);
+    let ctx = begin(&instance);
+    assert_eq!(number_of(database.drop_table(&ctx, "dbo", "none", &mut unlocked)), number::DROP_DOES_NOT_EXIST);
+    assert_eq!(number_of(database.drop_table(&ctx, "none", "t", &mut unlocked)), number::DROP_DOES_NOT_EXIST);
+    assert_eq!(number_of(database.drop_table(&ctx, "sys", "sysschobjs", &mut unlocked)), number::DROP_DOES_NOT_EXIST);
+    assert_eq!(number_of(database.drop_table(&ctx, "dbo", "v", &mut unlocked)), number::WRONG_OBJECT_KIND);
     assert_eq!(number_of(database.drop_module(&ctx, "dbo", "t", ModuleKind::View)), number::WRONG_OBJECT_KIND);
     assert_eq!(number_of(database.drop_module(&ctx, "dbo", "v", ModuleKind::Procedure)), number::WRONG_OBJECT_KIND);
-    assert_eq!(number_of(database.truncate_table(&ctx, "dbo", "none")), number::CANNOT_TRUNCATE);
+    assert_eq!(number_of(database.truncate_table(&ctx, "dbo", "none", &mut unlocked)), number::CANNOT_TRUNCATE);
     assert_eq!(number_of(database.create_module(&ctx, &view)), number::OBJECT_EXISTS);
     let must = ModuleDefinition { name: "w".to_owned(), replace: Replace::Must, ..view.clone() };
     assert_eq!(number_of(database.create_module(&ctx, &must)), number::INVALID_OBJECT);
@@ -146,7 +148,7 @@ fn partition_schemes_and_their_uses_are_checked() {
     let refused = run(&instance, |ctx| database.drop_partition_function(ctx, "pf"));
     assert_eq!(number_of(refused), number::PARTITION_FUNCTION_IN_USE);
     run(&instance, |ctx| {
-        database.drop_table(ctx, "dbo", "t")?;
+        database.drop_table(ctx, "dbo", "t", &mut unlocked)?;
         database.drop_partition_scheme(ctx, "ps")?;
         database.drop_partition_function(ctx, "pf")
     })
@@ -157,12 +159,12 @@ fn partition_schemes_and_their_uses_are_checked() {
 #[test]
 fn a_change_is_its_statements_own_until_it_commits() {
     let (instance, database) = shop();
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = begin(&instance);
     let made = database.create_table(&ctx, &table_named("t")).expect("made");
     insert(&database, &ctx, &made, 0, (0..2000).map(row)).expect("the maker uses it at once");
     assert!(database.snapshot().table(1, "t").is_none());
     assert!(database.snapshot_of(&ctx).table(1, "t").is_some());
-    database.drop_table(&ctx, "dbo", "t").expect("dropped again");
+    database.drop_table(&ctx, "dbo", "t", &mut unlocked).expect("dropped again");
     database.create_table(&ctx, &table_named("t")).expect("and made again");
     let version = database.snapshot().version;
     ctx.commit().expect("committed");
@@ -174,7 +176,7 @@ fn a_change_is_its_statements_own_until_it_commits() {
 #[test]
 fn a_table_that_grew_and_is_undone_gives_all_its_extents_back() {
     let (instance, database) = shop();
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = begin(&instance);
     let made = database.create_table(&ctx, &table_named("t")).expect("made");
     insert(&database, &ctx, &made, 0, (0..20_000).map(row)).expect("room");
     assert!(database.hobt(made.base_index().partitions[0].hobt).expect("a heap").runs().len() > 2);
@@ -186,13 +188,13 @@ fn a_table_that_grew_and_is_undone_gives_all_its_extents_back() {
 fn a_name_that_another_statement_holds_is_waited_for() {
     let (instance, database) = shop();
     for commits in [false, true] {
-        let first = instance.statement_context(SessionId(51), 1, Arc::default());
+        let first = begin(&instance);
         database.create_table(&first, &table_named("t")).expect("made");
         let second = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| run(&instance, |ctx| database.create_table(ctx, &table_named("T"))));
             let other = run(&instance, |ctx| database.create_table(ctx, &table_named("other")));
             other.expect("another name is free");
-            run(&instance, |ctx| database.drop_table(ctx, "dbo", "other")).expect("dropped");
+            run(&instance, |ctx| database.drop_table(ctx, "dbo", "other", &mut unlocked)).expect("dropped");
             if commits { first.commit() } else { first.roll_back() }.expect("ended");
             waiting.join().expect("no panic")
         });
@@ -200,7 +202,7 @@ fn a_name_that_another_statement_holds_is_waited_for() {
             assert_eq!(number_of(second), number::OBJECT_EXISTS);
         } else {
             second.expect("the name is free again");
-            run(&instance, |ctx| database.drop_table(ctx, "dbo", "t")).expect("dropped");
+            run(&instance, |ctx| database.drop_table(ctx, "dbo", "t", &mut unlocked)).expect("dropped");
         }
         check_extents(&database);
     }
@@ -214,7 +216,7 @@ fn concurrent_statements_undo_their_own_rows_alone() {
             let (instance, database) = (&instance, &database);
             scope.spawn(move || {
                 for round in 0..20 {
-                    let ctx = instance.statement_context(SessionId(51 + thread), 1, Arc::default());
+                    let ctx = begin_as(instance, SessionId(51 + thread), Arc::default());
                     database.create_table(&ctx, &table_named(&format!("t{thread}_{round}"))).expect("made");
                     if round % 2 == 0 { ctx.commit() } else { ctx.roll_back() }.expect("ended");
                 }
@@ -229,10 +231,10 @@ fn concurrent_statements_undo_their_own_rows_alone() {
 #[test]
 fn a_cancelled_statement_does_not_wait_for_a_name() {
     let (instance, database) = shop();
-    let first = instance.statement_context(SessionId(51), 1, Arc::default());
+    let first = begin(&instance);
     database.create_table(&first, &table_named("t")).expect("made");
     let cancelled = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let second = instance.statement_context(SessionId(52), 1, cancelled);
+    let second = begin_as(&instance, SessionId(52), cancelled);
     assert_eq!(number_of(database.create_table(&second, &table_named("t"))), number::CANCELED);
     second.roll_back().expect("undone");
     first.roll_back().expect("undone");

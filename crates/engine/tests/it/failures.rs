@@ -1,15 +1,18 @@
 //! Devices that fail, disks that fill, processes that die.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedConfig, SimulatedDisk};
-use hobt_engine::{DatabaseDefinition, DatabaseState, FilegroupDefinition};
+use hobt_engine::{
+    DataSpaceDefinition, DatabaseDefinition, DatabaseState, EngineError, FilegroupDefinition, Instance, TableDefinition,
+};
 
 use crate::fixture::{
-    FOLDER, check_extents, create, insert, number_of, open, row, rows, run, simulated, small_file, table, table_named,
-    try_open,
+    FOLDER, begin, check_extents, create, insert, number_of, open, row, rows, run, simulated, small_file, table,
+    table_named, try_open, unlocked,
 };
 
 /// The system's number for "input/output error" and for "no space left on device".
@@ -27,7 +30,7 @@ fn a_definition_that_fails_at_any_read_leaves_nothing() {
         instance.checkpoint().expect("saved");
         instance.pool().drop_clean_buffers(None);
         disk.inject(Fault::once(Operation::Read, after, FaultKind::Error(EIO)));
-        let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+        let ctx = begin(&instance);
         let statement = || {
             let new = database.create_table(&ctx, &table_named("new"))?;
             // What was changed so far is read again, so that later steps fail too.
@@ -36,7 +39,7 @@ fn a_definition_that_fails_at_any_read_leaves_nothing() {
             insert(&database, &ctx, &new, 0, (0..3000).map(row))?;
             instance.checkpoint()?;
             instance.pool().drop_clean_buffers(None);
-            database.drop_table(&ctx, "dbo", "kept")
+            database.drop_table(&ctx, "dbo", "kept", &mut unlocked)
         };
         let done = statement();
         let ended = instance.end_statement(&ctx, done.is_ok(), &[&database]);
@@ -194,9 +197,9 @@ fn a_database_whose_undo_failed_stays_suspect() {
     database.mark_suspect("a test says so");
     assert_eq!(database.state(), DatabaseState::Suspect);
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = begin(&instance);
     assert_eq!(number_of(database.create_table(&ctx, &table_named("u"))), number::DATABASE_SUSPECT);
-    ctx.roll_back().expect("there is nothing to undo");
+    instance.end_statement(&ctx, false, &[&database]).expect("there is nothing to undo");
     drop(database);
     instance.close().expect("closed");
     let instance = open(&disk);
@@ -208,7 +211,7 @@ fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
     let disk = simulated();
     let instance = open(&disk);
     let database = create(&instance, "shop");
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = begin(&instance);
     database.create_table(&ctx, &table_named("t")).expect("made");
     assert_eq!(number_of(instance.close()), number::DATABASE_IN_USE);
     instance.end_statement(&ctx, false, &[&database]).expect("undone");
@@ -217,12 +220,156 @@ fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
 
     let instance = open(&disk);
     let database = instance.database("shop").expect("saved whole");
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = begin(&instance);
     database.create_table(&ctx, &table_named("t")).expect("made");
     drop((database, instance));
     let instance = open(&disk);
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
     drop(ctx);
+}
+
+/// An instance with database `shop`, table `t` and 500 rows, and a statement that panics after it has made a table and
+/// inserted rows; `before` is called right before the panic.
+fn panicked(disk: &Arc<SimulatedDisk>, before: impl FnOnce()) -> Arc<Instance> {
+    let instance = open(disk);
+    let database = create(&instance, "shop");
+    let kept = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    run(&instance, |ctx| insert(&database, ctx, &kept, 0, (0..500).map(row))).expect("inserted");
+    let statement = || {
+        run(&instance, |ctx| -> Result<(), EngineError> {
+            database.create_table(ctx, &table_named("new"))?;
+            insert(&database, ctx, &kept, 0, (500..3000).map(row))?;
+            instance.checkpoint()?;
+            instance.pool().drop_clean_buffers(None);
+            before();
+            panic!("half-way")
+        })
+    };
+    catch_unwind(AssertUnwindSafe(statement)).expect_err("it panics");
+    instance
+}
+
+#[test]
+fn a_statement_whose_thread_panics_is_undone_before_anything_is_saved() {
+    for closes in [true, false] {
+        let disk = simulated();
+        let instance = panicked(&disk, || {});
+        if closes {
+            instance.close().expect("nothing runs any more");
+        }
+        drop(instance);
+        let instance = open(&disk);
+        let database = instance.database("shop").expect("saved whole");
+        assert_eq!(rows(&database, &table(&database, "t")).expect("rows").len(), 500);
+        check_extents(&database);
+        run(&instance, |ctx| database.create_table(ctx, &table_named("new"))).expect("the name is free");
+    }
+}
+
+#[test]
+fn a_statement_whose_thread_panics_and_that_cannot_be_undone_makes_its_database_suspect() {
+    let disk = simulated();
+    let fault = Fault { forever: true, ..Fault::once(Operation::Read, 0, FaultKind::Error(EIO)) };
+    let instance = panicked(&disk, || disk.inject(fault));
+    disk.clear_faults();
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+}
+
+#[test]
+fn a_panic_amid_a_change_of_pages_makes_the_database_suspect() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let (shop, other) = (create(&instance, "shop"), create(&instance, "other"));
+    run(&instance, |ctx| shop.create_table(ctx, &table_named("t"))).expect("made");
+    let change = || shop.storage().in_one_piece(|| panic!("half a page"));
+    catch_unwind(AssertUnwindSafe(change)).expect_err("it panics");
+    drop((shop, other));
+    for restart in [false, true] {
+        let instance = if restart {
+            instance.close().expect("closed");
+            open(&disk)
+        } else {
+            Arc::clone(&instance)
+        };
+        assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
+        instance.database("other").expect("the panic was not in it");
+    }
+}
+
+#[test]
+fn a_header_that_could_not_be_written_is_written_before_the_next_change() {
+    for after in 0..4 {
+        let disk = simulated();
+        let instance = open(&disk);
+        let definition = DatabaseDefinition {
+            name: "shop".to_owned(),
+            primary: vec![small_file("shop")],
+            filegroups: vec![FilegroupDefinition {
+                name: "more".to_owned(),
+                files: vec![small_file("shop_2")],
+                is_default: false,
+            }],
+            log: Vec::new(),
+        };
+        let database = instance.create_database(&definition).expect("made").database;
+        let on_more = DataSpaceDefinition::Named("more".to_owned());
+        let made = TableDefinition { data_space: on_more, ..table_named("t") };
+        run(&instance, |ctx| database.create_table(ctx, &made)).expect("made");
+        drop(database);
+        instance.close().expect("closed");
+
+        let instance = open(&disk);
+        let database = instance.database("shop").expect("clean");
+        let t = table(&database, "t");
+        disk.inject(Fault {
+            operation: Operation::Write,
+            path_contains: "shop".to_owned(),
+            after,
+            kind: FaultKind::Error(EIO),
+            forever: false,
+        });
+        let write = |from: i64| run(&instance, |ctx| insert(&database, ctx, &t, 0, (from..from + 500).map(row)));
+        assert_eq!(number_of(write(0)), number::IO_ERROR, "a header cannot be written");
+        disk.clear_faults();
+        let second = write(500);
+        // What the second wrote reaches the second file, whose header may say anything.
+        let saved = instance.checkpoint();
+        disk.crash(after);
+        drop((database, instance));
+        let instance = open(&disk);
+        match instance.database("shop") {
+            Err(error) => assert_eq!(error.to_sql_error().number, number::DATABASE_SUSPECT, "{after}"),
+            Ok(database) => {
+                let found = rows(&database, &table(&database, "t")).expect("whole");
+                assert!(found.is_empty() && second.is_err(), "{after}: changed under headers that say clean");
+            }
+        }
+        assert!(saved.is_err() || second.is_err(), "the file that failed refuses to be written");
+    }
+}
+
+#[test]
+fn an_instance_does_not_close_while_a_statement_commits() {
+    let instance = open(&simulated());
+    let database = create(&instance, "shop");
+    run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    let ctx = begin(&instance);
+    let (closing, outcome) = (Arc::clone(&instance), Arc::new(std::sync::OnceLock::new()));
+    let seen = Arc::clone(&outcome);
+    database.drop_table(&ctx, "dbo", "t", &mut unlocked).expect("dropped");
+    // Behind the catalog's change and the freeing of the extents, and in other statements between the two.
+    ctx.on_commit(move || {
+        seen.get_or_init(|| number_of(closing.close()));
+        Ok(())
+    });
+    instance.end_statement(&ctx, true, &[&database]).expect("committed");
+    assert_eq!(outcome.get(), Some(&number::DATABASE_IN_USE));
+    instance.close().expect("nothing runs any more");
+    let refused = instance.statement_context(SessionId(51), 1, Arc::default());
+    assert_eq!(number_of(refused), number::SHUTDOWN);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use hobt_base::{EXTENT_PAGES, SessionId};
+use hobt_base::{EXTENT_PAGES, ObjectId, SessionId, SqlError};
 use hobt_catalog::{Growth, Table, row_image, value_from_bytes};
 use hobt_disk::{Disk, DiskKind, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{
@@ -81,14 +82,28 @@ pub(crate) fn number_of<T>(result: Result<T, EngineError>) -> i32 {
     result.err().expect("an error").to_sql_error().number
 }
 
+/// A statement of session 51.
+pub(crate) fn begin(instance: &Instance) -> Arc<StatementContext> {
+    begin_as(instance, SessionId(51), Arc::default())
+}
+
+pub(crate) fn begin_as(instance: &Instance, session: SessionId, cancelled: Arc<AtomicBool>) -> Arc<StatementContext> {
+    instance.statement_context(session, 1, cancelled).expect("the instance is open")
+}
+
+/// Takes the lock of a table that no other session uses.
+pub(crate) fn unlocked(_table: ObjectId) -> Result<(), SqlError> {
+    Ok(())
+}
+
 /// Runs a statement, and ends it as its result says.
 pub(crate) fn run<T>(
     instance: &Instance,
     statement: impl FnOnce(&StatementContext) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
-    let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+    let ctx = instance.statement_context(SessionId(51), 1, Arc::default())?;
     let done = statement(&ctx);
-    if done.is_ok() { ctx.commit() } else { ctx.roll_back() }.expect("the statement ends");
+    instance.end_statement(&ctx, done.is_ok(), &[]).expect("the statement ends");
     done
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hobt_base::{SessionId, SplitMix64};
+use hobt_base::SplitMix64;
 use hobt_catalog::{IdentityColumn, ModuleKind};
 use hobt_engine::{
     ColumnDefinition, DataSpaceDefinition, Database, DefaultDefinition, ModuleDefinition, PartitionFunctionDefinition,
@@ -12,7 +12,7 @@ use hobt_engine::{
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, SqlType, Value};
 
-use crate::fixture::{check_extents, create, insert, open, row, rows, simulated, table_named};
+use crate::fixture::{begin, check_extents, create, insert, open, row, rows, simulated, table_named, unlocked};
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Model {
@@ -85,10 +85,10 @@ fn change(random: &mut SplitMix64, database: &Arc<Database>, ctx: &StatementCont
         5 => {
             let Some(name) = pick(random, &model.tables) else { return };
             if random.below(2) == 0 {
-                database.drop_table(ctx, "DBO", &name).expect("the table is there");
+                database.drop_table(ctx, "DBO", &name, &mut unlocked).expect("the table is there");
                 model.tables.remove(&name);
             } else {
-                database.truncate_table(ctx, "dbo", &name.to_uppercase()).expect("the table is there");
+                database.truncate_table(ctx, "dbo", &name.to_uppercase(), &mut unlocked).expect("the table is there");
                 model.tables.get_mut(&name).expect("picked").0.clear();
             }
         }
@@ -151,7 +151,7 @@ fn a_restart_keeps_what_was_committed_and_nothing_else() {
         let mut model = Model::default();
         for _ in 0..40 {
             let database = instance.database("SHOP").expect("the database");
-            let ctx = instance.statement_context(SessionId(51), 1, Arc::default());
+            let ctx = begin(&instance);
             let mut after = model.clone();
             for _ in 0..=random.below(3) {
                 change(&mut random, &database, &ctx, &mut after);

@@ -96,7 +96,7 @@ impl Interpreter<'_> {
             }
             _ => None,
         };
-        let run = self.new_run(Some(&hints));
+        let run = self.new_run(Some(&hints))?;
         let rows = self.in_run(&run, |this| {
             let target = this.locked_target(&run, insert, &hints)?;
             let store = target_store(&target)?;
@@ -453,7 +453,7 @@ impl Interpreter<'_> {
         };
         let mut last = Value::Null;
         let sql_type = column.sql_type;
-        let reader = self.new_run(None);
+        let reader = self.new_run(None)?;
         let _same_statement = run;
         self.run_bound(
             &reader,

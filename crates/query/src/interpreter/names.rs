@@ -77,19 +77,25 @@ impl Names<'_> {
         self.used.into_inner()
     }
 
-    fn statement(&self) -> Arc<StatementRun> {
-        let make = || {
-            let (instance, cancelled) = (&self.environment.instance, Arc::clone(self.cancelled));
-            StatementRun::new(instance, self.state.id, None, cancelled, false)
-        };
-        Arc::clone(self.run.get_or_init(make))
+    fn statement(&self) -> Result<Arc<StatementRun>, SqlError> {
+        if let Some(run) = self.run.get() {
+            return Ok(Arc::clone(run));
+        }
+        let (instance, cancelled) = (&self.environment.instance, Arc::clone(self.cancelled));
+        let run = StatementRun::new(instance, self.state.id, None, cancelled, false)?;
+        Ok(Arc::clone(self.run.get_or_init(|| run)))
     }
 
     fn view_context(&self, database: &DatabaseUse) -> ViewContext {
         ViewContext { database: database.clone(), session: self.state.id }
     }
 
-    fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Resolved {
+    fn heap(
+        &self,
+        database: &DatabaseUse,
+        table: &Arc<Table>,
+        hints: &ScanHints<'_>,
+    ) -> Result<Resolved, SqlError> {
         let mode = lock_mode(hints.hints, self.state.options.isolation);
         self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode });
         let columns = table.columns.iter().map(|column| SourceColumn {
@@ -99,8 +105,8 @@ impl Names<'_> {
             collation: column.collation,
         });
         let columns = columns.collect();
-        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement());
-        Resolved::Table { provider, columns }
+        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement()?);
+        Ok(Resolved::Table { provider, columns })
     }
 
     fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
@@ -129,7 +135,7 @@ impl NameResolver for Names<'_> {
         if let Some(schema) = snapshot.schema_id(&place.schema) {
             if let Some(table) = snapshot.table(schema, &place.name) {
                 check_index_hints(table, hints.hints).map_err(|error| error.at(name.position()))?;
-                return Ok(self.heap(&place.database, table, hints));
+                return self.heap(&place.database, table, hints);
             }
             if let Some(module) = snapshot.module(schema, &place.name) {
                 return match module.kind {
@@ -194,7 +200,7 @@ impl NameResolver for Names<'_> {
         let snapshot = database.snapshot();
         let schema = snapshot.schema_id("dbo").ok_or_else(undeclared)?;
         let table = snapshot.table(schema, table_name).ok_or_else(undeclared)?;
-        Ok(self.heap(&database, table, &ScanHints::default()))
+        self.heap(&database, table, &ScanHints::default())
     }
 
     fn partition_function(

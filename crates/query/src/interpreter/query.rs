@@ -50,7 +50,7 @@ impl Interpreter<'_> {
         if assigns(&select.query) {
             return self.select_into_variables(select, &hints);
         }
-        let run = self.new_run(Some(&hints));
+        let run = self.new_run(Some(&hints))?;
         if let Some(into) = into_of(&select.query) {
             return self.select_into(&run, select, into, &hints);
         }
@@ -85,7 +85,10 @@ impl Interpreter<'_> {
     }
 
     /// A statement of this session that is about to run.
-    pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Arc<StatementRun> {
+    ///
+    /// # Errors
+    /// 6005: the instance is being closed.
+    pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Result<Arc<StatementRun>, SqlError> {
         let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
         let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
         let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
@@ -273,7 +276,7 @@ impl Interpreter<'_> {
 
     /// Binds a view's query, so that a definition which names what is not there is refused at once.
     pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
-        let run = self.new_run(None);
+        let run = self.new_run(None)?;
         let names = self.names(&run);
         let bound = Binder::new(&names, BindOptions::default()).bind_query(&create.query);
         bound.map(|_| ()).map_err(Failure::of_binding)

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{ObjectId, Position, SqlError, number};
 use hobt_sync::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
+use hobt_txn::{LockMode, Patience};
 use hobt_types::{SqlType, Value};
 
 use super::environment::Environment;
@@ -122,8 +123,16 @@ pub fn drop_temporary_tables(environment: &Environment, state: &mut SessionState
     }
     let Ok(tempdb) = environment.instance.tempdb() else { return };
     for name in names {
-        let context = environment.instance.statement_context(state.id, 1, Arc::default());
-        let dropped = tempdb.database().drop_table(&context, "dbo", &name);
+        let Ok(context) = environment.instance.statement_context(state.id, 1, Arc::default()) else { return };
+        // Who looks at another session's table is not waited for.
+        let mut lock = |table: ObjectId| {
+            let patience = Patience { timeout: Some(Duration::ZERO), ..Patience::default() };
+            let mode = LockMode::SchemaModification;
+            let taken = environment.instance.locks().lock((tempdb.id(), table), state.id, mode, patience, &|| false);
+            context.hold(taken.map_err(|error| SqlError::new(number::LOCK_TIMEOUT, error.to_string()))?);
+            Ok(())
+        };
+        let dropped = tempdb.database().drop_table(&context, "dbo", &name, &mut lock);
         // A failure makes tempdb SUSPECT, which whoever uses it next is told.
         let _ended = environment.instance.end_statement(&context, dropped.is_ok(), &[&**tempdb.database()]);
     }

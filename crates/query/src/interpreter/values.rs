@@ -48,7 +48,7 @@ impl Interpreter<'_> {
             let value = binder.evaluate(&bound)?;
             return Ok(TypedValue { sql_type, value });
         }
-        let run = self.new_run(None);
+        let run = self.new_run(None)?;
         let mut value = Value::Null;
         self.run_bound(
             &run,

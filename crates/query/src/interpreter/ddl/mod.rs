@@ -38,6 +38,7 @@ impl Interpreter<'_> {
     ) -> Result<R, Failure> {
         let instance = Arc::clone(&self.environment.instance);
         let context = instance.statement_context(self.state.id, 1, Arc::clone(&self.cancelled));
+        let context = context.map_err(SqlError::from)?;
         let result = body(self, &context);
         instance.end_statement(&context, result.is_ok(), &[&**database.database()]).map_err(SqlError::from)?;
         result
@@ -76,16 +77,18 @@ impl Interpreter<'_> {
         database_of(self.environment, name)
     }
 
-    /// The id of the table that a place names, if there is one.
-    pub(super) fn table_id(&self, place: &Place) -> Option<ObjectId> {
-        let snapshot = place.database.snapshot();
-        let schema = snapshot.schema_id(&place.schema)?;
-        snapshot.table(schema, &place.name).map(|table| table.id)
-    }
-
-    /// Locks the table that a place names against everybody, if there is one.
-    pub(super) fn lock_definition(&self, place: &Place) -> Result<Option<ObjectLock>, Failure> {
-        self.table_id(place).map(|table| self.lock(&place.database, table, LockMode::SchemaModification)).transpose()
+    /// Locks a table against everybody, in `lock` and in place of what is there: what the engine's calls that drop or
+    /// empty a table ask for once they know which table that is.
+    fn lock_definition(
+        &self,
+        database: &DatabaseUse,
+        table: ObjectId,
+        lock: &mut Option<ObjectLock>,
+    ) -> Result<(), SqlError> {
+        *lock = None;
+        let taken = self.lock(database, table, LockMode::SchemaModification);
+        *lock = Some(taken.map_err(|failure| failure.error)?);
+        Ok(())
     }
 
     pub(super) fn drop_objects(&mut self, drop: &Drop) -> Result<Outcome, Failure> {

@@ -109,9 +109,13 @@ impl Interpreter<'_> {
             return Ok(());
         }
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
-        let dropped = self.in_context(&database, |_, context| {
+        let mut locks = Vec::new();
+        let dropped = self.in_context(&database, |this, context| {
             for name in &names {
-                database.database().drop_table(context, "dbo", name).map_err(SqlError::from)?;
+                let mut locked = None;
+                let mut lock = |table| this.lock_definition(&database, table, &mut locked);
+                database.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
+                locks.extend(locked);
             }
             Ok(())
         });
@@ -120,17 +124,15 @@ impl Interpreter<'_> {
 
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
-        let _lock = self.lock_definition(&place)?;
-        if let Some(table) = self.table_id(&place) {
-            self.environment.executor.identities.lock().remove(&(place.database.id(), table));
-        }
-        let dropped = self.in_context(&place.database, |_, context| {
-            Ok(place.database.database().drop_table(context, &place.schema, &place.name).map_err(SqlError::from)?)
-        });
-        if dropped.is_ok() {
-            self.state.temporary_tables.remove(&name.name.value.to_lowercase());
-        }
-        dropped
+        let mut locked = None;
+        let table = self.in_context(&place.database, |this, context| {
+            let mut lock = |table| this.lock_definition(&place.database, table, &mut locked);
+            let dropped = place.database.database().drop_table(context, &place.schema, &place.name, &mut lock);
+            Ok(dropped.map_err(SqlError::from)?)
+        })?;
+        self.environment.executor.identities.lock().remove(&(place.database.id(), table));
+        self.state.temporary_tables.remove(&name.name.value.to_lowercase());
+        Ok(())
     }
 
     pub(in super::super) fn truncate_table(
@@ -142,15 +144,15 @@ impl Interpreter<'_> {
             return Err(SqlError::not_supported("TRUNCATE TABLE … WITH (PARTITIONS (…))").into());
         }
         let place = self.place(name)?;
-        let _lock = self.lock_definition(&place)?;
-        if let Some(table) = self.table_id(&place) {
-            // An empty table starts again at its seed.
-            self.environment.executor.identities.lock().remove(&(place.database.id(), table));
-        }
-        self.in_context(&place.database, |_, context| {
-            let truncated = place.database.database().truncate_table(context, &place.schema, &place.name);
+        let mut locked = None;
+        let table = self.in_context(&place.database, |this, context| {
+            let mut lock = |table| this.lock_definition(&place.database, table, &mut locked);
+            let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
             Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
+        // An empty table starts again at its seed; nobody inserts before the lock is gone.
+        self.environment.executor.identities.lock().remove(&(place.database.id(), table));
+        drop(locked);
         Ok(Outcome::QUIET)
     }
 
