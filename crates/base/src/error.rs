@@ -51,6 +51,12 @@ impl SqlError {
         SqlError::new(crate::number::NOT_SUPPORTED, format!("{what} is not supported by this version of hobt."))
     }
 
+    /// The error of a statement that was cancelled: by its user, by `KILL`, by a client that wants no more. SQL Server
+    /// sends its client nothing in its place.
+    pub fn cancelled() -> SqlError {
+        SqlError::new(crate::number::CANCELED, "Query was canceled by user.")
+    }
+
     /// The same error with another state.
     #[must_use]
     pub fn with_state(mut self, state: u8) -> SqlError {
@@ -80,21 +86,20 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+/// Errors of level 15: what the parser or the binder finds by the text alone.
+const LEVEL_15: &[i32] = &[
+    102, 103, 105, 109, 110, 113, 119, 120, 121, 127, 128, 131, 132, 133, 134, 135, 136, 137, 141, 144, 145, 147, 148,
+    155, 156, 164, 168, 174, 177, 178, 183, 189, 191, 195, 319, 321, 1002, 1007, 1015, 1023, 1031, 1033, 1038, 1060,
+    1062, 1087, 2750, 4108, 4112, 4113, 4123, 4145, 5308, 5309, 5362, 10703, 10704, 10709, 10741, 10742, 10744, 10752,
+    10753, 10756, 10757, 10759,
+];
+
 /// The level that SQL Server gives to `number`; 16 where no other is known here.
 pub fn severity_of(number: i32) -> u8 {
     use crate::number as n;
     match number {
-        n::SYNTAX
-        | n::UNCLOSED_QUOTE
-        | n::UNCLOSED_COMMENT
-        | n::SYNTAX_KEYWORD
-        | n::UNDECLARED_VARIABLE
-        | n::VARIABLE_REDECLARED
-        | n::UNKNOWN_FUNCTION
-        | n::FUNCTION_ARGUMENT_COUNT
-        | n::NESTED_TOO_DEEPLY
-        | n::AGGREGATE_IN_WHERE
-        | n::NOT_A_CONDITION => 15,
+        _ if LEVEL_15.contains(&number) => 15,
+        n::DROP_DOES_NOT_EXIST => 11,
         n::DATABASE_SUSPECT => 14,
         n::FILEGROUP_FULL | n::OUT_OF_MEMORY | n::LOG_FULL => 17,
         n::PAGE_DAMAGED | n::IO_ERROR => 24,

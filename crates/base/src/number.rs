@@ -16,6 +16,8 @@ pub const INSERT_FEWER_COLUMNS: i32 = 110;
 pub const UNCLOSED_COMMENT: i32 = 113;
 /// Only one expression can be specified in the select list of a subquery without EXISTS.
 pub const SUBQUERY_ONE_EXPRESSION: i32 = 116;
+/// A TOP N or FETCH rowcount value may not be negative.
+pub const NEGATIVE_ROW_COUNT: i32 = 127;
 /// The label '%s' has already been declared.
 pub const LABEL_REDECLARED: i32 = 132;
 /// A GOTO statement references the label '%s' but the label has not been declared.
@@ -36,6 +38,8 @@ pub const WAITFOR_TIME: i32 = 148;
 pub const UNKNOWN_OPTION: i32 = 155;
 /// Incorrect syntax near the keyword '%s'.
 pub const SYNTAX_KEYWORD: i32 = 156;
+/// The floating point value '%s' is out of the range of computer representation.
+pub const FLOAT_LITERAL_RANGE: i32 = 168;
 /// The function requires %d arguments.
 pub const FUNCTION_ARGUMENT_COUNT: i32 = 174;
 /// A RETURN statement with a return value cannot be used in this context.
@@ -68,6 +72,8 @@ pub const PARAMETERS_NOT_SUPPLIED: i32 = 216;
 pub const NESTING_LEVEL: i32 = 217;
 /// Arithmetic overflow for a value of a small integer type.
 pub const OVERFLOW_SMALL: i32 = 220;
+/// Arithmetic overflow error for type %s, value = %f.
+pub const OVERFLOW_FLOAT: i32 = 232;
 /// There is insufficient result space to convert a %s value to %s.
 pub const INSUFFICIENT_SPACE: i32 = 234;
 /// Cannot convert a char value to money. The char value has incorrect syntax.
@@ -120,6 +126,8 @@ pub const DATE_ADD_OVERFLOW: i32 = 517;
 pub const EXPLICIT_CONVERSION: i32 = 529;
 /// The %s function resulted in an overflow: the number of dateparts separating two instances is too large.
 pub const DATEDIFF_OVERFLOW: i32 = 535;
+/// Invalid length parameter passed to the %s function: RIGHT.
+pub const INVALID_LENGTH_OF: i32 = 536;
 /// Invalid length parameter passed to the %s function.
 pub const INVALID_LENGTH_PARAMETER: i32 = 537;
 /// The filegroup "%s" has no files assigned to it.
@@ -190,8 +198,10 @@ pub const FORMAT_TYPE: i32 = 2786;
 pub const FORMAT_SPECIFICATION: i32 = 2787;
 /// Could not find stored procedure '%s'.
 pub const UNKNOWN_PROCEDURE: i32 = 2812;
-/// The query has been canceled by the user.
-pub const CANCELED: i32 = 3204;
+/// Attention: the client, or somebody for it, wants no more of the statement.
+pub const CANCELED: i32 = 3617;
+/// The statement has been terminated.
+pub const STATEMENT_TERMINATED: i32 = 3621;
 /// An invalid floating point operation occurred.
 pub const INVALID_FLOAT_OPERATION: i32 = 3623;
 /// Cannot drop the object because it does not exist.
@@ -246,6 +256,8 @@ pub const TOO_MANY_PARTITIONS: i32 = 7719;
 pub const PARTITION_COLUMN_TYPE: i32 = 7726;
 /// Error converting data type %s to %s.
 pub const CONVERSION_TYPE: i32 = 8114;
+/// An explicit value for the identity column can only be specified when a column list is used and IDENTITY_INSERT is ON.
+pub const IDENTITY_WITHOUT_LIST: i32 = 8101;
 /// Arithmetic overflow error converting %s to data type %s.
 pub const OVERFLOW: i32 = 8115;
 /// Argument data type %s is invalid for argument %d of %s function.

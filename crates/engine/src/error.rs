@@ -117,7 +117,7 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                 "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
             ),
         ),
-        AccessError::Cancelled => SqlError::new(number::CANCELED, "The query has been canceled by the user."),
+        AccessError::Cancelled => SqlError::cancelled(),
         AccessError::Closed(what) => {
             SqlError::new(number::DATABASE_INACCESSIBLE, format!("Database '{database}' cannot be used: {what}."))
         }

@@ -28,6 +28,14 @@ pub(crate) fn overflow_small(target: SqlType, value: impl std::fmt::Display) -> 
     )
 }
 
+/// 232: a float beyond a smaller type.
+pub(crate) fn overflow_float(target: SqlType, value: f64) -> SqlError {
+    SqlError::new(
+        number::OVERFLOW_FLOAT,
+        format!("Arithmetic overflow error for type {}, value = {value:.6}.", target.name()),
+    )
+}
+
 /// 8134.
 pub(crate) fn divide_by_zero() -> SqlError {
     SqlError::new(number::DIVIDE_BY_ZERO, "Divide by zero error encountered.")
@@ -87,11 +95,14 @@ pub(crate) fn invalid_float_operation() -> SqlError {
 }
 
 /// 537: a negative length.
-pub(crate) fn invalid_length(function: &str) -> SqlError {
-    SqlError::new(
-        number::INVALID_LENGTH_PARAMETER,
-        format!("Invalid length parameter passed to the {function} function."),
-    )
+pub(crate) fn invalid_length() -> SqlError {
+    let text = "Invalid length parameter passed to the LEFT or SUBSTRING function.";
+    SqlError::new(number::INVALID_LENGTH_PARAMETER, text)
+}
+
+/// 536: a negative length of `RIGHT`.
+pub(crate) fn invalid_length_of_right() -> SqlError {
+    SqlError::new(number::INVALID_LENGTH_OF, "Invalid length parameter passed to the RIGHT function.")
 }
 
 /// The name under which messages about numbers know a type: SQL Server says `numeric` where users say `decimal`.

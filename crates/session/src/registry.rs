@@ -64,7 +64,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 /// The registries of the program's servers.
 static REGISTRIES: Mutex<Vec<Weak<Registry>>> = Mutex::new(Vec::new());
 
-/// Cancels what every session of the process runs, and with error 3204 whatever they are still given to run. For a
+/// Cancels what every session of the process runs, and with error 3617 whatever they are still given to run. For a
 /// program that was told to end: what uses the sessions fails, comes back, and closes its instances on the way. There is
 /// no way back.
 pub fn stop_all_sessions() {

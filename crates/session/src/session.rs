@@ -40,7 +40,7 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Asks the running batch to stop, or the one that [`Session::expect_batch`] announced; it ends with error 3204 and
+    /// Asks the running batch to stop, or the one that [`Session::expect_batch`] announced; it ends with error 3617 and
     /// leaves nothing half done. Without such a batch nothing happens.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);

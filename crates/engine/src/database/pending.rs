@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{Stamp, number};
+use hobt_base::{SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
 use hobt_txn::StatementContext;
 use parking_lot::{Condvar, Mutex};
@@ -96,7 +96,7 @@ impl PendingChanges {
         let mut state = self.entries.lock();
         while state.1.iter().any(|entry| entry.owner != owner && conflict(&entry.claims, &claims)) {
             if ctx.is_cancelled() {
-                return Err(EngineError::statement(number::CANCELED, "The query has been canceled by the user."));
+                return Err(EngineError::Statement(SqlError::cancelled()));
             }
             let holds = state.1.iter().any(|entry| entry.owner == owner);
             if holds && since.elapsed() >= DEADLOCK_AFTER {

@@ -11,7 +11,7 @@ use hobt_types::SqlType;
 use super::{Mode, convert};
 use crate::arithmetic::money_limit;
 use crate::decimal::{divide_round, power};
-use crate::error::{from_arrow, message_name, overflow, overflow_from, overflow_small};
+use crate::error::{from_arrow, message_name, overflow, overflow_float, overflow_from, overflow_small};
 use crate::type_rules::as_decimal;
 
 /// A decimal or money target: its shape and its least and greatest value.
@@ -197,7 +197,10 @@ where
     f64: From<I::Native>,
 {
     let wide = f64::from;
-    let error = |value: I::Native| too_large(to, format!("{:.6}", wide(value)));
+    let error = |value: I::Native| match to {
+        SqlType::BigInt => overflow(to),
+        _ => overflow_float(to, wide(value)),
+    };
     if let Some(target) = decimal_target(to) {
         let scaled = |value| match scale_float(wide(value), target) {
             Some(unscaled) => (unscaled, true),

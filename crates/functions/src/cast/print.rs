@@ -14,7 +14,7 @@ use super::{Mode, guid_text};
 use crate::carrier::array_value;
 use crate::date;
 use crate::decimal;
-use crate::error::{message_name, overflow, overflow_from};
+use crate::error::{message_name, overflow, overflow_float, overflow_from};
 use crate::format::float_text;
 use crate::type_rules::declared_length;
 
@@ -25,8 +25,8 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
             builder.append_null();
             continue;
         }
-        let text = print_value(&array_value(array, row, from)?, from, mode.style)?;
-        match squeeze(text, from, to) {
+        let value = array_value(array, row, from)?;
+        match squeeze(print_value(&value, from, mode.style)?, &value, from, to) {
             Ok(text) => builder.append_value(fit(&text, to)),
             Err(_) if mode.try_cast => builder.append_null(),
             Err(error) => return Err(error),
@@ -37,7 +37,7 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
 
 /// What happens to a printed value that is longer than the target ("Truncating and rounding results"): integers become
 /// `*` in `char` and `varchar`, other numbers and guids are an error, dates are cut off.
-fn squeeze(text: String, from: SqlType, to: SqlType) -> Result<String, SqlError> {
+fn squeeze(text: String, value: &Value, from: SqlType, to: SqlType) -> Result<String, SqlError> {
     let Some(MaxLength::Limited(limit)) = declared_length(to) else {
         return Ok(text);
     };
@@ -55,7 +55,10 @@ fn squeeze(text: String, from: SqlType, to: SqlType) -> Result<String, SqlError>
             "Insufficient result space to convert uniqueidentifier value to char.",
         )),
         SqlType::Decimal { .. } => Err(overflow_from(message_name(from), to)),
-        _ => Err(overflow(to)),
+        _ => Err(match value {
+            Value::Float(value) if !to.is_national() => overflow_float(to, *value),
+            _ => overflow(to),
+        }),
     }
 }
 

@@ -66,7 +66,7 @@ fn numbers_narrow_with_checks() {
     assert_eq!(cast(Value::Int(300), SqlType::Int, SqlType::TinyInt), Err(220));
     assert_eq!(cast(Value::Int(1 << 40), SqlType::BigInt, SqlType::Int), Err(8115));
     assert_eq!(cast(Value::Float(-2.9), SqlType::Float, SqlType::Int), Ok(Value::Int(-2)));
-    assert_eq!(cast(Value::Float(3e9), SqlType::Float, SqlType::Int), Err(8115));
+    assert_eq!(cast(Value::Float(3e9), SqlType::Float, SqlType::Int), Err(232));
     assert_eq!(cast(Value::Decimal(-299), dec(5, 2), SqlType::Int), Ok(Value::Int(-2)));
     assert_eq!(cast(Value::Int(25_000), SqlType::Money, SqlType::Int), Ok(Value::Int(3)));
     assert_eq!(cast(Value::Decimal(1_235), dec(5, 3), dec(5, 2)), Ok(Value::Decimal(124)));
@@ -87,6 +87,7 @@ fn numbers_become_text() {
     assert_eq!(styled(Value::Int(12_345_678), SqlType::Money, varchar(20), Some(1)), Ok(text("1,234.57")));
     assert_eq!(styled(Value::Int(12_345_678), SqlType::Money, varchar(20), Some(2)), Ok(text("1234.5678")));
     assert_eq!(cast(Value::Float(0.1), SqlType::Float, varchar(20)), Ok(text("0.1")));
+    assert_eq!(cast(Value::Float(1.5e30), SqlType::Float, varchar(5)), Err(232));
     assert_eq!(cast(Value::Float(1_234_567.0), SqlType::Float, varchar(20)), Ok(text("1.23457e+006")));
 }
 

@@ -9,7 +9,7 @@ use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
 use crate::carrier::not_the_carrier;
-use crate::text::code_page::{byte_of_unit, encode_char, units};
+use crate::text::code_page::{encode_char, slice_units, units};
 use crate::type_rules::declared_length;
 
 /// `text` as a value of the text type `to`.
@@ -29,11 +29,10 @@ pub(crate) fn fit(text: &str, to: SqlType) -> Cow<'_, str> {
     };
     let limit = usize::from(limit);
     if fitted.len() > limit {
-        let end = byte_of_unit(&fitted, limit);
-        match &mut fitted {
-            Cow::Borrowed(text) => *text = &text[..end],
-            Cow::Owned(text) => text.truncate(end),
-        }
+        fitted = match fitted {
+            Cow::Borrowed(text) => slice_units(text, 0, limit),
+            Cow::Owned(text) => Cow::Owned(slice_units(&text, 0, limit).into_owned()),
+        };
     }
     if matches!(to, SqlType::Char(_) | SqlType::NChar(_)) {
         let missing = limit.saturating_sub(units(&fitted));

@@ -102,13 +102,11 @@ fn through_float(call: &Call<'_>, function: fn(f64) -> f64) -> Result<ArrayRef, 
 
 fn power(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (base, exponent) = (call.floats(0)?, call.floats(1)?);
-    let too_large = || overflow(call.result_type);
     let values = call.primitive_result::<Float64Type>(|row| {
         let Some((base, exponent)) = base.get(row).zip(exponent.get(row)) else {
             return Ok(None);
         };
-        let value = base.powf(exponent);
-        if value.is_infinite() { Err(too_large()) } else { checked(value).map(Some) }
+        checked(base.powf(exponent)).map(Some)
     })?;
     cast_array(&values, SqlType::Float, call.result_type, None, false)
 }

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
-use super::code_page::{byte_of_unit, decode_byte, units};
+use super::code_page::{decode_byte, slice_units, units};
 use super::search::find;
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
@@ -146,9 +146,10 @@ pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         if start == 0 || start > units(text) {
             return Ok(None);
         }
-        let from = byte_of_unit(text, start - 1);
-        let to = byte_of_unit(text, (start - 1).saturating_add(length)).max(from);
-        Ok(Some(Cow::Owned([&text[..from], replacements.get(row).unwrap_or(""), &text[to..]].concat())))
+        meter.value(text.len() + replacements.get(row).unwrap_or("").len())?;
+        let head = slice_units(text, 0, start - 1);
+        let tail = slice_units(text, (start - 1).saturating_add(length), usize::MAX);
+        Ok(Some(Cow::Owned([&head, replacements.get(row).unwrap_or(""), &tail].concat())))
     })
 }
 

@@ -1,5 +1,7 @@
 //! SQL Server's bytes of text: code page 1252 for `char` and `varchar`, UTF-16 little-endian for the national types.
 
+use std::borrow::Cow;
+
 use hobt_types::SqlType;
 
 /// Code page 1252's characters 0x80 to 0x9F; the five that it leaves open keep their number, as Windows has it.
@@ -69,6 +71,36 @@ pub(crate) fn byte_of_unit(text: &str, units: usize) -> usize {
     text.len()
 }
 
+/// Units `start..end` of a text. Half of a surrogate pair, which UTF-8 does not have, is U+FFFD.
+pub(crate) fn slice_units(text: &str, start: usize, end: usize) -> Cow<'_, str> {
+    if text.is_ascii() {
+        let start = start.min(text.len());
+        return Cow::Borrowed(&text[start..end.clamp(start, text.len())]);
+    }
+    let mut seen = 0;
+    let (mut from, mut to, mut halves) = (text.len(), text.len(), (false, false));
+    for (at, character) in text.char_indices() {
+        let width = character.len_utf16();
+        if seen >= start {
+            from = from.min(at);
+        } else if seen + width > start && end > start {
+            // The pair's second half.
+            halves.0 = true;
+        }
+        if seen + width > end {
+            (to, halves.1) = (at, seen < end && seen >= start);
+            break;
+        }
+        seen += width;
+    }
+    let whole = &text[from.min(to)..to];
+    if halves == (false, false) {
+        return Cow::Borrowed(whole);
+    }
+    let half = |there: bool| if there { "\u{FFFD}" } else { "" };
+    Cow::Owned([half(halves.0), whole, half(halves.1)].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +131,19 @@ mod tests {
         assert_eq!(byte_of_unit("a😀é", 2), 1);
         assert_eq!(byte_of_unit("a😀é", 3), 5);
         assert_eq!(byte_of_unit("abc", 9), 3);
+    }
+
+    #[test]
+    fn a_slice_has_the_units_asked_for() {
+        let text = "a😀é😀";
+        let halves: Vec<u16> = text.encode_utf16().collect();
+        for start in 0..=8 {
+            for end in start..=8 {
+                let wanted = &halves[start.min(6)..end.min(6)];
+                assert_eq!(slice_units(text, start, end), String::from_utf16_lossy(wanted), "{start}..{end}");
+            }
+        }
+        assert_eq!(slice_units("abc", 1, 9), "bc");
+        assert_eq!(slice_units("abc", 7, 9), "");
     }
 }

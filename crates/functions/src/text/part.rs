@@ -8,9 +8,9 @@ use arrow::datatypes::Int64Type;
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
-use super::code_page::{byte_of_unit, units};
+use super::code_page::{encode_char, slice_units, units};
 use crate::cast::cast_array;
-use crate::error::invalid_length;
+use crate::error::{invalid_length, invalid_length_of_right};
 use crate::function::Call;
 
 /// A count as the call's `int` or `bigint`.
@@ -53,16 +53,33 @@ pub(super) fn datalength(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     count_result(call, |row| Ok((!column.is_null(row)).then_some(fixed)))
 }
 
-pub(super) fn map(call: &Call<'_>, function: fn(&str) -> String) -> Result<ArrayRef, SqlError> {
+pub(super) fn reverse(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
-    call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(function(text)))))
+    call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().rev().collect()))))
 }
 
-/// Units `start..end` of a text.
-fn slice(text: &str, start: usize, end: usize) -> &str {
-    let from = byte_of_unit(text, start);
-    let to = byte_of_unit(text, end).max(from);
-    &text[from..to]
+/// A character in the other case. One whose other case has another length keeps its own, for no text may grow, and so
+/// does one whose other case a text of code page 1252 could not hold.
+fn in_case<C: ExactSizeIterator<Item = char>>(character: char, sql_type: SqlType, case: fn(char) -> C) -> char {
+    let mut other = case(character);
+    match (other.len(), other.next()) {
+        (1, Some(other)) if character.len_utf16() == 1 && (sql_type.is_national() || encode_char(other).is_some()) => {
+            other
+        }
+        _ => character,
+    }
+}
+
+pub(super) fn upper(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let texts = call.texts(0)?;
+    let upper = |character| in_case(character, call.result_type, char::to_uppercase);
+    call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(upper).collect()))))
+}
+
+pub(super) fn lower(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let texts = call.texts(0)?;
+    let lower = |character| in_case(character, call.result_type, char::to_lowercase);
+    call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(lower).collect()))))
 }
 
 /// The units (or bytes) that `SUBSTRING(x, start, length)` means, from 0: a start before the text takes from the length.
@@ -75,7 +92,7 @@ fn window(start: i64, length: i64) -> (usize, usize) {
 pub(super) fn substring(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (starts, lengths) = (call.integers(1)?, call.integers(2)?);
     let bounds = |row: usize| match starts.get(row).zip(lengths.get(row)) {
-        Some((_, length)) if length < 0 => Err(invalid_length("substring")),
+        Some((_, length)) if length < 0 => Err(invalid_length()),
         Some((start, length)) => Ok(Some(window(start, length))),
         None => Ok(None),
     };
@@ -94,7 +111,7 @@ pub(super) fn substring(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
     call.text_result(|row| {
         let Some(text) = texts.get(row) else { return Ok(None) };
-        Ok(bounds(row)?.map(|(start, end)| Cow::Borrowed(slice(text, start, end))))
+        Ok(bounds(row)?.map(|(start, end)| slice_units(text, start, end)))
     })
 }
 
@@ -103,8 +120,8 @@ pub(super) fn left(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| match texts.get(row).zip(lengths.get(row)) {
         None => Ok(None),
         Some((text, length)) => {
-            let length = usize::try_from(length).map_err(|_| invalid_length("left"))?;
-            Ok(Some(Cow::Borrowed(slice(text, 0, length))))
+            let length = usize::try_from(length).map_err(|_| invalid_length())?;
+            Ok(Some(slice_units(text, 0, length)))
         }
     })
 }
@@ -114,9 +131,9 @@ pub(super) fn right(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| match texts.get(row).zip(lengths.get(row)) {
         None => Ok(None),
         Some((text, length)) => {
-            let length = usize::try_from(length).map_err(|_| invalid_length("right"))?;
+            let length = usize::try_from(length).map_err(|_| invalid_length_of_right())?;
             let start = units(text).saturating_sub(length);
-            Ok(Some(Cow::Borrowed(slice(text, start, usize::MAX))))
+            Ok(Some(slice_units(text, start, usize::MAX)))
         }
     })
 }

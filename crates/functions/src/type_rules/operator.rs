@@ -172,10 +172,10 @@ fn temporal_result(operator: BinaryOperator, left: SqlType, right: SqlType) -> R
         let other = if newer == left { right } else { left };
         return Err(if other.is_temporal() && other.name() == newer.name() {
             invalid_operand(newer, operator.message_name())
-        } else if other.is_temporal() {
+        } else if other.is_temporal() || other.is_text() {
             incompatible(left, right, operator)
         } else {
-            super::type_clash(other, newer)
+            super::type_clash(left, right)
         });
     }
     let high = if precedence(left) >= precedence(right) { left } else { right };

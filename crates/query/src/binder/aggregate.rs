@@ -160,6 +160,10 @@ impl Binder<'_> {
             FunctionArguments::Star => {
                 return Err(at(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.")));
             }
+            // Not in SQL Server's grammar.
+            FunctionArguments::List { distinct: true, .. } if kind == AggregateKind::StringAgg => {
+                return Err(at(SqlError::new(number::SYNTAX, "Incorrect syntax near ','.")));
+            }
             FunctionArguments::List { distinct, values } => (*distinct, values),
         };
         let wanted = if kind == AggregateKind::StringAgg { 2 } else { 1 };

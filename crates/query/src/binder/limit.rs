@@ -5,7 +5,7 @@ use datafusion::functions_window::{rank, row_number};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Sort, SortExpr, WindowFunctionDefinition,
 };
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{Expression, Offset, Top};
 use hobt_types::{Collation, SqlType, Value};
@@ -18,6 +18,14 @@ use super::scope::{Names, Scope};
 use super::window::{ranking, window_plan};
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
+
+/// What a row count counts.
+#[derive(Clone, Copy)]
+enum Counts {
+    Top,
+    Skipped,
+    Fetched,
+}
 
 /// A row count as DataFusion takes it.
 fn rows(count: i64) -> Option<Box<Expr>> {
@@ -40,8 +48,8 @@ impl Binder<'_> {
         offset: &Offset,
         names: &Names<'_>,
     ) -> Result<LogicalPlan, SqlError> {
-        let skip = self.row_count(&offset.skip, true, names)?;
-        let fetch = offset.fetch.as_ref().map(|fetch| self.row_count(fetch, false, names)).transpose()?;
+        let skip = self.row_count(&offset.skip, Counts::Skipped, names)?;
+        let fetch = offset.fetch.as_ref().map(|fetch| self.row_count(fetch, Counts::Fetched, names)).transpose()?;
         Ok(LogicalPlan::Limit(Limit { skip: rows(skip), fetch: fetch.and_then(rows), input: shared(plan) }))
     }
 
@@ -54,7 +62,7 @@ impl Binder<'_> {
         names: &Names<'_>,
     ) -> Result<LogicalPlan, SqlError> {
         if !top.percent && !top.with_ties {
-            let count = self.row_count(&top.count, true, names)?;
+            let count = self.row_count(&top.count, Counts::Top, names)?;
             let sorted = self.sorted(plan, order)?;
             return Ok(LogicalPlan::Limit(Limit { skip: None, fetch: rows(count), input: shared(sorted) }));
         }
@@ -77,7 +85,7 @@ impl Binder<'_> {
             windows.push((count, total.clone()));
             percent_of(total, self.percentage(&top.count, names)?)
         } else {
-            let count = u64::try_from(self.row_count(&top.count, true, names)?).unwrap_or(0);
+            let count = u64::try_from(self.row_count(&top.count, Counts::Top, names)?).unwrap_or(0);
             Expr::Literal(ScalarValue::UInt64(Some(count)), None)
         };
         let ranked = window_plan(plan, windows)?;
@@ -87,22 +95,24 @@ impl Binder<'_> {
     }
 
     /// The number of a `TOP`, `OFFSET` or `FETCH`.
-    fn row_count(&self, expression: &Expression, allow_zero: bool, names: &Names<'_>) -> Result<i64, SqlError> {
+    fn row_count(&self, expression: &Expression, what: Counts, names: &Names<'_>) -> Result<i64, SqlError> {
         let position = expression.position();
         let bound = self.known_number(expression, SqlType::BigInt, names)?;
-        let least = i64::from(!allow_zero);
-        match self.evaluate(&bound).map_err(|error| error.at(position))? {
-            Value::Int(count) if count >= least => Ok(count),
-            Value::Int(_) if !allow_zero => {
-                let message = "The number of rows provided for a FETCH clause must be greater then zero.";
-                Err(SqlError::new(10744, message).at(position))
+        let (number, message) = match (self.evaluate(&bound).map_err(|error| error.at(position))?, what) {
+            (Value::Int(count @ 1..), _) => return Ok(count),
+            (Value::Int(0), Counts::Top | Counts::Skipped) => return Ok(0),
+            (Value::Int(_), Counts::Top) => {
+                (number::NEGATIVE_ROW_COUNT, "A TOP N or FETCH rowcount value may not be negative.")
+            }
+            (Value::Int(_), Counts::Skipped) => (10742, "The offset specified in a OFFSET clause may not be negative."),
+            (Value::Int(_), Counts::Fetched) => {
+                (10744, "The number of rows provided for a FETCH clause must be greater then zero.")
             }
             _ => {
-                let message =
-                    "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.";
-                Err(SqlError::new(1060, message).at(position))
+                (1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.")
             }
-        }
+        };
+        Err(SqlError::new(number, message).at(position))
     }
 
     /// A number that holds for the whole query: of constants, variables, and parameters of the function around.

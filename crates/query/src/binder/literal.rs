@@ -11,7 +11,7 @@ use super::bound::{BoundExpr, Constant};
 /// The expression of a constant.
 ///
 /// # Errors
-/// 1007 for a number beyond 38 digits, 8115 for a money or float beyond its type.
+/// 1007 for a number beyond 38 digits, 168 for a float beyond its type, 8115 for money beyond its own.
 pub(super) fn bind_literal(literal: &Literal, position: Position) -> Result<BoundExpr, SqlError> {
     match literal {
         Literal::Null => BoundExpr::null(position),
@@ -27,7 +27,10 @@ pub(super) fn bind_literal(literal: &Literal, position: Position) -> Result<Boun
         Literal::Float(text) => {
             let value: f64 = text.parse().map_err(|_| too_large(text))?;
             if !value.is_finite() {
-                return Err(too_large(text).at(position));
+                let message = format!(
+                    "The floating point value '{text}' is out of the range of computer representation (8 bytes)."
+                );
+                return Err(SqlError::new(number::FLOAT_LITERAL_RANGE, message).at(position));
             }
             BoundExpr::literal(Value::Float(value), SqlType::Float, position)
         }

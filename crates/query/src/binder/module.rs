@@ -1,10 +1,10 @@
 //! Views and inline functions: their text, bound where they are used.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use hobt_base::{SqlError, number};
-use hobt_tsql::ast::{FunctionBody, Parameter, StatementKind};
+use hobt_tsql::ast::{CreateView, FunctionBody, Parameter, StatementKind};
 use hobt_tsql::parse_batch;
 
 use super::Binder;
@@ -29,6 +29,48 @@ fn without_place(error: SqlError) -> SqlError {
 }
 
 impl Binder<'_> {
+    /// Binds a view that is about to be created.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`, 4502, 8158, 4506 and 4511 for the names of its
+    /// columns.
+    pub fn bind_view(&self, view: &CreateView) -> Result<(), SqlError> {
+        let name = &view.name.name.value;
+        let body = self.query(&view.query, &Names::default(), QueryUse::Nested)?;
+        if let Some(place) = body.assigns {
+            return Err(super::mixed_assignment().at(place));
+        }
+        let given: Vec<Option<&str>> = match view.columns.as_slice() {
+            [] => body.columns.iter().map(|column| column.name.as_deref().filter(|name| !name.is_empty())).collect(),
+            listed => listed.iter().map(|column| Some(column.value.as_str())).collect(),
+        };
+        if given.len() > body.columns.len() {
+            let message = format!("View or function '{name}' has more column names specified than columns defined.");
+            return Err(SqlError::new(4502, message));
+        }
+        if given.len() < body.columns.len() {
+            let message = format!("'{name}' has more columns than were specified in the column list.");
+            return Err(SqlError::new(8158, message));
+        }
+        let mut known = HashSet::with_capacity(given.len());
+        for (place, column) in given.into_iter().enumerate() {
+            let column = column.ok_or_else(|| {
+                let place = place + 1;
+                let message =
+                    format!("Create View or Function failed because no column name was specified for column {place}.");
+                SqlError::new(4511, message)
+            })?;
+            if !known.insert(column.to_lowercase()) {
+                let message = format!(
+                    "Column names in each view or function must be unique. Column name '{column}' in view or function \
+                     '{name}' is specified more than once."
+                );
+                return Err(SqlError::new(4506, message));
+            }
+        }
+        Ok(())
+    }
+
     /// The rows of a view.
     pub(super) fn view(&self, definition: &str, name: &str) -> Result<Body, SqlError> {
         let StatementKind::CreateView(view) = statement(definition)? else {
@@ -39,7 +81,7 @@ impl Binder<'_> {
             if !view.columns.is_empty() {
                 if view.columns.len() != body.columns.len() {
                     let message =
-                        format!("View or function '{name}' has more columns defined than column names given.");
+                        format!("View or function '{name}' has more column names specified than columns defined.");
                     return Err(SqlError::new(4502, message));
                 }
                 for (column, name) in body.columns.iter_mut().zip(&view.columns) {

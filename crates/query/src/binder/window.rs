@@ -198,6 +198,9 @@ impl Binder<'_> {
                     None => WindowFrameBound::CurrentRow,
                 };
                 WindowFrame::new_bounds(units, start, end)
+                if !goes_forward(&start, &end) {
+                    return Err(backward(&frame.start, frame.end.as_ref()).at(frame.span.position));
+                }
             }
             _ if order_by.is_empty() => WindowFrame::new(None),
             _ => WindowFrame::new(Some(false)),
@@ -243,6 +246,37 @@ impl Binder<'_> {
 }
 
 fn window_expr(
+/// Whether a frame's end does not lie before its start.
+fn goes_forward(start: &WindowFrameBound, end: &WindowFrameBound) -> bool {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let rows = |bound: &ScalarValue| match bound {
+        ScalarValue::UInt64(rows) => rows.map(i128::from),
+        _ => None,
+    };
+    let place = |bound: &WindowFrameBound, unbounded: i128| match bound {
+        Preceding(bound) => -rows(bound).unwrap_or(unbounded),
+        CurrentRow => 0,
+        Following(bound) => rows(bound).unwrap_or(unbounded),
+    };
+    let beyond = i128::from(u64::MAX) + 1;
+    let (start, end) = (place(start, beyond), place(end, beyond));
+    start <= end && start != beyond && end != -beyond
+}
+
+/// 4193; its text has no numbers.
+fn backward(start: &FrameBound, end: Option<&FrameBound>) -> SqlError {
+    let shape = |bound: &FrameBound| match bound {
+        FrameBound::UnboundedPreceding => "UNBOUNDED PRECEDING",
+        FrameBound::Preceding(_) => "... PRECEDING",
+        FrameBound::CurrentRow => "CURRENT ROW",
+        FrameBound::Following(_) => "... FOLLOWING",
+        FrameBound::UnboundedFollowing => "UNBOUNDED FOLLOWING",
+    };
+    let frame = format!("BETWEEN {} AND {}", shape(start), end.map_or("CURRENT ROW", shape));
+    let message = format!("'{frame}' is not a valid window frame and cannot be used with the OVER clause.");
+    SqlError::new(4193, message)
+}
+
     fun: WindowFunctionDefinition,
     args: Vec<Expr>,
     over: Over,

@@ -71,7 +71,7 @@ fn checked(filter: &JoinFilter, run: &Arc<StatementRun>) -> JoinFilter {
 }
 
 fn check(run: &StatementRun) -> Result<()> {
-    if run.is_cancelled() { Err(external(StatementRun::cancelled_error())) } else { Ok(()) }
+    if run.is_cancelled() { Err(external(SqlError::cancelled())) } else { Ok(()) }
 }
 
 /// Passes a join's batches on until its statement is cancelled.

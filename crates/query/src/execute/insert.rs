@@ -38,7 +38,7 @@ pub struct InsertTarget {
     table: Arc<Table>,
     hobts: Vec<Arc<Hobt>>,
     partitioning: Option<(usize, Arc<PartitionFunction>)>,
-    schema_name: String,
+    name: String,
 }
 
 impl std::fmt::Debug for InsertTarget {
@@ -55,13 +55,20 @@ impl InsertTarget {
     pub fn new(
         database: DatabaseUse,
         table: Arc<Table>,
-        schema_name: String,
+        schema_name: &str,
         partitioning: Option<(usize, Arc<PartitionFunction>)>,
     ) -> Result<InsertTarget, SqlError> {
         let hobts: Result<Vec<_>, _> =
             table.base_index().partitions.iter().map(|partition| database.hobt(partition.hobt)).collect();
         let hobts = hobts.map_err(|error| error.to_sql_error())?;
-        Ok(InsertTarget { database, table, hobts, partitioning, schema_name })
+        let name = format!("{}.{schema_name}.{}", database.name(), table.name);
+        Ok(InsertTarget { database, table, hobts, partitioning, name })
+    }
+
+    /// The same target under another name in messages: that of a table variable.
+    #[must_use]
+    pub fn called(self, name: String) -> InsertTarget {
+        InsertTarget { name, ..self }
     }
 
     /// The table.
@@ -69,9 +76,9 @@ impl InsertTarget {
         &self.table
     }
 
-    /// `database.schema.table`, as messages print it.
-    pub fn full_name(&self) -> String {
-        format!("{}.{}.{}", self.database.name(), self.schema_name, self.table.name)
+    /// `database.schema.table`, as messages print it, or `@table`.
+    pub fn full_name(&self) -> &str {
+        &self.name
     }
 
     fn sql_error(&self, error: AccessError) -> SqlError {
@@ -100,7 +107,7 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
     let types = || columns.iter().map(|column| column.sql_type);
     for values in rows {
         if run.is_cancelled() {
-            return Err(StatementRun::cancelled_error());
+            return Err(SqlError::cancelled());
         }
         let checked: Result<Vec<Value>, SqlError> = columns
             .iter()

@@ -162,7 +162,7 @@ pub(super) fn drain<T>(
             Err(RecvTimeoutError::Timeout) => {}
         }
         if run.is_cancelled() {
-            return Err(StatementRun::cancelled_error());
+            return Err(SqlError::cancelled());
         }
     }
 }

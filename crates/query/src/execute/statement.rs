@@ -180,11 +180,6 @@ impl StatementRun {
     pub fn worker_report(&self) -> WorkerReport {
         self.report.lock().clone()
     }
-
-    /// Error 3204-like when the statement was cancelled.
-    pub fn cancelled_error() -> SqlError {
-        SqlError::new(hobt_base::number::CANCELED, "The query was canceled by the user.")
-    }
 }
 
 /// The processors whose bits are set.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::ModuleKind;
+use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{
     Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, Parameter, Statement, StatementKind,
 };
@@ -18,6 +19,8 @@ use super::system_functions::parse_name;
 
 /// A procedure's parameters and body, parsed.
 struct Procedure {
+    /// Where its names are looked up: the database that its own name says.
+    database: DatabaseUse,
     name: String,
     parameters: Vec<Parameter>,
     statements: Vec<Statement>,
@@ -122,8 +125,10 @@ impl Interpreter<'_> {
         let procedure = self.find_procedure(name, call.span.position)?;
         let mut frame = Frame::new(Some(procedure.name.clone()), protected);
         self.bind_parameters(&procedure.parameters, &procedure.name, &arguments, &mut frame, call.span.position)?;
-        let (status, frame) =
-            self.in_scope(Arc::clone(&procedure.text), frame, |this| this.statements(&procedure.statements))?;
+        let (status, frame) = self.in_scope(Arc::clone(&procedure.text), frame, |this| {
+            this.state.database = procedure.database;
+            this.statements(&procedure.statements)
+        })?;
         self.return_outputs(&procedure.parameters, &arguments, &frame)?;
         Ok(status)
     }
@@ -150,6 +155,7 @@ impl Interpreter<'_> {
         let batch = hobt_tsql::parse_batch(&text)?;
         match batch.statements.into_iter().next().map(|statement| statement.kind) {
             Some(StatementKind::CreateProcedure(create)) => Ok(Procedure {
+                database: place.database,
                 name: create.name.name.value,
                 parameters: create.parameters,
                 statements: create.statements,
@@ -174,7 +180,7 @@ impl Interpreter<'_> {
             let given =
                 places.iter().position(|place| *place == index).and_then(|given| arguments[given].value.clone());
             let value = match (given, &parameter.default) {
-                (Some(given), _) => self.convert(given, sql_type)?,
+                (Some(given), _) => self.parameter_value(given, sql_type)?,
                 (None, Some(default)) => self.evaluate_as(default, sql_type)?,
                 (None, None) => {
                     let text = format!(
@@ -184,9 +190,27 @@ impl Interpreter<'_> {
                     return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(position).into());
                 }
             };
-            frame.declare(&parameter.name.value, TypedValue { sql_type, value });
+            frame.declare(&parameter.name.value, TypedValue { sql_type, value })?;
         }
         Ok(())
+    }
+
+    /// An argument in its parameter's type. A text that does not convert is 8114 whatever the type, and unlike a failed
+    /// `CAST` it ends the call alone.
+    fn parameter_value(&mut self, given: TypedValue, to: SqlType) -> Result<Value, Failure> {
+        let from = given.sql_type;
+        self.convert(given, to).map_err(|error| {
+            let mut failure = Failure::from(error);
+            if from.is_text() && !to.is_text() && failure.reach == Reach::Batch {
+                let to = match to {
+                    SqlType::Decimal { .. } => "numeric",
+                    other => other.name(),
+                };
+                let text = format!("Error converting data type {} to {to}.", from.name());
+                failure = Failure { reach: Reach::Statement, ..SqlError::new(number::CONVERSION_TYPE, text).into() };
+            }
+            failure
+        })
     }
 
     /// Copies output parameters back into the caller's variables.

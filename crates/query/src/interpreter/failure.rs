@@ -45,7 +45,7 @@ impl Failure {
 
     /// The statement was cancelled by its user, by `KILL`, or because the client wants no more.
     pub(super) fn cancelled() -> Failure {
-        Failure { error: cancelled(), reach: Reach::Cancelled, reported: false }
+        Failure { error: SqlError::cancelled(), reach: Reach::Cancelled, reported: false }
     }
 }
 
@@ -53,11 +53,6 @@ impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Failure {
         Failure { reach: reach_of(&error), error, reported: false }
     }
-}
-
-/// The error of a statement that was cancelled.
-pub(super) fn cancelled() -> SqlError {
-    SqlError::new(number::CANCELED, "The query has been canceled by the user.")
 }
 
 fn reach_of(error: &SqlError) -> Reach {

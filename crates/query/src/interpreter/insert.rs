@@ -20,7 +20,7 @@ use hobt_types::{SqlType, TypedValue, Value};
 use super::ddl::Place;
 use super::event::{DoneKind, ResultColumn};
 use super::failure::Failure;
-use super::names::{UsedTable, invalid_object};
+use super::names::{UsedTable, invalid_object, written};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundExpr, QueryHints, TargetColumn};
@@ -72,6 +72,25 @@ struct Target {
     columns: binder::InsertTarget,
     /// Whether the statement lists its columns.
     is_explicit: bool,
+    /// The target as the statement names it.
+    written: String,
+    is_variable: bool,
+}
+
+impl Target {
+    /// The error of values for another number of columns where the statement lists none.
+    fn wrong_width(&self, width: usize) -> SqlError {
+        let columns = &self.table.columns;
+        if width == columns.len() && columns.iter().any(|column| column.identity.is_some()) {
+            let text = format!(
+                "An explicit value for the identity column in table '{}' can only be specified when a column list is used and \
+                 IDENTITY_INSERT is ON.",
+                self.written
+            );
+            return SqlError::new(number::IDENTITY_WITHOUT_LIST, text);
+        }
+        column_count()
+    }
 }
 
 impl Interpreter<'_> {
@@ -177,7 +196,11 @@ impl Interpreter<'_> {
             sql_type: table.columns[place].sql_type,
         };
         let columns = binder::InsertTarget { table: table.name.clone(), columns: listed.iter().map(column).collect() };
-        Ok(Target { place, table: Arc::clone(table), listed, columns, is_explicit })
+        let (written, is_variable) = match &insert.target.name {
+            TargetName::Object(name) => (written(name), false),
+            TargetName::Variable(variable) => (variable.value.clone(), true),
+        };
+        Ok(Target { place, table: Arc::clone(table), listed, columns, is_explicit, written, is_variable })
     }
 
     fn no_such_target(
@@ -207,7 +230,7 @@ impl Interpreter<'_> {
             return Err(Failure::of_binding(SqlError::new(number::VALUES_COLUMN_COUNT, text).at(position)));
         }
         if !target.is_explicit && rows[0].len() != target.listed.len() {
-            return Err(Failure::of_binding(column_count().at(position)));
+            return Err(Failure::of_binding(target.wrong_width(rows[0].len()).at(position)));
         }
         let mut whole = Vec::with_capacity(rows.len());
         for row in rows {
@@ -363,8 +386,9 @@ impl Interpreter<'_> {
             binder.bind_insert_source(query, &target.columns).map_err(Failure::of_binding)?;
         } else {
             let bound = binder.bind_query(query).map_err(Failure::of_binding)?;
-            if bound.columns.len() != target.listed.len() {
-                return Err(Failure::of_binding(column_count().at(query.span.position)));
+            let width = bound.columns.len();
+            if width != target.listed.len() {
+                return Err(Failure::of_binding(target.wrong_width(width).at(query.span.position)));
             }
         }
         drop(binder);
@@ -501,12 +525,12 @@ fn target_store(target: &Target) -> Result<InsertTarget, SqlError> {
             Some((*column, Arc::clone(function)))
         }
     };
-    InsertTarget::new(
-        target.place.database.clone(),
-        Arc::clone(&target.table),
-        target.place.schema.clone(),
-        partitioning,
-    )
+    let (database, table) = (target.place.database.clone(), Arc::clone(&target.table));
+    let store = InsertTarget::new(database, table, &target.place.schema, partitioning)?;
+    Ok(match target.is_variable {
+        true => store.called(target.written.clone()),
+        false => store,
+    })
 }
 
 /// The places of the listed columns.

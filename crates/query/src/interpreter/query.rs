@@ -250,7 +250,7 @@ impl Interpreter<'_> {
                 .create_table(&run.context, &definition)
                 .map_err(|error| error.to_sql_error().at(into.name.position()))?;
             run.hold_locks(vec![this.lock(&place.database, table.id, LockMode::SchemaModification)?]);
-            let target = InsertTarget::new(place.database.clone(), table, place.schema.clone(), None)?;
+            let target = InsertTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
             Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, &target, true)?)
         })?;
@@ -274,12 +274,11 @@ impl Interpreter<'_> {
         Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, target, parallel)?)
     }
 
-    /// Binds a view's query, so that a definition which names what is not there is refused at once.
+    /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
     pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
         let run = self.new_run(None)?;
         let names = self.names(&run);
-        let bound = Binder::new(&names, BindOptions::default()).bind_query(&create.query);
-        bound.map(|_| ()).map_err(Failure::of_binding)
+        Binder::new(&names, BindOptions::default()).bind_view(create).map_err(Failure::of_binding)
     }
 
     fn select_into_variables(&mut self, select: &SelectStatement, hints: &QueryHints) -> Result<Outcome, Failure> {
@@ -402,7 +401,7 @@ fn assigns(query: &Query) -> bool {
     first_select(query).items.iter().any(|item| matches!(item, SelectItem::Assign { .. }))
 }
 
-fn into_of(query: &Query) -> Option<&SelectInto> {
+pub(super) fn into_of(query: &Query) -> Option<&SelectInto> {
     first_select(query).into.as_ref()
 }
 

@@ -278,7 +278,11 @@ impl Interpreter<'_> {
                 self.send(Event::Done { row_count: None, kind: DoneKind::Other })?;
                 Ok(Next::Step(match placed.step {
                     Step::Unless { target, .. } => target,
+                let terminated = super::statement::terminated(placed.step, &failure.error);
                     _ => at + 1,
+                if let Some(message) = terminated {
+                    self.send_message(message)?;
+                }
                 }))
             }
             Reach::Scope => {

@@ -1,9 +1,11 @@
 //! Which part of the interpreter runs which statement.
 
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{Statement, StatementKind};
 
+use super::event::Message;
 use super::failure::Failure;
+use super::program::Step;
 use super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
@@ -120,6 +122,41 @@ pub(super) fn is_timed(statement: &Statement) -> bool {
     )
 }
 
+/// 3621: what SQL Server says behind the error of a statement that changed data and was undone. Errors found before it
+/// ran undid nothing.
+pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
+    let Step::Run(statement) = step else { return None };
+    let changes = match &statement.kind {
+        StatementKind::Insert(_) => true,
+        StatementKind::Select(select) => super::query::into_of(&select.query).is_some(),
+        _ => false,
+    };
+    let ran = matches!(
+        error.number,
+        number::OVERFLOW_SMALL
+            | number::OVERFLOW_FLOAT
+            | number::INSUFFICIENT_SPACE
+            | number::ROW_TOO_LARGE
+            | number::SUBQUERY_MORE_THAN_ONE
+            | number::NULL_NOT_ALLOWED
+            | number::DATE_ADD_OVERFLOW
+            | number::DATEDIFF_OVERFLOW
+            | number::INVALID_LENGTH_OF
+            | number::INVALID_LENGTH_PARAMETER
+            | number::FILEGROUP_FULL
+            | number::LOCK_TIMEOUT
+            | number::TRUNCATION
+            | number::INVALID_FLOAT_OPERATION
+            | number::OVERFLOW
+            | number::DIVIDE_BY_ZERO
+    );
+    let line = statement.span.position.line;
+    (changes && ran).then(|| Message {
+        severity: 0,
+        ..Message::numbered(number::STATEMENT_TERMINATED, line, "The statement has been terminated.")
+    })
+}
+
 /// Whether success of the statement makes `@@ERROR` zero; `DECLARE` without a value does not run.
 pub(super) fn sets_error(statement: &Statement) -> bool {
     !matches!(statement.kind, StatementKind::Declare { .. })
@@ -128,4 +165,21 @@ pub(super) fn sets_error(statement: &Statement) -> bool {
 /// Whether the statement takes effect although `SET NOEXEC` is on.
 pub(super) fn runs_under_noexec(statement: &Statement) -> bool {
     matches!(statement.kind, StatementKind::SetOption(_) | StatementKind::Use { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_insert_says_that_it_was_terminated() {
+        let says = |text: &str, number: i32| {
+            let batch = hobt_tsql::parse_batch(text).expect("a batch that parses");
+            terminated(Step::Run(&batch.statements[0]), &SqlError::new(number, "")).map(|message| message.severity)
+        };
+        assert_eq!(says("INSERT t VALUES (NULL)", number::NULL_NOT_ALLOWED), Some(0));
+        assert_eq!(says("SELECT 1 / 0 AS a INTO t", number::DIVIDE_BY_ZERO), Some(0));
+        assert_eq!(says("SELECT 1 / 0", number::DIVIDE_BY_ZERO), None);
+        assert_eq!(says("INSERT t VALUES (1)", number::INVALID_OBJECT), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! Functions that the session answers: names and ids of objects, properties, the caught error.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, ObjectId, SqlError, number};
@@ -8,6 +9,7 @@ use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
 use hobt_types::{MaxLength, SqlType, Value};
 
+use super::ddl::stored_name;
 use super::environment::Environment;
 use super::names::Names;
 use crate::binder::SystemFunction;
@@ -30,6 +32,8 @@ struct World {
     login: String,
     host: String,
     program: String,
+    /// The session's temporary tables, see [`SessionState::temporary_tables`](super::state::SessionState).
+    temporary_tables: HashMap<String, String>,
 }
 
 /// The function of this name; `None` when there is none.
@@ -43,6 +47,7 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
         login: state.login.clone(),
         host: state.host.clone(),
         program: state.program.clone(),
+        temporary_tables: state.temporary_tables.clone(),
     };
     let error = names.caught;
     let constant = |value: Value| -> Answer { Arc::new(move |_| Ok(value.clone())) };
@@ -319,11 +324,15 @@ fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)
     let name = parse_name(text)?;
     let database = match &name.database {
         Some(database) => world.environment.instance.database(&database.value).ok()?,
-        None if name.name.value.starts_with('#') => world.environment.instance.tempdb().ok()?,
         None => world.database.clone(),
     };
     let schema = name.schema.map_or_else(|| "dbo".to_owned(), |schema| schema.value);
-    Some((database, schema, name.name.value))
+    // Unlike FROM, these functions look for a temporary table only where tempdb is named or in use.
+    let name = match name.name.value {
+        name if name.starts_with('#') && database.name() == "tempdb" => stored_name(&world.temporary_tables, &name),
+        name => name,
+    };
+    Some((database, schema, name))
 }
 
 /// A name of up to four parts out of a text, with brackets and quotes taken off.

@@ -8,6 +8,7 @@ mod module;
 mod partition;
 mod table;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::{ObjectId, SqlError, number};
@@ -16,7 +17,7 @@ use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::{LockError, LockMode, ObjectLock, Patience, StatementContext};
 
 use super::environment::Environment;
-use super::failure::{self, Failure};
+use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
 
@@ -153,12 +154,10 @@ pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &O
         return Err(SqlError::new(number::UNKNOWN_SERVER, text).at(server.position));
     }
     if name.name.value.starts_with('#') {
-        let lower = name.name.value.to_lowercase();
-        let name = state.temporary_tables.get(&lower).cloned().unwrap_or(lower);
         return Ok(Place {
             database: environment.instance.tempdb().map_err(SqlError::from)?,
             schema: "dbo".to_owned(),
-            name,
+            name: stored_name(&state.temporary_tables, &name.name.value),
         });
     }
     let database = match &name.database {
@@ -169,13 +168,19 @@ pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &O
     Ok(Place { database, schema, name: name.name.value.clone() })
 }
 
+/// The name in `tempdb` of the temporary table that a session calls `written`; a global one has its own.
+pub(super) fn stored_name(temporary_tables: &HashMap<String, String>, written: &str) -> String {
+    let lower = written.to_lowercase();
+    temporary_tables.get(&lower).cloned().unwrap_or(lower)
+}
+
 fn database_of(environment: &Environment, name: &Identifier) -> Result<DatabaseUse, SqlError> {
     environment.instance.database(&name.value).map_err(|error| error.to_sql_error().at(name.position))
 }
 
 /// The failure at its object's name.
 fn at(mut failure: Failure, name: &ObjectName) -> Failure {
-    if !failure.reported && failure.error.number != failure::cancelled().number {
+    if !failure.reported && failure.error.number != number::CANCELED {
         failure.error = failure.error.at(name.position());
     }
     failure
