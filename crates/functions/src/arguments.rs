@@ -14,6 +14,7 @@ use hobt_types::{MaxLength, SqlType};
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::{Argument, Call};
+use crate::watch::Meter;
 
 /// A text argument.
 pub(crate) struct Texts(Column);
@@ -88,8 +89,12 @@ impl Call<'_> {
         mut value: impl FnMut(usize) -> Result<Option<Cow<'t, str>>, SqlError>,
     ) -> Result<ArrayRef, SqlError> {
         let mut builder = StringViewBuilder::with_capacity(self.rows);
+        let mut meter = Meter::new();
         for row in 0..self.rows {
-            builder.append_option(value(row)?.as_deref().map(|text| fit(text, self.result_type)));
+            let text = value(row)?;
+            let text = text.as_deref().map(|text| fit(text, self.result_type));
+            meter.build(text.as_ref().map_or(0, |text| text.len()))?;
+            builder.append_option(text);
         }
         Ok(Arc::new(builder.finish()))
     }

@@ -77,6 +77,21 @@ pub(crate) fn date_add_overflow(target: SqlType) -> SqlError {
     )
 }
 
+/// 9837: the first day of a week that begins before the type's first date.
+pub(crate) fn before_first_date() -> SqlError {
+    SqlError::new(
+        9837,
+        "An invalid date value was encountered: The date value is less than the minimum date value allowed for the data \
+         type.",
+    )
+}
+
+/// 210: eight or four bytes that are no `datetime` or `smalldatetime`.
+pub(crate) fn datetime_of_binary(target: SqlType) -> SqlError {
+    let target = target.name();
+    SqlError::new(210, format!("Conversion failed when converting {target} from binary/varbinary string."))
+}
+
 /// 8116: an argument's type that a function does not take.
 pub(crate) fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> SqlError {
     SqlError::new(

@@ -25,6 +25,7 @@ mod math;
 pub mod sort_keys;
 mod text;
 pub mod type_rules;
+pub mod watch;
 
 pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array};
 pub use cast::cast_array;

@@ -2,7 +2,9 @@
 //!
 //! `%` any text, `_` one character, `[a-f]` one of a set, `[^a-f]` one not of it. A constant pattern is compiled once;
 //! `'abc'`, `'abc%'`, `'%abc'` and `'%abc%'` over ASCII compare bytes with case removed, the rest is matched by
-//! backtracking to the last `%` alone, so that no pattern takes more than pattern × text steps.
+//! backtracking to the last `%` alone, so that no pattern takes more than pattern × text steps. `PATINDEX` is the same
+//! match: where the part before the second `%` stands first is where the whole match begins, for what follows would be
+//! found behind a later place only where it is found behind the first.
 
 use std::cmp::Ordering;
 
@@ -11,6 +13,7 @@ use hobt_base::{SqlError, number};
 use hobt_types::Collation;
 
 use crate::column::Column;
+use crate::watch::Meter;
 
 /// One place of a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,8 +21,70 @@ enum Token {
     Literal(char),
     AnyText,
     AnyOne,
-    /// Ranges with their ends; whether a character in one of them matches.
-    Set(Vec<(char, char)>, bool),
+    Set(CharacterSet),
+}
+
+/// The characters between brackets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct CharacterSet {
+    /// Ranges with their ends.
+    ranges: Vec<(char, char)>,
+    /// Whether a character in one of them matches, or one in none.
+    positive: bool,
+    /// Which ASCII characters match, a bit each.
+    ascii: u128,
+}
+
+impl CharacterSet {
+    fn new(ranges: Vec<(char, char)>, positive: bool, collation: Collation) -> CharacterSet {
+        let mut set = CharacterSet { ranges, positive, ascii: 0 };
+        let matching = (0..128u8).filter(|byte| set.compares(char::from(*byte), collation));
+        set.ascii = matching.fold(0, |bits, byte| bits | 1 << byte);
+        set
+    }
+
+    fn has(&self, character: char, collation: Collation) -> bool {
+        if character.is_ascii() {
+            return self.ascii >> u32::from(character) & 1 == 1;
+        }
+        self.compares(character, collation)
+    }
+
+    fn compares(&self, character: char, collation: Collation) -> bool {
+        let inside = |(low, high): &(char, char)| {
+            equal(*low, character, collation)
+                || compare(character, *low, collation) != Ordering::Less
+                    && compare(character, *high, collation) != Ordering::Greater
+        };
+        self.ranges.iter().any(inside) == self.positive
+    }
+}
+
+/// A text as its characters.
+trait Characters {
+    fn count(&self) -> usize;
+    fn at(&self, place: usize) -> char;
+}
+
+/// A text of ASCII alone.
+impl Characters for &[u8] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn at(&self, place: usize) -> char {
+        char::from(self[place])
+    }
+}
+
+impl Characters for Vec<char> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn at(&self, place: usize) -> char {
+        self[place]
+    }
 }
 
 /// The shapes that need no matcher.
@@ -45,7 +110,7 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles `pattern`; the character after `escape` stands for itself.
     pub fn new(pattern: &str, escape: Option<char>, collation: Collation) -> Pattern {
-        let tokens = tokens(pattern, escape);
+        let tokens = tokens(pattern, escape, collation);
         let (shape, middle) = match tokens.as_slice() {
             [Token::AnyText, middle @ .., Token::AnyText] => (Shape::Contains, middle),
             [Token::AnyText, middle @ ..] => (Shape::Suffix, middle),
@@ -66,103 +131,123 @@ impl Pattern {
     }
 
     /// Whether the whole of `text` matches. Spaces at the end of the text need not be in the pattern.
-    pub fn matches(&self, text: &str) -> bool {
-        if self.shape != Shape::General && text.is_ascii() {
-            return self.matches_bytes(text.as_bytes());
+    ///
+    /// # Errors
+    /// The statement was cancelled; 701.
+    fn matches(&self, text: &str, meter: &mut Meter) -> Result<bool, SqlError> {
+        meter.step(text.len())?;
+        if text.is_ascii() {
+            if self.shape != Shape::General {
+                return self.matches_bytes(text.as_bytes(), meter);
+            }
+            let trimmed = text.trim_end_matches(' ').len();
+            return Ok(self.place(&text.as_bytes(), trimmed, meter)?.is_some());
         }
+        meter.value(text.len())?;
         let characters: Vec<char> = text.chars().collect();
         let trimmed = text.trim_end_matches(' ').chars().count();
-        self.matches_from(&characters, trimmed)
+        Ok(self.place(&characters, trimmed, meter)?.is_some())
     }
 
     fn same(&self, text: &[u8]) -> bool {
         if self.collation.ignores_case() { self.bytes.eq_ignore_ascii_case(text) } else { self.bytes == text }
     }
 
-    fn matches_bytes(&self, text: &[u8]) -> bool {
+    fn matches_bytes(&self, text: &[u8], meter: &mut Meter) -> Result<bool, SqlError> {
         let length = self.bytes.len();
-        match self.shape {
+        let trimmed = text.len() - text.iter().rev().take_while(|byte| **byte == b' ').count();
+        Ok(match self.shape {
             Shape::Prefix => text.get(..length).is_some_and(|head| self.same(head)),
             Shape::Contains => {
-                let Some(first) = self.bytes.first() else { return true };
-                let starts = |byte: &u8| byte.eq_ignore_ascii_case(first);
-                text.windows(length).any(|window| starts(&window[0]) && self.same(window))
+                let Some(first) = self.bytes.first() else { return Ok(true) };
+                for window in text.windows(length) {
+                    if window[0].eq_ignore_ascii_case(first) {
+                        if self.same(window) {
+                            return Ok(true);
+                        }
+                        meter.step(length)?;
+                    }
+                }
+                false
             }
             // Spaces at the text's end may stay over, or be what the pattern ends with.
-            Shape::Suffix => (0..=text.len())
+            Shape::Suffix => (trimmed..=text.len())
                 .rev()
-                .take_while(|end| text[*end..].iter().all(|b| *b == b' '))
                 .any(|end| end.checked_sub(length).is_some_and(|start| self.same(&text[start..end]))),
-            _ => text.get(..length).is_some_and(|head| self.same(head)) && text[length..].iter().all(|b| *b == b' '),
-        }
+            _ => trimmed <= length && text.get(..length).is_some_and(|head| self.same(head)),
+        })
     }
 
     fn one(&self, token: &Token, character: char) -> bool {
         match token {
             Token::Literal(literal) => equal(*literal, character, self.collation),
             Token::AnyOne => true,
-            Token::Set(ranges, positive) => {
-                let inside = |(low, high): &(char, char)| {
-                    equal(*low, character, self.collation)
-                        || compare(character, *low, self.collation) != Ordering::Less
-                            && compare(character, *high, self.collation) != Ordering::Greater
-                };
-                ranges.iter().any(inside) == *positive
-            }
+            Token::Set(set) => set.has(character, self.collation),
             Token::AnyText => false,
         }
     }
 
-    /// Matches all tokens against `text`; the match may end anywhere from `may_end` on.
-    fn matches_from(&self, text: &[char], may_end: usize) -> bool {
+    /// Matches all tokens against `text`; the match may end anywhere from `may_end` on. Where it begins: at a leading
+    /// `%`, where that ends.
+    fn place(&self, text: &impl Characters, may_end: usize, meter: &mut Meter) -> Result<Option<usize>, SqlError> {
         let (mut token, mut at) = (0, 0);
         // The place to try again from: the token after the last `%`, and where its text began.
         let mut again: Option<(usize, usize)> = None;
+        let is_floating = self.tokens.first() == Some(&Token::AnyText);
+        let mut begin = (!is_floating).then_some(0);
         loop {
             match self.tokens.get(token) {
                 Some(Token::AnyText) => {
+                    begin = begin.or(again.map(|(_, start)| start));
+                    if token + 1 == self.tokens.len() {
+                        return Ok(Some(begin.unwrap_or(0)));
+                    }
                     again = Some((token + 1, at));
                     token += 1;
                     continue;
                 }
-                Some(other) if at < text.len() && self.one(other, text[at]) => {
+                Some(other) if at < text.count() && self.one(other, text.at(at)) => {
                     token += 1;
                     at += 1;
                     continue;
                 }
-                None if at >= may_end => return true,
+                None if at >= may_end => return Ok(begin.or(again.map(|(_, start)| start))),
                 _ => {}
             }
             match again {
-                Some((after, start)) if start < text.len() => {
+                Some((after, start)) if start < text.count() => {
+                    meter.step(at - start)?;
                     again = Some((after, start + 1));
                     token = after;
                     at = start + 1;
                 }
-                _ => return false,
+                _ => return Ok(None),
             }
         }
     }
 
     /// The first character (from 1) of the first match of a `PATINDEX` pattern, 0 for none. A leading `%` lets the
     /// match begin anywhere, a trailing one lets it end anywhere.
-    pub fn find(&self, text: &str) -> usize {
+    ///
+    /// # Errors
+    /// The statement was cancelled; 701.
+    pub(crate) fn find(&self, text: &str, meter: &mut Meter) -> Result<usize, SqlError> {
+        meter.step(text.len())?;
+        if text.is_ascii() {
+            let place = self.place(&text.as_bytes(), text.len(), meter)?;
+            return Ok(place.map_or(0, |place| place + 1));
+        }
+        meter.value(text.len())?;
         let characters: Vec<char> = text.chars().collect();
-        let floating = self.tokens.first() == Some(&Token::AnyText);
-        let rest = Pattern {
-            tokens: self.tokens[usize::from(floating)..].to_vec(),
-            collation: self.collation,
-            shape: Shape::General,
-            bytes: Vec::new(),
-        };
-        let last = if floating { characters.len() } else { 0 };
-        (0..=last)
-            .find(|start| rest.matches_from(&characters[*start..], characters.len() - start))
-            .map_or(0, |start| characters[..start].iter().map(|c| c.len_utf16()).sum::<usize>() + 1)
+        let place = self.place(&characters, characters.len(), meter)?;
+        Ok(place.map_or(0, |place| characters[..place].iter().map(|c| c.len_utf16()).sum::<usize>() + 1))
     }
 }
 
 fn equal(left: char, right: char, collation: Collation) -> bool {
+    if left.is_ascii() && right.is_ascii() {
+        return left == right || collation.ignores_case() && left.eq_ignore_ascii_case(&right);
+    }
     left == right || collation.ignores_case() && compare(left, right, collation) == Ordering::Equal
 }
 
@@ -177,7 +262,7 @@ fn compare(left: char, right: char, collation: Collation) -> Ordering {
     }
 }
 
-fn tokens(pattern: &str, escape: Option<char>) -> Vec<Token> {
+fn tokens(pattern: &str, escape: Option<char>, collation: Collation) -> Vec<Token> {
     let characters: Vec<char> = pattern.chars().collect();
     let mut tokens = Vec::with_capacity(characters.len());
     let mut at = 0;
@@ -194,7 +279,7 @@ fn tokens(pattern: &str, escape: Option<char>) -> Vec<Token> {
             '%' if tokens.last() == Some(&Token::AnyText) => continue,
             '%' => Token::AnyText,
             '_' => Token::AnyOne,
-            '[' => match set(&characters[at..], escape) {
+            '[' => match set(&characters[at..], escape, collation) {
                 Some((token, length)) => {
                     at += length;
                     token
@@ -209,7 +294,7 @@ fn tokens(pattern: &str, escape: Option<char>) -> Vec<Token> {
 }
 
 /// The set after a `[`, with the characters that it takes; `None` when no `]` closes it.
-fn set(rest: &[char], escape: Option<char>) -> Option<(Token, usize)> {
+fn set(rest: &[char], escape: Option<char>, collation: Collation) -> Option<(Token, usize)> {
     let positive = rest.first() != Some(&'^');
     let mut at = usize::from(!positive);
     let start = at;
@@ -225,7 +310,7 @@ fn set(rest: &[char], escape: Option<char>) -> Option<(Token, usize)> {
     };
     loop {
         if rest.get(at) == Some(&']') && at > start {
-            return Some((Token::Set(ranges, positive), at + 1));
+            return Some((Token::Set(CharacterSet::new(ranges, positive, collation)), at + 1));
         }
         let low = next(&mut at)?;
         if rest.get(at) == Some(&'-') && rest.get(at + 1).is_some_and(|end| *end != ']') {
@@ -256,7 +341,7 @@ fn texts(column: &Column) -> Result<&StringViewArray, SqlError> {
 /// `text LIKE pattern [ESCAPE escape]`; all in the text carrier. NULL where any of the three is NULL.
 ///
 /// # Errors
-/// 506 when the escape is not one character.
+/// 506 when the escape is not one character; the statement was cancelled; 701.
 pub fn like(
     text: &Column,
     pattern: &Column,
@@ -268,6 +353,7 @@ pub fn like(
     let escapes = escape.map(texts).transpose()?;
     let is_constant = pattern.is_scalar() && escape.is_none_or(Column::is_scalar);
     let mut compiled: Option<Pattern> = None;
+    let mut meter = Meter::new();
     let mut builder = BooleanBuilder::with_capacity(rows);
     for row in 0..rows {
         let no_escape = escape.is_some_and(|escape| escape.is_null(row));
@@ -282,7 +368,7 @@ pub fn like(
                 Pattern::new(patterns.value(pattern.row(row)), escape.transpose()?, collation)
             }
         };
-        builder.append_value(ready.matches(values.value(text.row(row))));
+        builder.append_value(ready.matches(values.value(text.row(row)), &mut meter)?);
         compiled = Some(ready);
     }
     Ok(builder.finish())
@@ -292,8 +378,12 @@ pub fn like(
 mod tests {
     use super::*;
 
+    fn all_of(text: &str, pattern: &Pattern) -> bool {
+        pattern.matches(text, &mut Meter::new()).expect("nobody cancels")
+    }
+
     fn matches(text: &str, pattern: &str) -> bool {
-        Pattern::new(pattern, None, Collation::default()).matches(text)
+        all_of(text, &Pattern::new(pattern, None, Collation::default()))
     }
 
     #[test]
@@ -316,6 +406,11 @@ mod tests {
             ("ÉTÉ", "été"),
             ("xay", "x[^b-z]y"),
             ("a ", "a"),
+            ("a   ", "a%[^b]"),
+            ("a   ", "a "),
+            ("b  ", "% "),
+            ("xéy", "%[a-f]y"),
+            ("aXbXc", "a%x%C"),
         ] {
             assert!(matches(text, pattern), "{text:?} LIKE {pattern:?}");
         }
@@ -330,24 +425,49 @@ mod tests {
         ] {
             assert!(!matches(text, pattern), "{text:?} NOT LIKE {pattern:?}");
         }
-        assert!(!Pattern::new("sm%", None, Collation::Latin1GeneralBin2).matches("Smith"));
-        assert!(Pattern::new("10!%%", Some('!'), Collation::default()).matches("10% off"));
-        assert!(!Pattern::new("10!%%", Some('!'), Collation::default()).matches("100 off"));
+        assert!(!all_of("Smith", &Pattern::new("sm%", None, Collation::Latin1GeneralBin2)));
+        assert!(all_of("10% off", &Pattern::new("10!%%", Some('!'), Collation::default())));
+        assert!(!all_of("100 off", &Pattern::new("10!%%", Some('!'), Collation::default())));
     }
 
     #[test]
     fn a_pattern_of_many_wildcards_ends() {
         let text = "a".repeat(20_000);
         assert!(!matches(&text, &format!("{}b", "%a".repeat(200))));
+        assert!(!matches(&format!("{}b", " ".repeat(1_000_000)), "%ab"));
+    }
+
+    #[test]
+    fn a_match_that_takes_long_can_be_cancelled() {
+        let statement = crate::watch::tests::Limited::new(1 << 30);
+        statement.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+        let _guard = crate::watch::set_watch(Some(statement));
+        let text = "a".repeat(100_000);
+        for pattern in ["%aaaaaaaaaaaaaaaaaaaaaab%", "%[a]aaaaaaaaaaaaaaaaaaaaaaab%"] {
+            let pattern = Pattern::new(pattern, None, Collation::default());
+            let error = pattern.matches(&text, &mut Meter::new()).expect_err("cancelled");
+            assert_eq!(error.number, number::CANCELED);
+        }
     }
 
     #[test]
     fn a_match_is_found_at_its_first_character() {
-        let find = |text: &str, pattern: &str| Pattern::new(pattern, None, Collation::default()).find(text);
+        let find = |text: &str, pattern: &str| {
+            Pattern::new(pattern, None, Collation::default()).find(text, &mut Meter::new()).expect("nobody cancels")
+        };
         assert_eq!(find("interesting data", "%ter%"), 3);
         assert_eq!(find("abc", "%[0-9]%"), 0);
         assert_eq!(find("abc", "a%"), 1);
         assert_eq!(find("abc", "b%"), 0);
         assert_eq!(find("abc", "%c"), 3);
+        assert_eq!(find("abab", "%ab"), 3);
+        assert_eq!(find("xa1ya2b", "%a_%b%"), 2);
+        assert_eq!(find("xa1ya2b", "%a_b"), 5);
+        assert_eq!(find("é-aé😀9", "%😀[0-9]%"), 5);
+        assert_eq!(find("abc", "%b%d%"), 0);
+        assert_eq!(find("abc", "%"), 1);
+        let long = "ab ".repeat(300_000);
+        assert_eq!(find(&long, "%[a-z]%[0-9]%[a-z]%"), 0);
+        assert_eq!(find(&format!("{long}z9 y"), "%z%[0-9]%y%"), 900_001);
     }
 }

@@ -10,6 +10,7 @@ use super::{Aggregate, Emit, GroupsAccumulator, argument, each_row, take};
 use crate::carrier::not_the_carrier;
 use crate::cast::cast_array;
 use crate::type_rules::declared_length;
+use crate::watch::Meter;
 
 pub(super) struct StringAgg {
     aggregate: Aggregate,
@@ -66,10 +67,15 @@ impl StringAgg {
         filter: Option<&BooleanArray>,
     ) -> Result<(), SqlError> {
         let mut outcome = Ok(());
+        let mut meter = Meter::new();
         each_row(groups, filter, texts.nulls(), |row, group| {
             let separator = if separators.is_null(row) { "" } else { separators.value(row) };
             if outcome.is_ok() {
-                outcome = self.append(group, texts.value(row), separator);
+                let length = texts.value(row).len() + separator.len();
+                outcome = meter.build(length).and_then(|()| {
+                    meter.value(length + self.texts[group].as_ref().map_or(0, String::len))?;
+                    self.append(group, texts.value(row), separator)
+                });
             }
         });
         outcome

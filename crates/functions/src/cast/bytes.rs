@@ -13,7 +13,7 @@ use super::width::fit;
 use super::{Mode, convert_each};
 use crate::carrier::{array_value, guid_from_sort_order, guid_to_sort_order, not_the_carrier};
 use crate::date::{BASE_DAY, BASE_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, round_to_datetime, split};
-use crate::error::{conversion_type, date_out_of_range, overflow_from};
+use crate::error::{conversion_type, datetime_of_binary, overflow_from};
 use crate::text::code_page;
 use crate::type_rules::declared_length;
 
@@ -138,7 +138,7 @@ fn binary_to_number(
         SqlType::BigInt => Arc::new(convert_each::<Int64Type>(array, mode, |row| Ok(rightmost(bytes.value(row), 8)))?),
         SqlType::DateTime | SqlType::SmallDateTime => Arc::new(convert_each::<Int64Type>(array, mode, |row| {
             let ticks = datetime_of_bytes(bytes.value(row), to);
-            if datetime_in_range(ticks, to) { Ok(ticks) } else { Err(date_out_of_range(from, to)) }
+            ticks.filter(|ticks| datetime_in_range(*ticks, to)).ok_or_else(|| datetime_of_binary(to))
         })?),
         SqlType::Date => Arc::new(convert_each::<Date32Type>(array, mode, |_| Err(conversion_type(from, to)))?),
         _ => Arc::new(convert_each::<Int64Type>(array, mode, |_| Err(conversion_type(from, to)))?),
@@ -146,7 +146,8 @@ fn binary_to_number(
 }
 
 /// `datetime` is four bytes of days since 1900 and four of 1/300 s; `smalldatetime` two of days and two of minutes.
-fn datetime_of_bytes(value: &[u8], to: SqlType) -> i64 {
+/// `None` where the time is longer than a day, or the day beyond all types.
+fn datetime_of_bytes(value: &[u8], to: SqlType) -> Option<i64> {
     let (days, time) = if to == SqlType::DateTime {
         let number = rightmost(value, 8);
         (number >> 32, (number & 0xFFFF_FFFF) * TICKS_PER_SECOND / 300)
@@ -154,7 +155,8 @@ fn datetime_of_bytes(value: &[u8], to: SqlType) -> i64 {
         let number = rightmost(value, 4);
         (number >> 16 & 0xFFFF, (number & 0xFFFF) * 60 * TICKS_PER_SECOND)
     };
-    round_to_datetime((days + BASE_DAY) * TICKS_PER_DAY + time, to)
+    let midnight = (days + BASE_DAY).checked_mul(TICKS_PER_DAY).filter(|_| time < TICKS_PER_DAY)?;
+    Some(round_to_datetime(midnight.checked_add(time)?, to))
 }
 
 /// A decimal's bytes: precision, scale, a reserved byte, the sign (1 for positive), the magnitude little-endian.

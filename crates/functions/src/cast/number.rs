@@ -184,7 +184,10 @@ pub(super) fn scale_float(value: f64, target: Target) -> Option<i128> {
     let scaled = (value * power(target.shape.1) as f64).round();
     // The cast saturates; anything that large is over every limit.
     let unscaled = scaled as i128;
-    (scaled.is_finite() && target.holds(unscaled)).then_some(unscaled)
+    // The float next to a limit may lie below it (10³⁸ does by 2·10²¹) and still stand for what is beyond.
+    let beyond = (target.limit + 1) as f64;
+    let is_below = scaled.abs() < beyond || scaled == target.least as f64 && target.least < -target.limit;
+    (is_below && target.holds(unscaled)).then_some(unscaled)
 }
 
 fn from_float<I: ArrowPrimitiveType>(

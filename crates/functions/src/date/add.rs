@@ -9,7 +9,7 @@ use super::calendar::{
 };
 use super::functions::{Moments, moments_result};
 use super::part::DatePart;
-use crate::error::date_add_overflow;
+use crate::error::{before_first_date, date_add_overflow};
 use crate::function::Call;
 
 /// 9810: a part that the type has not.
@@ -112,5 +112,10 @@ pub(super) fn datetrunc(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     if matches!(part, DatePart::Weekday | DatePart::Nanosecond) {
         return Err(unsupported(part, "datetrunc", moments.sql_type()));
     }
-    moments_result(call, |row| Ok(moments.get(row).map(|ticks| truncate(part, ticks))))
+    let sql_type = moments.sql_type();
+    let is_time = matches!(sql_type, SqlType::Time { .. });
+    moments_result(call, |row| {
+        let Some(ticks) = moments.get(row).map(|ticks| truncate(part, ticks)) else { return Ok(None) };
+        if is_time || datetime_in_range(ticks, sql_type) { Ok(Some(ticks)) } else { Err(before_first_date()) }
+    })
 }

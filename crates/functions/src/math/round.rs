@@ -8,7 +8,7 @@ use hobt_types::SqlType;
 use super::boxed;
 use crate::carrier::carrier;
 use crate::cast::cast_array;
-use crate::decimal::{divide_round, power};
+use crate::decimal::{divide_round, fits, power};
 use crate::error::{from_arrow, overflow};
 use crate::function::Call;
 
@@ -45,6 +45,10 @@ fn to_wide(call: &Call<'_>) -> Result<(ArrayRef, u8), SqlError> {
 /// Unscaled values of `scale` in the call's result type.
 fn finish(call: &Call<'_>, values: Decimal128Array, scale: u8) -> Result<ArrayRef, SqlError> {
     let values = values.with_precision_and_scale(38, scale as i8).map_err(from_arrow)?;
+    // The cast from a type to itself looks at nothing.
+    if values.iter().flatten().any(|value| !fits(value, 38)) {
+        return Err(overflow(call.result_type));
+    }
     let wide: ArrayRef = boxed(values);
     cast_array(&wide, SqlType::Decimal { precision: 38, scale }, call.result_type, None, false)
         .map_err(|_| overflow(call.result_type))

@@ -8,17 +8,21 @@ use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
 use super::code_page::{decode_byte, slice_units, units};
-use super::search::find;
+use super::search::Search;
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::Call;
 use crate::type_rules::declared_length;
+use crate::watch::{Meter, VALUE_BYTES_MAX};
+
+/// How much `REPLACE` adds to its result before it looks whether there is room for more.
+const REPLACE_CHECK_BYTES: usize = 1 << 20;
 
 /// The longest text that a function builds of a type that is not `max`, in bytes; `max` ends at 2³¹ − 1.
 fn limit(sql_type: SqlType) -> usize {
     match declared_length(sql_type) {
         Some(MaxLength::Limited(limit)) => usize::from(limit),
-        _ => 0x7FFF_FFFF,
+        _ => VALUE_BYTES_MAX,
     }
 }
 
@@ -35,11 +39,15 @@ pub(crate) fn concatenate(
         };
         let (a, b) = (bytes(left.0)?, bytes(right.0)?);
         let mut builder = BinaryViewBuilder::with_capacity(rows);
+        let mut meter = Meter::new();
         for row in 0..rows {
             if left.0.is_null(row) || right.0.is_null(row) {
                 builder.append_null();
                 continue;
             }
+            let length = a.value(left.0.row(row)).len() + b.value(right.0.row(row)).len();
+            meter.build(length)?;
+            meter.value(length)?;
             let mut value = [a.value(left.0.row(row)), b.value(right.0.row(row))].concat();
             value.truncate(limit(result));
             builder.append_value(value);
@@ -59,14 +67,18 @@ pub(crate) fn concatenate(
     let (a, b) = (a.as_string_view(), b.as_string_view());
     let mut builder = StringViewBuilder::with_capacity(rows);
     let mut text = String::new();
+    let mut meter = Meter::new();
     for row in 0..rows {
         if left.0.is_null(row) || right.0.is_null(row) {
             builder.append_null();
             continue;
         }
+        let (a, b) = (a.value(left.0.row(row)), b.value(right.0.row(row)));
+        meter.build(a.len() + b.len())?;
+        meter.value(a.len() + b.len())?;
         text.clear();
-        text.push_str(a.value(left.0.row(row)));
-        text.push_str(b.value(right.0.row(row)));
+        text.push_str(a);
+        text.push_str(b);
         builder.append_value(fit(&text, result));
     }
     Ok(Arc::new(builder.finish()))
@@ -75,15 +87,21 @@ pub(crate) fn concatenate(
 /// NULL counts as empty text.
 pub(super) fn concat(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
-    call.text_result(|row| Ok(Some(Cow::Owned(texts.iter().filter_map(|texts| texts.get(row)).collect()))))
+    let mut meter = Meter::new();
+    call.text_result(|row| {
+        meter.value(texts.iter().filter_map(|texts| texts.get(row)).map(str::len).sum())?;
+        Ok(Some(Cow::Owned(texts.iter().filter_map(|texts| texts.get(row)).collect())))
+    })
 }
 
 /// NULLs are left out, with their separator.
 pub(super) fn concat_ws(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
+    let mut meter = Meter::new();
     call.text_result(|row| {
         let separator = texts[0].get(row).unwrap_or("");
         let parts: Vec<&str> = texts[1..].iter().filter_map(|texts| texts.get(row)).collect();
+        meter.value(parts.iter().map(|part| part.len() + separator.len()).sum())?;
         Ok(Some(Cow::Owned(parts.join(separator))))
     })
 }
@@ -91,20 +109,27 @@ pub(super) fn concat_ws(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, patterns, replacements) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
     let limit = limit(call.result_type);
+    let mut meter = Meter::new();
     call.text_result(|row| {
         let all = texts.get(row).zip(patterns.get(row)).zip(replacements.get(row));
-        let Some(((mut rest, pattern), replacement)) = all else { return Ok(None) };
-        let mut out = String::new();
-        while let Some((at, length)) = find(rest, pattern, call.collation) {
-            out.push_str(&rest[..at]);
+        let Some(((text, pattern), replacement)) = all else { return Ok(None) };
+        meter.value(text.len())?;
+        let (mut out, mut copied, mut checked) = (String::new(), 0, 0);
+        for (start, end) in Search::new(text, pattern, call.collation) {
+            out.push_str(&text[copied..start]);
             out.push_str(replacement);
-            rest = &rest[at + length..];
-            // Every replacement takes at least a byte of the text, but a long one must not fill the memory.
-            if out.len() > limit.saturating_mul(4) {
+            copied = end;
+            // Of a type that is not max the rest is cut off anyway: a unit has at most three bytes.
+            if limit < VALUE_BYTES_MAX && out.len() > limit * 3 {
                 break;
             }
+            if out.len() - checked >= REPLACE_CHECK_BYTES {
+                checked = out.len();
+                meter.value(checked)?;
+            }
         }
-        out.push_str(rest);
+        meter.value(out.len() + text.len() - copied)?;
+        out.push_str(&text[copied..]);
         Ok(Some(Cow::Owned(out)))
     })
 }
@@ -113,17 +138,13 @@ pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 pub(super) fn replicate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, counts) = (call.texts(0)?, call.integers(1)?);
     let limit = limit(call.result_type);
+    let mut meter = Meter::new();
     call.text_result(|row| {
         let Some((text, count)) = texts.get(row).zip(counts.get(row)) else { return Ok(None) };
         let Ok(count) = usize::try_from(count) else { return Ok(None) };
         // One repetition more than fits is enough: the rest is cut off anyway.
         let count = count.min(limit / units(text).max(1) + 1);
-        if text.len().saturating_mul(count) > 0x7FFF_FFFF {
-            return Err(SqlError::new(
-                hobt_base::number::OUT_OF_MEMORY,
-                "REPLICATE would build a text beyond 2 GB; ask for fewer repetitions.",
-            ));
-        }
+        meter.value(text.len().saturating_mul(count))?;
         Ok(Some(Cow::Owned(text.repeat(count))))
     })
 }
@@ -139,6 +160,7 @@ pub(super) fn space(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 /// `STUFF(text, start, length, replacement)`: NULL where start is not in the text or length is negative.
 pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, starts, lengths, replacements) = (call.texts(0)?, call.integers(1)?, call.integers(2)?, call.texts(3)?);
+    let mut meter = Meter::new();
     call.text_result(|row| {
         let all = texts.get(row).zip(starts.get(row)).zip(lengths.get(row));
         let Some(((text, start), length)) = all else { return Ok(None) };

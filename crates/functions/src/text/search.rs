@@ -1,5 +1,7 @@
 //! Search in text under the collation, and code points.
 
+use std::borrow::Cow;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
 use hobt_base::SqlError;
@@ -9,42 +11,81 @@ use super::code_page::{byte_of_unit, encode_char, units};
 use super::part::count_result;
 use crate::function::Call;
 use crate::like::Pattern;
+use crate::watch::Meter;
 
-/// The byte of the first place where `needle` stands in `text`, and the length of what stands there.
-pub(super) fn find(text: &str, needle: &str, collation: Collation) -> Option<(usize, usize)> {
-    if needle.is_empty() {
-        return None;
+/// The places of one text in another, from the first to the last, none over another.
+///
+/// Both are folded once, so that the search is the plain one of bytes, which is linear whatever is in them.
+pub(super) struct Search<'t> {
+    text: Cow<'t, str>,
+    needle: Cow<'t, str>,
+    /// Where the next search begins in the folded text.
+    at: usize,
+    /// Where a place in the folded text and in the text begin to differ by another distance.
+    shifts: Vec<(usize, usize)>,
+}
+
+/// The character in lower case, as the collations fold it: one whose lower case is more than a character is itself.
+fn fold(character: char) -> char {
+    let mut lower = character.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(only), None) => only,
+        _ => character,
     }
-    if !collation.ignores_case() {
-        return text.find(needle).map(|at| (at, needle.len()));
-    }
-    if text.is_ascii() && needle.is_ascii() {
-        let needle = needle.as_bytes();
-        let found = text.as_bytes().windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle));
-        return found.map(|at| (at, needle.len()));
-    }
-    let folded = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<char>>();
-    let wanted = folded(needle);
-    text.char_indices().find_map(|(at, _)| {
-        let mut seen = 0;
-        for (offset, character) in text[at..].char_indices() {
-            for lower in character.to_lowercase() {
-                if wanted.get(seen) != Some(&lower) {
-                    return None;
-                }
-                seen += 1;
-            }
-            if seen == wanted.len() {
-                return Some((at, offset + character.len_utf8()));
+}
+
+impl<'t> Search<'t> {
+    /// The search for `needle` in `text`; an empty one stands nowhere.
+    pub(super) fn new(text: &'t str, needle: &'t str, collation: Collation) -> Search<'t> {
+        let mut search = Search { text: Cow::Borrowed(text), needle: Cow::Borrowed(needle), at: 0, shifts: Vec::new() };
+        if !collation.ignores_case() {
+            return search;
+        }
+        search.needle = Cow::Owned(needle.chars().map(fold).collect());
+        if text.is_ascii() {
+            search.text = Cow::Owned(text.to_ascii_lowercase());
+            return search;
+        }
+        let mut folded = String::with_capacity(text.len());
+        for (at, character) in text.char_indices() {
+            let other = fold(character);
+            folded.push(other);
+            if other.len_utf8() != character.len_utf8() {
+                search.shifts.push((folded.len(), at + character.len_utf8()));
             }
         }
-        None
-    })
+        search.text = Cow::Owned(folded);
+        search
+    }
+
+    /// The place in the text of one in the folded text.
+    fn place(&self, folded: usize) -> usize {
+        let after = self.shifts.partition_point(|(known, _)| *known <= folded);
+        match after.checked_sub(1).map(|last| self.shifts[last]) {
+            Some((from, to)) => to + (folded - from),
+            None => folded,
+        }
+    }
+}
+
+/// First and last byte (exclusive) of each place.
+impl Iterator for Search<'_> {
+    type Item = (usize, usize);
+
+    fn next(&mut self) -> Option<(usize, usize)> {
+        if self.needle.is_empty() {
+            return None;
+        }
+        let start = self.at + self.text[self.at..].find(&*self.needle)?;
+        self.at = start + self.needle.len();
+        Some((self.place(start), self.place(self.at)))
+    }
 }
 
 pub(super) fn charindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (needles, texts) = (call.texts(0)?, call.texts(1)?);
     let starts = if call.args.len() > 2 { Some(call.integers(2)?) } else { None };
+    let mut meter = Meter::new();
     count_result(call, |row| {
         let start = match &starts {
             None => Some(1),
@@ -52,7 +93,8 @@ pub(super) fn charindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         };
         let Some(((needle, text), start)) = needles.get(row).zip(texts.get(row)).zip(start) else { return Ok(None) };
         let skipped = byte_of_unit(text, usize::try_from(start - 1).unwrap_or(0));
-        let found = find(&text[skipped..], needle, call.collation);
+        meter.step(text.len())?;
+        let found = Search::new(&text[skipped..], needle, call.collation).next();
         Ok(Some(found.map_or(0, |(at, _)| units(&text[..skipped + at]) + 1)))
     })
 }
@@ -60,13 +102,14 @@ pub(super) fn charindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 pub(super) fn patindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (patterns, texts) = (call.texts(0)?, call.texts(1)?);
     let mut compiled: Option<(String, Pattern)> = None;
+    let mut meter = Meter::new();
     count_result(call, |row| {
         let Some((pattern, text)) = patterns.get(row).zip(texts.get(row)) else { return Ok(None) };
         let ready = match compiled.take() {
             Some((source, ready)) if source == pattern => ready,
             _ => Pattern::new(pattern, None, call.collation),
         };
-        let place = ready.find(text);
+        let place = ready.find(text, &mut meter)?;
         compiled = Some((pattern.to_string(), ready));
         Ok(Some(place))
     })
@@ -87,4 +130,23 @@ pub(super) fn unicode(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.primitive_result::<Int32Type>(|row| {
         Ok(texts.get(row).and_then(|text| text.encode_utf16().next()).map(i32::from))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_text_whatever_folding_does_to_its_length() {
+        let places = |text, needle| Search::new(text, needle, Collation::default()).collect::<Vec<_>>();
+        assert_eq!(places("aXbxa", "x"), [(1, 2), (3, 4)]);
+        assert_eq!(places("aaaa", "AA"), [(0, 2), (2, 4)]);
+        assert_eq!(places("Été été", "É"), [(0, 2), (3, 5), (6, 8), (9, 11)]);
+        // The sign of Kelvin has three bytes, the k that it folds to one; the lower case of U+023A has one more.
+        assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "A"), [(3, 4)]);
+        assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "K"), [(0, 3)]);
+        assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "\u{23A}"), [(4, 6), (7, 10)]);
+        assert_eq!(places("abc", ""), []);
+        assert_eq!(Search::new("aAa", "A", Collation::Latin1GeneralBin2).collect::<Vec<_>>(), [(1, 2)]);
+    }
 }

@@ -1,0 +1,243 @@
+//! What holds a kernel back while it runs: its statement was cancelled, or the memory is used up.
+//!
+//! A kernel works on a whole batch, and one that builds or searches long texts may be at it for minutes and make
+//! gigabytes of kilobytes. So each thread that runs kernels is told whose statement it works for ([`set_watch`]), and
+//! such kernels count what they look at and what they build ([`Meter`]). Where nobody is told, nothing is limited.
+//!
+//! What a kernel built is charged while it builds: whoever takes the batch charges for what it keeps.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use hobt_base::{SqlError, number};
+
+/// The statement that a thread works for.
+pub trait Watch: Debug + Send + Sync {
+    /// Whether it was cancelled.
+    fn is_cancelled(&self) -> bool;
+
+    /// Takes memory for it; what was taken goes back through [`Watch::shrink`].
+    ///
+    /// # Errors
+    /// 701: there is not so much left; nothing is taken then.
+    fn grow(&self, bytes: u64) -> Result<(), SqlError>;
+
+    /// Gives memory back.
+    fn shrink(&self, bytes: u64);
+}
+
+thread_local! {
+    static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
+}
+
+/// Ends what [`set_watch`] began.
+#[derive(Debug)]
+pub struct WatchGuard {
+    before: Option<Arc<dyn Watch>>,
+}
+
+/// Tells this thread whose statement it works for, until the guard is dropped.
+#[must_use = "it lasts as long as the guard"]
+pub fn set_watch(watch: Option<Arc<dyn Watch>>) -> WatchGuard {
+    WatchGuard { before: WATCH.replace(watch) }
+}
+
+impl Drop for WatchGuard {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        // A guard may go with its thread, when the place that it puts back is gone already.
+        let _replaced = WATCH.try_with(|watch| watch.replace(before));
+    }
+}
+
+/// 701, with how much was asked for.
+pub fn out_of_memory(bytes: u64) -> SqlError {
+    SqlError::new(
+        number::OUT_OF_MEMORY,
+        format!(
+            "There is insufficient system memory in resource pool 'default' to run this query. {bytes} bytes were asked \
+             for: make its texts shorter or its rows fewer, or give the instance more memory."
+        ),
+    )
+}
+
+/// The statement that this thread works for.
+pub fn current() -> Option<Arc<dyn Watch>> {
+    WATCH.with_borrow(Clone::clone)
+}
+
+/// Memory of a statement that is given back when this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    watch: Option<Arc<dyn Watch>>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Nothing yet, of this thread's statement.
+    pub fn new() -> Charge {
+        Charge { watch: current(), bytes: 0 }
+    }
+
+    /// Takes more.
+    ///
+    /// # Errors
+    /// 701: there is not so much left; nothing is taken then.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), SqlError> {
+        if let Some(watch) = &self.watch {
+            watch.grow(bytes)?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives back what it has of `bytes`.
+    pub fn shrink(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        if let Some(watch) = &self.watch {
+            watch.shrink(bytes);
+        }
+    }
+}
+
+impl Default for Charge {
+    fn default() -> Charge {
+        Charge::new()
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+/// 7119.
+pub(crate) fn value_too_long() -> SqlError {
+    SqlError::new(7119, "Attempting to grow LOB beyond maximum allowed size of 2147483647 bytes.")
+}
+
+/// The longest value, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 0x7FFF_FFFF;
+/// How much is looked at between two looks whether the statement was cancelled.
+const CHECK_BYTES: usize = 1 << 20;
+/// The step in which memory is taken. A batch that stays below is not worth it.
+const GROW_BYTES: u64 = 1 << 20;
+
+/// Counts what one kernel does to one batch.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    taken: Charge,
+    unchecked: usize,
+    built: u64,
+}
+
+impl Meter {
+    /// A meter of this thread's statement.
+    pub(crate) fn new() -> Meter {
+        Meter { taken: Charge::new(), unchecked: 0, built: 0 }
+    }
+
+    /// `bytes` more were looked at, or a like amount of work was done.
+    ///
+    /// # Errors
+    /// The statement was cancelled.
+    pub(crate) fn step(&mut self, bytes: usize) -> Result<(), SqlError> {
+        self.unchecked += bytes + 1;
+        if self.unchecked < CHECK_BYTES {
+            return Ok(());
+        }
+        self.unchecked = 0;
+        match &self.taken.watch {
+            Some(watch) if watch.is_cancelled() => Err(SqlError::cancelled()),
+            _ => Ok(()),
+        }
+    }
+
+    /// `bytes` more are about to be built.
+    ///
+    /// # Errors
+    /// 701; the statement was cancelled.
+    pub(crate) fn build(&mut self, bytes: usize) -> Result<(), SqlError> {
+        self.step(bytes)?;
+        self.built = self.built.saturating_add(bytes as u64);
+        if self.built < GROW_BYTES || self.built <= self.taken.bytes {
+            return Ok(());
+        }
+        self.taken.grow((self.built - self.taken.bytes).next_multiple_of(GROW_BYTES))
+    }
+
+    /// One value of `bytes` is about to be built: what it takes beside its place in the result.
+    ///
+    /// # Errors
+    /// 7119 for one that is longer than any may be, 701 where there is no room for it; the statement was cancelled.
+    pub(crate) fn value(&mut self, bytes: usize) -> Result<(), SqlError> {
+        if bytes > VALUE_BYTES_MAX {
+            return Err(value_too_long());
+        }
+        self.step(bytes)?;
+        let more = bytes as u64;
+        if more >= GROW_BYTES {
+            self.taken.grow(more)?;
+            self.taken.shrink(more);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A statement with so much memory.
+    #[derive(Debug)]
+    pub(crate) struct Limited {
+        pub(crate) cancelled: AtomicBool,
+        pub(crate) left: AtomicU64,
+    }
+
+    impl Limited {
+        pub(crate) fn new(bytes: u64) -> Arc<Limited> {
+            Arc::new(Limited { cancelled: AtomicBool::new(false), left: AtomicU64::new(bytes) })
+        }
+    }
+
+    impl Watch for Limited {
+        fn is_cancelled(&self) -> bool {
+            self.cancelled.load(Ordering::Relaxed)
+        }
+
+        fn grow(&self, bytes: u64) -> Result<(), SqlError> {
+            let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+            taken.map(drop).map_err(|_| out_of_memory(bytes))
+        }
+
+        fn shrink(&self, bytes: u64) {
+            self.left.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_a_batch_builds_is_taken_and_given_back() {
+        let statement = Limited::new(4 << 20);
+        let guard = set_watch(Some(Arc::clone(&statement) as Arc<dyn Watch>));
+        let mut meter = Meter::new();
+        for _ in 0..64 {
+            meter.build(60_000).expect("there is room");
+        }
+        assert!(statement.left.load(Ordering::Relaxed) < 1 << 20);
+        assert_eq!(meter.build(1 << 20).expect_err("no room").number, number::OUT_OF_MEMORY);
+        drop(meter);
+        assert_eq!(statement.left.load(Ordering::Relaxed), 4 << 20);
+        assert_eq!(Meter::new().value(5 << 20).expect_err("no room").number, number::OUT_OF_MEMORY);
+        assert_eq!(Meter::new().value(1 << 31).expect_err("too long").number, 7119);
+        statement.cancelled.store(true, Ordering::Relaxed);
+        assert_eq!(Meter::new().step(2 << 20).expect_err("cancelled").number, number::CANCELED);
+        drop(guard);
+        Meter::new().build(64 << 20).expect("nobody limits");
+    }
+}
