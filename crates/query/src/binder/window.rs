@@ -197,10 +197,10 @@ impl Binder<'_> {
                     Some(end) => self.bound_of(end, frame.unit, site)?,
                     None => WindowFrameBound::CurrentRow,
                 };
-                WindowFrame::new_bounds(units, start, end)
                 if !goes_forward(&start, &end) {
                     return Err(backward(&frame.start, frame.end.as_ref()).at(frame.span.position));
                 }
+                WindowFrame::new_bounds(units, start, end)
             }
             _ if order_by.is_empty() => WindowFrame::new(None),
             _ => WindowFrame::new(Some(false)),
@@ -245,7 +245,6 @@ impl Binder<'_> {
     }
 }
 
-fn window_expr(
 /// Whether a frame's end does not lie before its start.
 fn goes_forward(start: &WindowFrameBound, end: &WindowFrameBound) -> bool {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
@@ -277,6 +276,7 @@ fn backward(start: &FrameBound, end: Option<&FrameBound>) -> SqlError {
     SqlError::new(4193, message)
 }
 
+fn window_expr(
     fun: WindowFunctionDefinition,
     args: Vec<Expr>,
     over: Over,

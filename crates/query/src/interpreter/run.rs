@@ -274,15 +274,15 @@ impl Interpreter<'_> {
         }
         match failure.reach {
             Reach::Statement => {
-                self.report(failure.error);
-                self.send(Event::Done { row_count: None, kind: DoneKind::Other })?;
-                Ok(Next::Step(match placed.step {
-                    Step::Unless { target, .. } => target,
                 let terminated = super::statement::terminated(placed.step, &failure.error);
-                    _ => at + 1,
+                self.report(failure.error);
                 if let Some(message) = terminated {
                     self.send_message(message)?;
                 }
+                self.send(Event::Done { row_count: None, kind: DoneKind::Other })?;
+                Ok(Next::Step(match placed.step {
+                    Step::Unless { target, .. } => target,
+                    _ => at + 1,
                 }))
             }
             Reach::Scope => {
