@@ -5,6 +5,7 @@
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
 //! - [`Counter`]: a counter that many workers add to without sharing a cache line.
 //! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
+//! - [`signals`]: what the system sends to end the program.
 //!
 //! How the statistics stay cheap: each thread owns a slot of counters in its own cache lines and is their only writer,
 //! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and goes
@@ -17,6 +18,7 @@ mod latch;
 pub mod latches;
 mod names;
 pub mod processor;
+pub mod signals;
 mod slots;
 mod spinlock;
 pub mod spinlocks;

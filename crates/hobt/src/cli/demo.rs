@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use hobt_lab::{DemoOptions, Progress, run_demo};
 
+use super::interrupt::Interrupts;
+
 /// The arguments of `hobt demo`.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -35,8 +37,10 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
         rows: arguments.rows,
         repeat: arguments.repeat as usize,
     };
+    let interrupts = Interrupts::hold();
+    interrupts.watch_laboratory();
     let done = run_demo(&options, Progress::on_terminal()).map(|result| {
         print!("{}\n{}", result.report.to_text(), result.closing_words());
     });
-    super::lab::exit_code(done)
+    super::lab::exit_code(done, &interrupts)
 }

@@ -1,26 +1,20 @@
-//! Interrupts: Ctrl-C, and what a system sends to end a program.
+//! Signals: Ctrl-C, and what a system sends to end a program.
 //!
-//! The running batch is cancelled, which undoes its statement. A script then ends; a terminal goes on, unless it is
-//! interrupted once more before the batch has ended. Whatever ends the program, the instance is closed first, so that no
-//! database is SUSPECT. Only who insists a third time ends the program at once. The signals are not told apart: all end
-//! with the exit code of an interrupt.
+//! The running batch is cancelled, which undoes its statement. A terminal goes on after Ctrl-C, unless it is interrupted
+//! once more before the batch has ended; a script ends, and so does everything when the system asks for it. Whatever ends
+//! the program, the instance is closed first, so that no database is SUSPECT, and the exit code says which signal it was.
+//! Only who insists a third time ends the program at once.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hobt_base::number;
-use hobt_session::CancelHandle;
+use hobt_session::{CancelHandle, stop_all_sessions};
+use hobt_sync::signals::{self, EndSignal};
 
 use crate::instance::Instance;
 
-/// What the program ends with when it was interrupted.
-const EXIT_INTERRUPTED: u8 = 130;
-/// Interrupts of one batch that end the program at once.
+/// Signals during one piece of work that end the program at once.
 const AT_ONCE: u32 = 3;
-/// How often a program that ends tries again to cancel what runs.
-const RETRY: Duration = Duration::from_millis(20);
 
 /// Who gives the batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,95 +25,140 @@ pub(super) enum Source {
     Script,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    /// Interrupts since the batch began.
-    count: AtomicU32,
-    /// Whether a batch runs.
-    runs: AtomicBool,
-    /// Whether the program is to end.
-    ends: AtomicBool,
+/// What the main thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// It waits for input.
+    Idle,
+    /// A batch runs, or the laboratory.
+    Running,
+    /// It closes the instance.
+    Closing,
 }
 
-/// The interrupts of a session's batches.
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// Signals since the batch began.
+    count: u32,
+    /// The signal that the program ends for.
+    ends: Option<EndSignal>,
+}
+
+/// The signals of a sub-command.
 #[derive(Clone, Debug)]
 pub(super) struct Interrupts {
-    shared: Arc<Shared>,
+    state: Arc<Mutex<State>>,
+    /// Whether the signals are held.
+    held: bool,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // The state is whole between any two statements on it.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Interrupts {
-    /// Takes the signals over. Where the system does not allow it, they end the program as usual.
-    pub(super) fn watch(cancel: CancelHandle, instance: &Instance, source: Source) -> Interrupts {
-        let shared = Arc::new(Shared::default());
-        let seen = Arc::clone(&shared);
-        let instance = instance.clone();
-        let set = ctrlc::set_handler(move || interrupted(&seen, &cancel, &instance, source));
-        if let Err(error) = set {
+    /// Takes the signals over; they wait until somebody watches for them. Must be called before any thread is started.
+    /// Where the system does not allow it, they end the program as usual.
+    pub(super) fn hold() -> Interrupts {
+        let held = signals::hold();
+        if let Err(error) = &held {
             eprintln!("Ctrl-C will not cancel statements: {error}");
         }
-        Interrupts { shared }
+        let state = State { phase: Phase::Idle, count: 0, ends: None };
+        Interrupts { state: Arc::new(Mutex::new(state)), held: held.is_ok() }
     }
 
-    /// A batch begins.
+    /// Watches over a session's batches.
+    pub(super) fn watch(&self, cancel: CancelHandle, instance: &Instance, source: Source) {
+        let instance = instance.clone();
+        self.watch_with(move |state, signal| {
+            if state.phase == Phase::Idle {
+                // No batch begins any more: that needs the state, which is not given back.
+                close_and_exit(&instance, signal);
+            }
+            cancel.cancel();
+            source == Source::Script || state.count > 1 || signal != EndSignal::Interrupt
+        });
+    }
+
+    /// Watches over the laboratory, whose statements fail from the first signal on; it closes its instances itself.
+    pub(super) fn watch_laboratory(&self) {
+        self.begin();
+        self.watch_with(|_, _| {
+            // What it measures without a statement goes on for a while.
+            eprintln!("Ending: the running statement is cancelled and the instance closed.");
+            true
+        });
+    }
+
+    /// Takes the signals on a thread of its own; `ends` cancels what runs and says whether the program is to end.
+    fn watch_with(&self, ends: impl Fn(&State, EndSignal) -> bool + Send + 'static) {
+        if !self.held {
+            return;
+        }
+        let shared = Arc::clone(&self.state);
+        std::thread::spawn(move || {
+            loop {
+                let signal = match signals::wait() {
+                    Ok(signal) => signal,
+                    Err(error) => {
+                        eprintln!("Ctrl-C does not cancel statements any more: {error}");
+                        return;
+                    }
+                };
+                let mut state = lock(&shared);
+                state.count += 1;
+                if state.count >= AT_ONCE {
+                    eprintln!(
+                        "Ended without closing the instance: databases that were changed are SUSPECT at the next start."
+                    );
+                    std::process::exit(signal.exit_code().into());
+                }
+                if ends(&state, signal) {
+                    state.ends.get_or_insert(signal);
+                    stop_all_sessions();
+                }
+            }
+        });
+    }
+
+    /// A batch begins, which [`crate::Session::expect_batch`] has announced.
     pub(super) fn begin(&self) {
-        self.shared.count.store(0, Ordering::SeqCst);
-        self.shared.runs.store(true, Ordering::SeqCst);
+        let mut state = lock(&self.state);
+        state.count = 0;
+        state.phase = Phase::Running;
     }
 
     /// The batch has ended.
     pub(super) fn end(&self) {
-        self.shared.runs.store(false, Ordering::SeqCst);
+        lock(&self.state).phase = Phase::Idle;
+    }
+
+    /// All batches have ended; the instance is about to be closed.
+    pub(super) fn close(&self) {
+        lock(&self.state).phase = Phase::Closing;
     }
 
     /// Whether the last batch was interrupted.
     pub(super) fn happened(&self) -> bool {
-        self.shared.count.load(Ordering::SeqCst) > 0
+        lock(&self.state).count > 0
     }
 
-    /// The exit code of a program that is to end because of an interrupt.
+    /// The exit code of a program that is to end because of a signal.
     pub(super) fn exit_code(&self) -> Option<ExitCode> {
-        self.shared.ends.load(Ordering::SeqCst).then(|| ExitCode::from(EXIT_INTERRUPTED))
+        lock(&self.state).ends.map(|signal| ExitCode::from(signal.exit_code()))
     }
 }
 
-/// One interrupt. Runs on a thread of its own.
-fn interrupted(shared: &Arc<Shared>, cancel: &CancelHandle, instance: &Instance, source: Source) {
-    let count = shared.count.fetch_add(1, Ordering::SeqCst) + 1;
-    if !shared.runs.load(Ordering::SeqCst) {
-        close_and_exit(cancel, instance);
-    }
-    if count >= AT_ONCE {
-        eprintln!("Ended without closing the instance: databases that were changed are SUSPECT at the next start.");
-        std::process::exit(EXIT_INTERRUPTED.into());
-    }
-    cancel.cancel();
-    if source == Source::Script || count > 1 {
-        shared.ends.store(true, Ordering::SeqCst);
-        let (shared, cancel) = (Arc::clone(shared), cancel.clone());
-        // A batch that was about to begin forgets that it was cancelled.
-        std::thread::spawn(move || {
-            while shared.runs.load(Ordering::SeqCst) {
-                cancel.cancel();
-                std::thread::sleep(RETRY);
-            }
-        });
-    }
-}
-
-/// Ends the program while nothing runs, or next to nothing: the main thread waits for input.
-fn close_and_exit(cancel: &CancelHandle, instance: &Instance) -> ! {
-    loop {
-        match instance.clone().close() {
-            Ok(()) => std::process::exit(EXIT_INTERRUPTED.into()),
-            // A batch began meanwhile.
-            Err(error) if error.number == number::DATABASE_IN_USE => {
-                cancel.cancel();
-                std::thread::sleep(RETRY);
-            }
-            Err(error) => {
-                eprintln!("{}\n{error}", error.header());
-                std::process::exit(1);
-            }
+/// Ends the program while the main thread waits for input.
+fn close_and_exit(instance: &Instance, signal: EndSignal) -> ! {
+    match instance.clone().close() {
+        Ok(()) => std::process::exit(signal.exit_code().into()),
+        Err(error) => {
+            eprintln!("{}\n{error}", error.header());
+            std::process::exit(1);
         }
     }
 }

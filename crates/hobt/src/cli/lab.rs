@@ -10,6 +10,8 @@ use hobt_lab::{
     UserExperiment,
 };
 
+use super::interrupt::Interrupts;
+
 /// The arguments of `hobt lab`.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
@@ -121,6 +123,8 @@ struct SizeArguments {
 
 /// Runs `hobt lab`. Results go to the standard output, errors and progress to the error stream.
 pub(super) fn run(arguments: Arguments) -> ExitCode {
+    let interrupts = Interrupts::hold();
+    interrupts.watch_laboratory();
     let done = match arguments.command {
         LabCommand::List => {
             print!("{}", list());
@@ -135,16 +139,16 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
         LabCommand::Size(arguments) => size(&arguments),
         LabCommand::Compare { first, second } => hobt_lab::compare(&first, &second).map(|text| print!("{text}")),
     };
-    exit_code(done)
+    exit_code(done, &interrupts)
 }
 
-/// Says what went wrong, if anything did.
-pub(super) fn exit_code(done: Result<(), LabError>) -> ExitCode {
+/// Says what went wrong, if anything did. A signal decides over the exit code of what failed.
+pub(super) fn exit_code(done: Result<(), LabError>, interrupts: &Interrupts) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hobt: {error}");
-            ExitCode::FAILURE
+            interrupts.exit_code().unwrap_or(ExitCode::FAILURE)
         }
     }
 }

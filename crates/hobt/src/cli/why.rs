@@ -36,14 +36,15 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("{}\n{error}", error.header());
         ExitCode::FAILURE
     };
+    let interrupts = Interrupts::hold();
     let (instance, mut session) = match arguments.instance.open("hobt why") {
         Ok(opened) => opened,
         Err(error) => return failed(error),
     };
-    let interrupts = Interrupts::watch(session.cancel_handle(), &instance, Source::Script);
     interrupts.begin();
+    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
     let explained = explain(arguments, &instance, &mut session);
-    interrupts.end();
+    interrupts.close();
     drop(session);
     match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -66,7 +66,10 @@ struct Running {
 
 impl Running {
     fn start(folder: &Folder) -> Running {
-        let mut command = folder.command();
+        Running::of(folder.command())
+    }
+
+    fn of(mut command: Command) -> Running {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
         Running { child, lines }
@@ -270,12 +273,12 @@ fn assert_nothing_is_left(folder: &Folder) {
 
 #[test]
 fn an_interrupted_load_leaves_nothing() {
-    for signal in ["INT", "TERM"] {
+    for (signal, wanted) in [("INT", 130), ("TERM", 143)] {
         let folder = Folder::new();
         let running = start_endless_load(&folder);
         running.signal(signal);
         let (code, text) = running.end();
-        assert_eq!(code, Some(130), "{text}");
+        assert_eq!(code, Some(wanted), "{text}");
         assert!(text.contains("Msg 3617, "), "{text}");
         assert_nothing_is_left(&folder);
     }
@@ -299,6 +302,30 @@ fn a_signal_between_batches_closes_the_instance() {
     running.send("USE d; CREATE TABLE t (a int); INSERT INTO t VALUES (7)\nGO\nPRINT 'done'\nGO\n");
     running.wait_for_line("done");
     running.signal("TERM");
-    assert_eq!(running.end().0, Some(130));
+    assert_eq!(running.end().0, Some(143));
     folder.shows("SELECT a FROM t", "7");
+}
+
+#[test]
+fn an_interrupted_laboratory_leaves_a_whole_database() {
+    for (signal, wanted) in [("INT", 130), ("TERM", 143)] {
+        let folder = Folder(tempfile::tempdir().expect("a temporary folder"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+        command.args(["lab", "fixtures", "--rows", "4000000000", "--data"]).arg(folder.path());
+        command.stderr(Stdio::null());
+        let running = Running::of(command);
+        let grown = || {
+            let files = fs::read_dir(folder.path()).into_iter().flatten().flatten();
+            files.map(|file| length(&file.path())).max().unwrap_or(0)
+        };
+        wait_until("a growing file", || grown() > 96 << 20);
+        running.signal(signal);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(wanted), "{text}");
+        let states = "SELECT name, state_desc FROM sys.databases WHERE state_desc <> 'ONLINE'";
+        let text = folder.succeeds(states);
+        assert!(text.contains("(0 rows affected)"), "{text}");
+        let text = folder.succeeds("SELECT name FROM AdventureWorksDW2014.sys.tables");
+        assert!(text.contains("DimCustomer") && !text.contains("BigData"), "{text}");
+    }
 }

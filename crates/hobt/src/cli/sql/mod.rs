@@ -91,9 +91,10 @@ impl Runner<'_> {
             if self.arguments.echo {
                 self.output.echo(&batch.text)?;
             }
+            self.session.expect_batch();
             self.interrupts.begin();
             let output = &mut self.output;
-            self.session.execute(&batch.text, &mut |event| output.event(event));
+            self.session.execute_expected(&batch.text, &mut |event| output.event(event));
             self.interrupts.end();
             self.output.end_batch()?;
             if self.interrupts.exit_code().is_some()
@@ -132,6 +133,7 @@ impl Runner<'_> {
 
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let interrupts = Interrupts::hold();
     let (instance, mut session) = match arguments.instance.open("hobt sql") {
         Ok(opened) => opened,
         Err(error) => {
@@ -151,7 +153,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     };
     let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
     let source = if is_terminal { Source::Terminal } else { Source::Script };
-    let interrupts = Interrupts::watch(session.cancel_handle(), &instance, source);
+    interrupts.watch(session.cancel_handle(), &instance, source);
     let output = Output::new(target, arguments, instance.server().name());
     let mut runner = Runner { session, output, interrupts, arguments };
     let result = match (&arguments.query, &arguments.input) {
@@ -161,7 +163,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         (None, None) => runner.script(io::stdin().lock()),
     };
     let failed = arguments.stop_on_error && runner.output.failed();
-    let interrupted = runner.interrupts.exit_code();
+    let interrupts = runner.interrupts.clone();
+    interrupts.close();
     drop(runner);
     // Whatever happened to the output, the databases are to be whole.
     let closed = instance.close();
@@ -175,7 +178,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("{}\n{error}", error.header());
         return ExitCode::FAILURE;
     }
-    match interrupted {
+    match interrupts.exit_code() {
         Some(code) => code,
         None if failed => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,
