@@ -5,8 +5,8 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
-use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Literal, OrderItem};
-use hobt_types::{Collation, MaxLength, SqlType};
+use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
+use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use super::bound::BoundExpr;
 use super::comparison::{has_key, key};
@@ -278,10 +278,10 @@ impl Binder<'_> {
             if is_constant_subquery(&item.value) {
                 continue;
             }
-            if let Expression::Literal { value, .. } = &item.value {
-                return Err(constant_order(value).at(item.value.position()));
-            }
             let bound = self.expression(&item.value, site)?;
+            if is_constant_text(&item.value) {
+                return Err(constant_order(&self.evaluate(&bound)?, bound.sql_type).at(item.value.position()));
+            }
             if bound.literal.is_none() {
                 order.push(SortExpr::new(key(&bound), !item.descending, !item.descending));
             }
@@ -290,10 +290,23 @@ impl Binder<'_> {
     }
 }
 
-/// 5308, 5309: a constant is no order.
-fn constant_order(literal: &Literal) -> SqlError {
-    let (number, what) = match literal {
-        Literal::Integer(_) => (5308, "integer indices"),
+/// Whether an expression is made of constants alone.
+pub(super) fn is_constant_text(expression: &Expression) -> bool {
+    match expression {
+        Expression::Literal { .. } => true,
+        Expression::Unary { operand, .. } => is_constant_text(operand),
+        Expression::Arithmetic { first, rest } => {
+            is_constant_text(first) && rest.iter().all(|step| is_constant_text(&step.operand))
+        }
+        Expression::Cast { operand, .. } | Expression::Convert { operand, .. } => is_constant_text(operand),
+        _ => false,
+    }
+}
+
+/// 5308, 5309: a constant is no order; one that could be a column's place has a number of its own.
+fn constant_order(value: &Value, sql_type: SqlType) -> SqlError {
+    let (number, what) = match (value, sql_type) {
+        (Value::Int(1..), SqlType::Int) => (5308, "integer indices"),
         _ => (5309, "constants"),
     };
     let message = format!(

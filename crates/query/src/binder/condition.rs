@@ -13,6 +13,7 @@ use hobt_types::{MaxLength, SqlType};
 use super::bound::BoundExpr;
 use super::comparison::{compare, engine_operator, key};
 use super::convert::{implicit, unify};
+use super::in_order::in_order;
 use super::subquery::has_subquery;
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
@@ -105,8 +106,7 @@ impl Binder<'_> {
     ) -> Result<Expr, SqlError> {
         let operator = if conjunction { Operator::And } else { Operator::Or };
         let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
-        let operands = operands.collect::<Result<Vec<_>, _>>()?;
-        let mut operands = operands;
+        let mut operands = in_order(operands.collect::<Result<Vec<_>, _>>()?, conjunction, site.scope);
         // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long.
         while operands.len() > WIDE && !operands.iter().any(|part| part.contains_outer() || has_subquery(part)) {
             let kernel = |part: &[Expr]| {

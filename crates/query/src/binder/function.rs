@@ -63,6 +63,9 @@ impl Binder<'_> {
             );
             return Err(SqlError::new(4113, message).at(position));
         }
+        if name == "IDENTITY" {
+            return Err(SqlError::not_supported("IDENTITY (…) as a column of SELECT INTO").at(position));
+        }
         if matches!(name.as_str(), "GROUPING" | "GROUPING_ID") {
             return self.grouping_function(call, name == "GROUPING_ID", site);
         }

@@ -21,6 +21,7 @@ mod expression;
 mod from;
 mod function;
 mod grouping;
+mod in_order;
 mod insert;
 mod limit;
 mod literal;

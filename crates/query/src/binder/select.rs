@@ -9,7 +9,7 @@ use hobt_base::{Position, SqlError};
 use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
 use hobt_types::SqlType;
 
-use super::aggregate::Collector;
+use super::aggregate::{Collector, is_constant_text};
 use super::arithmetic::{binary, operator_of};
 use super::assignment::{Assigned, AssignedVariable, RowValues, check_known, reads_assigned};
 use super::bound::{BoundExpr, Constant};
@@ -270,8 +270,7 @@ impl Binder<'_> {
                 Some(place) => SortBy::Output(place),
                 None => {
                     let value = self.expression(&item.value, site)?;
-                    let is_constant = value.literal.is_some() && matches!(item.value, Expression::Literal { .. });
-                    if is_constant {
+                    if is_constant_text(&item.value) {
                         let place = order.len() + 1;
                         let message =
                             format!("A constant expression was encountered in the ORDER BY list, position {place}.");

@@ -230,7 +230,7 @@ impl Parser<'_> {
         if self.eat(Keyword::AS) {
             return Ok(Some(self.identifier_or_string()?));
         }
-        let named = self.at_identifier() || matches!(self.current.kind, TokenKind::String | TokenKind::NationalString);
+        let named = self.at_alias() || matches!(self.current.kind, TokenKind::String | TokenKind::NationalString);
         Ok(named.then(|| self.take_identifier()))
     }
 

@@ -158,7 +158,12 @@ impl Parser<'_> {
         if self.eat(Keyword::AS) {
             return Ok(Some(self.identifier()?));
         }
-        Ok(self.at_identifier().then(|| self.take_identifier()))
+        Ok(self.at_alias().then(|| self.take_identifier()))
+    }
+
+    /// Whether an identifier stands here that is no label: `SELECT 1 done: SELECT 2`.
+    pub(super) fn at_alias(&self) -> bool {
+        self.at_identifier() && !self.next_is_mark(Mark::Colon)
     }
 
     /// `[AS] alias [(columns)]`; the columns only where `columns` lets them.
