@@ -9,10 +9,11 @@ use hobt_engine::InstanceSettings;
 use serde_json::{Map, json};
 
 use crate::error::Result;
-use crate::experiment::{FormTables, Plan, run_plans, scan_plans};
+use crate::experiment::{FormTables, Plan, plan_steps, run_plans, scan_plans};
 use crate::figures::{seconds, thousands};
 use crate::folder::DataFolder;
 use crate::laboratory::{Laboratory, RunOptions};
+use crate::limits::LimitSettings;
 use crate::progress::Progress;
 use crate::report::{Case, Grid, Report};
 use crate::run::write_report;
@@ -74,7 +75,6 @@ pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult>
     let folder = DataFolder::fresh(&options.data, options.keep)?;
     let run = RunOptions { rows: options.rows, repeat: options.repeat, sweep: false };
     let mut lab = Laboratory::open(folder.path(), InstanceSettings::default(), run, progress.clone())?;
-    progress.expect(24);
     let report = measure(&mut lab, options);
     progress.finish();
     let stolen = lab.stolen_note();
@@ -93,15 +93,19 @@ fn absolute(path: &Path) -> PathBuf {
 
 fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
     let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, TABLES)?;
+    let queries = [("line_item_query_1", QUERY_1), ("line_item_query_6", QUERY_6)];
+    let plan_count = scan_plans(&FormTables { rows: wanted }).len() + queries.len();
+    // The last table is LINEITEM.
+    let tables = FormTables::STEPS + 1;
+    lab.progress().expect(LimitSettings::steps_beside() + tables + plan_steps(plan_count, options.repeat));
     let limits = lab.limits(wanted * ROW_BYTES)?;
     let forms = FormTables::ensure(lab, wanted)?;
     let scale = (forms.rows as f64 / WANTED_ROWS as f64).clamp(0.001, 1.0);
     let line_items = lab.ensure_line_item(scale)?;
     let mut plans = scan_plans(&forms);
-    for (name, query) in [("line_item_query_1", QUERY_1), ("line_item_query_6", QUERY_6)] {
+    for (name, query) in queries {
         plans.push(Plan::new(name, "LINEITEM", query.trim_end().to_owned(), line_items));
     }
-    lab.progress().expect((plans.len() * options.repeat.max(1)) as u64);
     let cases = run_plans(lab, &plans, options.repeat)?;
     let mut settings = Map::new();
     settings.insert("rows".to_owned(), json!(forms.rows));
@@ -126,7 +130,7 @@ fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
 
 /// How long the tables took to build.
 fn builds(lab: &Laboratory) -> Grid {
-    let mut grid = Grid::new("building the tables, until they are safe on disk", &["table", "rows", "time", "rows/s"]);
+    let mut grid = Grid::new("Building the tables, until they are safe on disk", &["table", "rows", "time", "rows/s"]);
     for build in lab.builds() {
         let per_second = thousands((build.rows as f64 / build.seconds.max(1e-9)).round() as u64);
         grid.rows.push(vec![build.table.clone(), thousands(build.rows), seconds(build.seconds), per_second]);

@@ -62,9 +62,15 @@ pub(crate) fn thousands(value: u64) -> String {
     text
 }
 
-/// Seconds with as many digits as say something: `12.3 s`, `0.123 s`.
+/// A time in seconds with as many digits as say something: `12.3 s`, `1.234 s`, `12.3 ms`.
 pub(crate) fn seconds(value: f64) -> String {
-    if value >= 10.0 { format!("{value:.1} s") } else { format!("{value:.3} s") }
+    if value >= 10.0 {
+        format!("{value:.1} s")
+    } else if value >= 1.0 {
+        format!("{value:.3} s")
+    } else {
+        format!("{} ms", amount(value * 1e3))
+    }
 }
 
 /// A rate or a size without digits that nobody reads: `1,234`, `12.3`, `0.12`.
@@ -120,5 +126,8 @@ mod tests {
         assert_eq!(amount(1_234.6), "1,235");
         assert_eq!(amount(0.1234), "0.12");
         assert_eq!(seconds(12.34), "12.3 s");
+        assert_eq!(seconds(1.2345), "1.234 s");
+        assert_eq!(seconds(0.924), "924 ms");
+        assert_eq!(seconds(0.0028), "2.80 ms");
     }
 }

@@ -6,7 +6,7 @@ use hobt_engine::InstanceSettings;
 
 use crate::error::Result;
 use crate::figures::thousands;
-use crate::laboratory::{Laboratory, RunOptions};
+use crate::laboratory::{BIG_DATA_STEPS, Laboratory, RunOptions};
 use crate::progress::Progress;
 
 /// The database of the texts.
@@ -40,6 +40,9 @@ pub fn make_fixtures(folder: &Path, options: FixtureOptions, progress: Progress)
 
 fn make(lab: &mut Laboratory, options: FixtureOptions) -> Result<String> {
     let line = |table: &str, rows: u64| format!("{FIXTURE_DATABASE}.dbo.{table}: {} rows\n", thousands(rows));
+    let line_items = u64::from(options.line_item_scale.is_some());
+    let big_data = if options.big_data_rows.is_some() { BIG_DATA_STEPS } else { 0 };
+    lab.progress().expect(1 + line_items + big_data);
     lab.ensure_customers()?;
     let mut text = line("DimCustomer", lab.row_count("DimCustomer")?);
     if let Some(scale) = options.line_item_scale {

@@ -21,6 +21,9 @@ use crate::progress::Progress;
 /// The database that experiments use.
 pub const DATABASE: &str = "hobt_lab";
 
+/// Steps of [`Laboratory::ensure_big_data`].
+pub(crate) const BIG_DATA_STEPS: u64 = 2;
+
 const PAGE_BYTES: u64 = hobt_base::PAGE_SIZE as u64;
 
 /// What a user can say about a run.
@@ -234,13 +237,14 @@ impl Laboratory {
     }
 
     /// Makes a table, unless one of this name with so many rows is there: runs `build`, whose statements make and fill
-    /// it, and counts the rows.
+    /// it, and counts the rows. One step.
     ///
     /// # Errors
     /// A statement failed, or the rows are not as many.
     pub fn ensure_table(&mut self, name: &str, rows: u64, build: &[String]) -> Result<()> {
         if self.has_table(name)? {
             if self.row_count(name)? == rows {
+                self.progress.step(&format!("{name} is there already"));
                 return Ok(());
             }
             self.run(&format!("DROP TABLE dbo.{name}"))?;
@@ -273,13 +277,14 @@ impl Laboratory {
         answer.count().ok_or_else(|| LabError::Wrong(format!("counting {name} gave no number")))
     }
 
-    /// Makes `DimCustomer`, unless it is there.
+    /// Makes `DimCustomer`, unless it is there. One step.
     ///
     /// # Errors
     /// A statement failed.
     pub fn ensure_customers(&mut self) -> Result<()> {
         if self.has_table("DimCustomer")? {
             if self.row_count("DimCustomer")? == data::CUSTOMERS {
+                self.progress.step("DimCustomer is there already");
                 return Ok(());
             }
             self.run("DROP TABLE dbo.DimCustomer")?;
@@ -296,20 +301,20 @@ impl Laboratory {
         Ok(())
     }
 
-    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has.
+    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has. As many steps as
+    /// [`BIG_DATA_STEPS`].
     ///
     /// # Errors
     /// A statement failed.
     pub fn ensure_big_data(&mut self, rows: u64) -> Result<u64> {
         self.ensure_customers()?;
-        let repeats = big_data::repeats_for(rows);
-        let exact = repeats * data::CUSTOMERS;
-        let build = big_data::select_into("dbo.BigData", "dbo.DimCustomer", repeats);
+        let exact = big_data::rows_for(rows);
+        let build = big_data::select_into("dbo.BigData", "dbo.DimCustomer", big_data::repeats_for(rows));
         self.ensure_table("BigData", exact, &[build])?;
         Ok(exact)
     }
 
-    /// Makes `LINEITEM` of a scale factor, unless one is there; returns how many rows it has.
+    /// Makes `LINEITEM` of a scale factor, in the place of one that is there; returns how many rows it has. One step.
     ///
     /// # Errors
     /// A statement failed.

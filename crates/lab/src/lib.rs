@@ -39,7 +39,7 @@ pub use machine::Machine;
 pub use progress::Progress;
 pub use report::{Case, Grid, Mark, Report, compare};
 pub use run::{DEFAULT_FOLDER, RunPlaces, run_experiment};
-pub use size::{PartSize, PathPart, SizeAnswer, SizePlan, core_rate_from_report, measure_core_rate};
+pub use size::{PartSize, PathPart, SizeAnswer, SizePlan, core_rate_from_report, measure_rates};
 
 /// The disk of this name; `auto` for a name that is none.
 pub fn disk_kind(name: &str) -> hobt_disk::DiskKind {

@@ -1,47 +1,100 @@
-//! What a waiting user sees: a bar on the error stream, where that is a terminal, and nothing where it is not.
+//! What a waiting user sees on the error stream: a bar where that is a terminal, a line for each step where it is not.
+//!
+//! Who runs steps says first how many there will be. A step that has nothing to do is a step all the same, so that the
+//! number holds.
 
-use std::time::Duration;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The progress of a run.
+/// How the progress is shown.
+#[derive(Debug, Clone)]
+enum Display {
+    Nothing,
+    Bar(ProgressBar),
+    /// A line for each step.
+    Lines,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    expected: AtomicU64,
+    begun: AtomicU64,
+}
+
+/// The progress of a run. Clones show the same.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    bar: ProgressBar,
+    display: Display,
+    counts: Arc<Counts>,
+    since: Instant,
 }
 
 impl Progress {
-    /// Shows nothing.
-    pub fn hidden() -> Progress {
-        Progress { bar: ProgressBar::hidden() }
+    fn new(display: Display) -> Progress {
+        Progress { display, counts: Arc::default(), since: Instant::now() }
     }
 
-    /// A bar on the error stream. It does not show where that is no terminal.
-    pub fn on_terminal() -> Progress {
+    /// Shows nothing.
+    pub fn hidden() -> Progress {
+        Progress::new(Display::Nothing)
+    }
+
+    /// Shows itself on the error stream: as a bar on a terminal, as lines elsewhere.
+    pub fn on_error_stream() -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress::new(Display::Lines);
+        }
         let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{spinner} [{elapsed}] {bar:28} {pos}/{len} {wide_msg}")
+        let style = ProgressStyle::with_template("{spinner} [{elapsed}] {bar:28} {prefix} {wide_msg}")
             .expect("the template is sound");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar }
+        Progress::new(Display::Bar(bar))
     }
 
     /// Says that `steps` more will come.
     pub fn expect(&self, steps: u64) {
-        self.bar.inc_length(steps);
+        let expected = self.counts.expected.fetch_add(steps, Ordering::Relaxed) + steps;
+        if let Display::Bar(bar) = &self.display {
+            bar.set_length(expected);
+        }
     }
 
     /// Says what begins now; what began before is done.
     pub fn step(&self, what: &str) {
-        if self.bar.position() + 1 > self.bar.length().unwrap_or(0) {
-            self.bar.inc_length(1);
+        let begun = self.counts.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        // Nobody is to see the third step of two.
+        let expected = self.counts.expected.load(Ordering::Relaxed).max(begun);
+        match &self.display {
+            Display::Nothing => {}
+            Display::Bar(bar) => {
+                bar.set_length(expected);
+                bar.set_position(begun - 1);
+                bar.set_prefix(format!("{begun}/{expected}"));
+                bar.set_message(what.to_owned());
+            }
+            Display::Lines => eprintln!("[{:4} s] {begun}/{expected} {what}", self.since.elapsed().as_secs()),
         }
-        self.bar.set_message(what.to_owned());
-        self.bar.inc(1);
+    }
+
+    /// How many steps were said to come.
+    pub fn expected(&self) -> u64 {
+        self.counts.expected.load(Ordering::Relaxed)
+    }
+
+    /// How many steps have begun.
+    pub fn begun(&self) -> u64 {
+        self.counts.begun.load(Ordering::Relaxed)
     }
 
     /// Removes the bar.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        if let Display::Bar(bar) = &self.display {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -6,16 +6,16 @@
 
 use std::path::Path;
 
-use comfy_table::Table;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::data::big_data;
 use crate::error::{LabError, Result};
 use crate::figures::{amount, median, thousands};
-use crate::laboratory::Laboratory;
+use crate::laboratory::{BIG_DATA_STEPS, Laboratory};
+use crate::limits::LimitSettings;
 use crate::measure::measure_warm;
-use crate::report::table;
+use crate::report::Grid;
 
 /// A server to be sized.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -115,12 +115,20 @@ impl SizePlan {
     }
 }
 
-/// What a core of this machine consumes while it looks at values that are in memory: megabytes of pages per second of
-/// processor time, measured on a small BigData. Blocks for seconds.
+/// What a core of this machine consumes and what its disk gives, in megabytes per second. Blocks for seconds.
 ///
 /// # Errors
-/// The data cannot be made.
-pub fn measure_core_rate(lab: &mut Laboratory) -> Result<f64> {
+/// The data cannot be made; the disk cannot be measured.
+pub fn measure_rates(lab: &mut Laboratory) -> Result<(f64, f64)> {
+    const FILE_BYTES: u64 = 256 << 20;
+    lab.progress().expect(BIG_DATA_STEPS + LimitSettings::steps_beside());
+    let core = measure_core_rate(lab)?;
+    Ok((core, lab.limits(FILE_BYTES)?.disk_read_mb_s))
+}
+
+/// What a core consumes while it looks at values that are in memory: megabytes of pages per second of processor time,
+/// measured on a small BigData.
+fn measure_core_rate(lab: &mut Laboratory) -> Result<f64> {
     const ROWS: u64 = 1_000_000;
     const RUNS: usize = 3;
     let rows = lab.rows_for(ROWS, 100, 1)?;
@@ -174,18 +182,19 @@ fn starves_first(parts: &[PartSize], demand_mb_s: f64, cores: u32) -> String {
 impl SizeAnswer {
     /// The answer as a table with its sentence below.
     pub fn to_text(&self) -> String {
-        let mut lines: Table = table::empty(&["part", "one carries MB/s", "needed", "there are", "they carry MB/s"]);
+        let mut grid = Grid::new("", &["part", "one carries MB/s", "needed", "there are", "they carry MB/s"]);
         for part in &self.parts {
             let count = part.count.map_or_else(|| "-".to_owned(), |count| thousands(count.into()));
             let carries = part.carries_mb_s.map_or_else(|| "-".to_owned(), amount);
-            lines.add_row([part.name.clone(), amount(part.mb_s), thousands(part.needed.into()), count, carries]);
+            grid.rows.push(vec![part.name.clone(), amount(part.mb_s), thousands(part.needed.into()), count, carries]);
         }
         format!(
-            "{} cores x {} MB/s ({}) = {} MB/s must arrive\n{lines}\nstarves first: {}\n",
+            "{} cores x {} MB/s ({}) = {} MB/s must arrive\n{}starves first: {}\n",
             self.plan.cores,
             amount(self.plan.core_mb_s),
             self.plan.core_source,
             thousands(self.demand_mb_s.round() as u64),
+            grid.to_text(),
             self.starves_first,
         )
     }

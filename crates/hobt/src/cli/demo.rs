@@ -39,7 +39,7 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
     };
     let interrupts = Interrupts::hold();
     interrupts.watch_laboratory();
-    let done = run_demo(&options, Progress::on_terminal()).map(|result| {
+    let done = run_demo(&options, Progress::on_error_stream()).map(|result| {
         print!("{}\n{}", result.report.to_text(), result.closing_words());
     });
     super::lab::exit_code(done, &interrupts)

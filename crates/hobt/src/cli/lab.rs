@@ -133,7 +133,7 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
         LabCommand::Run(arguments) => run_experiment(arguments),
         LabCommand::Fixtures(arguments) => {
             let options = FixtureOptions { big_data_rows: arguments.rows, line_item_scale: arguments.lineitem };
-            let made = hobt_lab::make_fixtures(&arguments.data, options, Progress::on_terminal());
+            let made = hobt_lab::make_fixtures(&arguments.data, options, Progress::on_error_stream());
             made.map(|text| print!("{text}"))
         }
         LabCommand::Size(arguments) => size(&arguments),
@@ -183,7 +183,7 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
     let options = RunOptions { rows: arguments.rows, repeat: arguments.repeat as usize, sweep: arguments.sweep };
     let disk = hobt_lab::disk_kind(&arguments.disk);
     let settings = InstanceSettings { disk, ..InstanceSettings::default() };
-    let (report, written) = hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_terminal())?;
+    let (report, written) = hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_error_stream())?;
     print!("{}", report.to_text());
     for path in written {
         println!("written: {}", path.display());
@@ -234,12 +234,11 @@ fn measure(arguments: &SizeArguments) -> Result<(f64, f64), LabError> {
         Some(path) => DataFolder::of_user(path),
         None => DataFolder::fresh(hobt_lab::DEFAULT_FOLDER.as_ref(), false)?,
     };
-    let progress = Progress::on_terminal();
+    let progress = Progress::on_error_stream();
     let mut lab =
         Laboratory::open(folder.path(), InstanceSettings::default(), RunOptions::default(), progress.clone())?;
-    let core = hobt_lab::measure_core_rate(&mut lab);
-    let limits = lab.limits(256 << 20);
+    let rates = hobt_lab::measure_rates(&mut lab);
     progress.finish();
     lab.close()?;
-    Ok((core?, limits?.disk_read_mb_s))
+    rates
 }

@@ -13,6 +13,11 @@ pub fn repeats_for(rows: u64) -> u64 {
     rows.div_ceil(CUSTOMERS).max(1)
 }
 
+/// How many rows the table has that is made for at least `rows`.
+pub fn rows_for(rows: u64) -> u64 {
+    repeats_for(rows) * CUSTOMERS
+}
+
 /// The `SELECT … INTO` that builds `target` from `customers` with `repeats` rows for each of them.
 pub fn select_into(target: &str, customers: &str, repeats: u64) -> String {
     let line = |modulus: u64| format!("CASE n.id % {modulus} WHEN 1 THEN c.AddressLine1 ELSE c.AddressLine2 END");

@@ -4,14 +4,15 @@ use std::time::Instant;
 
 use serde_json::{Map, json};
 
-use super::{Experiment, Plan, Tuning, run_plans};
+use super::{Experiment, Plan, Tuning, plan_steps, run_plans};
 use crate::data::test_guid;
 use crate::error::{LabError, Result};
 use crate::figures::{amount, median, median_interval, thousands};
 use crate::laboratory::Laboratory;
+use crate::limits::LimitSettings;
 use crate::limits::memory::MemoryProbe;
 use crate::machine;
-use crate::report::{Case, Grid, Mark, Report};
+use crate::report::{Case, Condition, Grid, Mark, Report};
 
 pub(super) struct CoresExperiment;
 
@@ -43,13 +44,15 @@ impl Experiment for CoresExperiment {
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let rows = lab.rows_for(WANTED_ROWS, test_guid::ROW_BYTES, 1)?;
-        lab.ensure_table("TestGuid_HeapINSERT", rows, &[test_guid::create_table(), test_guid::fill(rows)])?;
         let processors = hobt_sync::processor::processor_count();
         let repeat = lab.options().repeat;
-        let limits = lab.limits(rows * test_guid::ROW_BYTES)?;
         let mut plans: Vec<Plan> = (1..=processors).map(|n| plan("dop", n, rows, test_guid::max_of_casts)).collect();
         plans.extend((1..=processors).map(|n| plan("count_dop", n, rows, test_guid::count)));
-        lab.progress().expect((plans.len() * repeat) as u64);
+        // One table before the plans, and the serial scans after them.
+        let other_steps = 1 + LimitSettings::steps_beside() + plan_steps(1, repeat);
+        lab.progress().expect(other_steps + plan_steps(plans.len(), repeat));
+        lab.ensure_table("TestGuid_HeapINSERT", rows, &[test_guid::create_table(), test_guid::fill(rows)])?;
+        let limits = lab.limits(rows * test_guid::ROW_BYTES)?;
         let mut cases = run_plans(lab, &plans, repeat)?;
         let serial = serial_scans(lab, rows, processors, repeat)?;
         let memory = memory_ratios(limits.memory_bytes, processors, repeat);
@@ -138,30 +141,36 @@ fn memory_ratios(bytes: u64, processors: usize, repeat: usize) -> Vec<f64> {
 }
 
 fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Vec<Mark> {
-    let warm = |name: String| cases.iter().find(|case| case.name == name).map_or(&[][..], |case| case.values("warm_s"));
+    let case = |name: String| cases.iter().find(|case| case.name == name);
+    let warm = |case: Option<&Case>| case.map_or(Vec::new(), |case| case.values("warm_s").to_vec());
+    let too_small = |case: Option<&Case>| case.is_some_and(|case| case.is_too_small(Condition::Warm));
     let mut marks = Vec::new();
     let Some(memory) = median(memory) else { return marks };
     for prefix in ["dop", "count_dop"] {
-        let (one, all) = (warm(format!("{prefix}_1")), warm(format!("{prefix}_{processors}")));
+        let (one, all) = (case(format!("{prefix}_1")), case(format!("{prefix}_{processors}")));
         // Runs of the same round are compared with each other.
-        let ratios: Vec<f64> = one.iter().zip(all).map(|(one, all)| one / all / memory).collect();
+        let ratios: Vec<f64> = warm(one).iter().zip(warm(all)).map(|(one, all)| one / all / memory).collect();
         marks.extend(median(&ratios).map(|value| Mark {
             name: format!("{prefix}: {processors} workers over one, over the same ratio of a raw memory read"),
             value,
             aim: 0.95,
             at_least: true,
+            of: None,
+            too_small: too_small(one) || too_small(all),
             interval: median_interval(&ratios),
         }));
     }
-    let parallel = cases.iter().find(|case| case.name == format!("dop_{processors}"));
+    let parallel = case(format!("dop_{processors}"));
     let parallel_mb_s =
         parallel.and_then(|case| Some(case.bytes() as f64 / 1e6 / case.median("warm_s").filter(|it| *it > 0.0)?));
-    if let (Some(parallel), Some(serial)) = (parallel_mb_s, serial.median("all_scans_mb_s")) {
+    if let (Some(parallel_mb_s), Some(serial)) = (parallel_mb_s, serial.median("all_scans_mb_s")) {
         marks.push(Mark {
             name: format!("one parallel scan over {processors} serial ones at once, by MB/s"),
-            value: parallel / serial,
+            value: parallel_mb_s / serial,
             aim: 0.95,
             at_least: true,
+            of: None,
+            too_small: too_small(parallel),
             interval: None,
         });
     }
@@ -232,7 +241,7 @@ fn of_the_texts_columns(cases: &[Case], processors: usize) -> Grid {
 /// What each core more brought: the text's second table.
 fn gains(cases: &[Case], processors: usize) -> Grid {
     let headers = ["cores", "elapsed ms, cold", "warm", "speed of one core, cold", "warm", "the text: elapsed ms"];
-    let mut grid = Grid::new("what each core more brings", &headers);
+    let mut grid = Grid::new("What each core more brings", &headers);
     let median = |cores: usize, key: &str| {
         cases.iter().find(|case| case.name == format!("dop_{cores}")).and_then(|case| case.median(key))
     };

@@ -5,11 +5,12 @@ use hobt_engine::InstanceSettings;
 use serde_json::{Map, json};
 
 use super::scan::ROW_BYTES;
-use super::{Experiment, Plan, Tuning, run_plans};
+use super::{Experiment, Plan, Tuning, plan_steps, run_plans};
 use crate::data::big_data;
 use crate::error::Result;
 use crate::figures::{amount, thousands};
-use crate::laboratory::{Laboratory, RunOptions};
+use crate::laboratory::{BIG_DATA_STEPS, Laboratory, RunOptions};
+use crate::limits::LimitSettings;
 use crate::report::{Case, Grid, Report};
 
 pub(super) struct IoExperiment;
@@ -33,6 +34,16 @@ const DEVICES: [Device; 3] = [
     Device { name: "array_with_cache", model: DeviceModel::array_with_cache, rows: 600_000 },
 ];
 
+/// The cases on a modelled device.
+fn device_reads() -> [(&'static str, Tuning); 3] {
+    [("read_64_kib", read_kib(64)), ("read_512_kib", read_kib(512)), ("read_ahead_off", without_read_ahead())]
+}
+
+/// Repetitions on a modelled device, which takes its time and always the same.
+fn device_repeat(repeat: usize) -> usize {
+    repeat.min(2)
+}
+
 impl Experiment for IoExperiment {
     fn name(&self) -> &'static str {
         "io"
@@ -45,12 +56,16 @@ impl Experiment for IoExperiment {
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, 5)?;
+        let plans = plans(big_data::rows_for(wanted));
+        let repeat = lab.options().repeat;
+        // Beside BigData two tables are placed.
+        let before = BIG_DATA_STEPS + LimitSettings::steps_beside() + 2;
+        let on_devices =
+            DEVICES.len() as u64 * (BIG_DATA_STEPS + plan_steps(device_reads().len(), device_repeat(repeat)));
+        lab.progress().expect(before + plan_steps(plans.len(), repeat) + on_devices);
         let rows = lab.ensure_big_data(wanted)?;
         let limits = lab.limits(rows * ROW_BYTES)?;
         place_tables(lab, rows)?;
-        let plans = plans(rows);
-        let repeat = lab.options().repeat;
-        lab.progress().expect((plans.len() * repeat) as u64);
         let mut cases = run_plans(lab, &plans, repeat)?;
         for device in &DEVICES {
             cases.extend(on_device(lab, device, rows)?);
@@ -99,6 +114,7 @@ fn place_tables(lab: &mut Laboratory, rows: u64) -> Result<()> {
     storage.set_settings(usual);
     made?;
     if lab.has_table("Scattered")? && lab.row_count("Scattered")? == rows {
+        lab.progress().step("Scattered is there already");
         return Ok(());
     }
     for name in ["Scattered", "ScatteredBeside"] {
@@ -157,20 +173,15 @@ fn on_device(lab: &Laboratory, device: &Device, rows: u64) -> Result<Vec<Case>> 
         SimulatedConfig { device: Some((device.model)()), track_unsynced: false, ..SimulatedConfig::default() };
     let settings = InstanceSettings { disk: DiskKind::Simulated(config), ..InstanceSettings::default() };
     let rows = rows.min(device.rows);
-    let options = RunOptions { rows: Some(rows), repeat: lab.options().repeat.min(2), sweep: false };
-    lab.progress().step(&format!("building on a modelled device: {}", device.name));
+    let options = RunOptions { rows: Some(rows), repeat: device_repeat(lab.options().repeat), sweep: false };
     let folder = lab.folder().join(format!("modelled-{}", device.name));
     let mut modelled = Laboratory::open(&folder, settings, options, lab.progress().clone())?;
     let rows = modelled.ensure_big_data(rows)?;
     let name = |case: &str| format!("{}_{case}", device.name);
-    let plans: Vec<Plan> = [
-        cold(name("read_64_kib"), "BigData", rows, read_kib(64)),
-        cold(name("read_512_kib"), "BigData", rows, read_kib(512)),
-        cold(name("read_ahead_off"), "BigData", rows, without_read_ahead()),
-    ]
-    .into_iter()
-    .map(|plan| Plan { table: None, ..plan })
-    .collect();
+    let plans: Vec<Plan> = device_reads()
+        .into_iter()
+        .map(|(case, tuning)| Plan { table: None, ..cold(name(case), "BigData", rows, tuning) })
+        .collect();
     let repeat = modelled.options().repeat;
     let cases = run_plans(&mut modelled, &plans, repeat)?;
     modelled.close()?;
@@ -181,7 +192,8 @@ fn on_device(lab: &Laboratory, device: &Device, rows: u64) -> Result<Vec<Case>> 
 
 fn sizes(cases: &[Case]) -> Grid {
     let headers = ["case", "reads", "KiB/read", "MB/s", "latency us", "reads by size"];
-    let mut grid = Grid::new("reads, counted", &headers);
+    let mut grid = Grid::new("Reads, counted", &headers);
+    grid.prose = vec![5];
     for case in cases {
         let last = &case.cold.last;
         let by_size: Vec<String> =

@@ -27,9 +27,10 @@ impl Experiment for LimitsExperiment {
             wanted.file_bytes = wanted.file_bytes.min(rows.saturating_mul(100).max(8 << 20));
             wanted.memory_bytes = wanted.memory_bytes.min(wanted.file_bytes * 2);
         }
+        lab.progress().expect(wanted.steps());
         let limits = lab.limits_with(wanted)?;
         let mut grid = Grid::new(
-            "reads past every cache",
+            "Reads past every cache",
             &[
                 "order",
                 "KiB a read",

@@ -10,7 +10,7 @@ mod user;
 use crate::error::Result;
 use crate::laboratory::Laboratory;
 use crate::report::Report;
-pub(crate) use plan::{Plan, Tuning, run_plans};
+pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
 pub(crate) use scan::{FormTables, marks as scan_marks, notes as scan_notes, scan_plans};
 pub use user::UserExperiment;
 

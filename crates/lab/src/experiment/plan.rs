@@ -61,6 +61,7 @@ pub(crate) struct Plan {
     /// The table whose pages the disk is read for beside each cold run; `None` where there is no disk to compare with.
     pub(crate) table: Option<String>,
     pub(crate) statement: String,
+    /// Rows of the table; 0 for as many as a scan of it turns out to have.
     pub(crate) rows: u64,
     pub(crate) text: Option<&'static str>,
     pub(crate) tuning: Tuning,
@@ -82,6 +83,11 @@ impl Plan {
             warm: true,
         }
     }
+}
+
+/// Steps of [`run_plans`] for so many plans.
+pub(crate) fn plan_steps(plans: usize, repeat: usize) -> u64 {
+    (plans * repeat.max(1)) as u64
 }
 
 /// Measures all plans `repeat` times, each time in the other order. Each cold run stands beside a raw read of the same
@@ -113,6 +119,9 @@ pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> 
                         "{} answered {:?} and later {:?}",
                         plan.name, first, measured.answer
                     )));
+                }
+                if plan.rows == 0 {
+                    case.rows = case.rows.max(measured.rows_per_worker.iter().sum());
                 }
             }
         }

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use toml::Spanned;
 
-use super::{Experiment, Plan, Tuning, run_plans};
+use super::{Experiment, Plan, Tuning, plan_steps, run_plans};
 use crate::error::{LabError, Result};
-use crate::laboratory::Laboratory;
+use crate::laboratory::{BIG_DATA_STEPS, Laboratory};
 use crate::limits::LimitSettings;
 use crate::report::Report;
 
@@ -284,6 +284,15 @@ impl Experiment for UserExperiment {
     }
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
+        let repeat = lab.options().repeat;
+        let plans = self.plans()?;
+        let table_steps = match (&self.file.big_data_rows, self.file.customers) {
+            (Some(_), _) => BIG_DATA_STEPS,
+            (None, customers) => u64::from(customers),
+        };
+        // One step is the set-up.
+        let measured = LimitSettings::steps_beside() + plan_steps(plans.len(), repeat);
+        lab.progress().expect(table_steps + 1 + measured);
         if let Some(rows) = &self.file.big_data_rows {
             let rows = lab.options().rows.unwrap_or(*rows.get_ref());
             lab.ensure_big_data(rows)?;
@@ -304,10 +313,7 @@ impl Experiment for UserExperiment {
                 return Err(self.wrong(table.span().start, text));
             }
         }
-        let repeat = lab.options().repeat;
         let limits = lab.limits_with(LimitSettings::beside(64 << 20, repeat.min(3)))?;
-        let plans = self.plans()?;
-        lab.progress().expect((plans.len() * repeat) as u64);
         let cases = run_plans(lab, &plans, repeat)?;
         let mut settings = Map::new();
         settings.insert("file".to_owned(), json!(self.path.display().to_string()));

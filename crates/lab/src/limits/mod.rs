@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::machine;
-use disk::DiskProbe;
 pub use disk::ReadLimit;
+use disk::{DiskProbe, ReadMode};
 use memory::MemoryProbe;
 
 /// How thoroughly the limits are measured.
@@ -44,6 +44,33 @@ impl LimitSettings {
             repetitions,
             all_sizes: false,
         }
+    }
+
+    /// How many steps [`Limits::measure`] tells of beside another experiment.
+    pub fn steps_beside() -> u64 {
+        LimitSettings::beside(0, 1).steps()
+    }
+
+    /// How sequential reads are measured.
+    fn sequential_modes(&self) -> Vec<ReadMode> {
+        let mut modes = disk::LARGE_READS.to_vec();
+        if self.all_sizes {
+            modes.extend(READ_SIZES_KIB.iter().map(|size| (*size, 32)));
+            modes.sort_unstable();
+            modes.dedup();
+        }
+        modes
+    }
+
+    /// How reads in random order are measured.
+    fn random_modes(&self) -> &'static [ReadMode] {
+        if self.all_sizes { &[(8, 1), (8, 32), (64, 32), (512, 32)] } else { &[] }
+    }
+
+    /// How many steps [`Limits::measure`] tells of.
+    pub fn steps(&self) -> u64 {
+        const OTHER_STEPS: usize = 3;
+        (OTHER_STEPS + self.sequential_modes().len() + self.random_modes().len()) as u64
     }
 }
 
@@ -88,19 +115,13 @@ impl Limits {
         let probe = DiskProbe::new(folder, file_bytes)?;
         let repetitions = settings.repetitions.max(1);
         let mut disk_reads = Vec::new();
-        let mut modes = disk::LARGE_READS.to_vec();
-        if settings.all_sizes {
-            modes.extend(READ_SIZES_KIB.iter().map(|size| (*size, 32)));
-            modes.sort_unstable();
-            modes.dedup();
-        }
-        for (size, depth) in modes {
+        for (size, depth) in settings.sequential_modes() {
             step(&format!("reading in order, {size} KiB a read, {depth} at once"));
             disk_reads.push(probe.sequential(size, depth, repetitions)?);
         }
         let best = disk_reads.iter().max_by(|a, b| a.mb_s.total_cmp(&b.mb_s)).expect("something was measured");
         let (disk_read_mb_s, disk_read_kib, disk_read_depth) = (best.mb_s, best.read_kib, best.queue_depth);
-        for (size, depth) in [(8, 1), (8, 32), (64, 32), (512, 32)].into_iter().filter(|_| settings.all_sizes) {
+        for &(size, depth) in settings.random_modes() {
             step(&format!("reading in random order, {size} KiB a read, {depth} at once"));
             let count = if depth == 1 { 1_000 } else { (128 << 10) / size };
             disk_reads.push(probe.random(size, depth, count.min(8_000), repetitions)?);
@@ -147,7 +168,8 @@ mod tests {
         }
         assert!(limits.disk_read_mb_s > 0.0 && limits.disk_write_mb_s > 0.0 && limits.disk_flushes_per_s > 0.0);
         assert!(limits.memory_read_gb_s_1_core > 0.0 && limits.memory_read_gb_s_all_cores > 0.0);
-        assert!(steps > READ_SIZES_KIB.len());
+        assert_eq!(steps, settings.steps());
+        assert!(steps > READ_SIZES_KIB.len() as u64);
         assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 0);
         std::fs::remove_dir_all(&folder).expect("removed");
     }

@@ -7,6 +7,29 @@ use serde_json::{Map, Value, json};
 use crate::figures::median;
 use crate::measure::Measured;
 
+/// Bytes of a table below which a scan says little about the machine: starting and planning it weigh too much.
+const SMALL_BYTES: u64 = 1_000_000_000;
+/// Seconds of a run below which it says little.
+pub(crate) const SHORT_S: f64 = 0.01;
+
+/// Under which condition a run was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Condition {
+    /// None of the pages in memory.
+    Cold,
+    /// All of them.
+    Warm,
+}
+
+impl Condition {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Condition::Cold => "cold",
+            Condition::Warm => "warm",
+        }
+    }
+}
+
 /// Repetitions under one condition, cold or warm.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
@@ -150,9 +173,20 @@ impl Case {
         self.main().mean_waits_ms().into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, time)| *time >= 0.5)
     }
 
-    /// The medians of the time that CPU and named waits leave unexplained, in percent: cold, warm.
-    pub(crate) fn unexplained(&self) -> impl Iterator<Item = f64> {
-        [&self.cold, &self.warm].into_iter().filter_map(|runs| median(&runs.unexplained_percent))
+    /// The medians of the time that CPU and named waits leave unexplained, in percent.
+    pub(crate) fn unexplained(&self) -> impl Iterator<Item = (Condition, f64)> {
+        [(Condition::Cold, &self.cold), (Condition::Warm, &self.warm)]
+            .into_iter()
+            .filter_map(|(condition, runs)| Some((condition, median(&runs.unexplained_percent)?)))
+    }
+
+    /// Whether the runs under this condition are too small to judge anything by.
+    pub(crate) fn is_too_small(&self, condition: Condition) -> bool {
+        let runs = match condition {
+            Condition::Cold => &self.cold,
+            Condition::Warm => &self.warm,
+        };
+        self.bytes < SMALL_BYTES || median(&runs.elapsed_s).is_some_and(|seconds| seconds < SHORT_S)
     }
 
     /// The largest CPU time of a run over its workers × elapsed; above 1 is impossible.

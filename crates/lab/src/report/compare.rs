@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::table::Grid;
 use crate::error::{LabError, Result};
-use crate::figures::amount;
+use crate::figures::{amount, seconds};
 
 /// Reads two reports and prints the ratio, second over first, of every median that both have. Cases that only one has
 /// are named below.
@@ -60,8 +60,11 @@ fn row(grid: &mut Grid, case: &str, figure: &str, one: Option<f64>, other: Optio
     if let (Some(one), Some(other)) = (one, other)
         && one > 0.0
     {
+        // Rates end in `_mb_s` and `_gb_s`.
+        let is_time = figure.ends_with("_s") && !figure.ends_with("b_s");
+        let shown = if is_time { seconds } else { amount };
         let ratio = format!("{:.3}", other / one);
-        grid.rows.push(vec![case.to_owned(), figure.to_owned(), amount(one), amount(other), ratio]);
+        grid.rows.push(vec![case.to_owned(), figure.to_owned(), shown(one), shown(other), ratio]);
     }
 }
 
@@ -111,6 +114,24 @@ mod tests {
         let text = compare(&one, &other).expect("both are reports");
         assert!(text.contains("1.500") && text.contains("only in the first: b"), "{text}");
         assert!(text.contains("only in the second: c"), "{text}");
+        for path in [one, other] {
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+
+    #[test]
+    fn short_times_are_milliseconds_and_rates_are_not() {
+        let report = |time: f64| {
+            format!(
+                r#"{{"experiment":"scan","limits":{{"disk_read_mb_s":0.5}},
+                "cases":[{{"name":"a","warm_s_median":{time},"cold_mb_s_median":0.25}}]}}"#
+            )
+        };
+        let (one, other) = (file("short", &report(0.0042)), file("long", &report(2.1)));
+        let text = compare(&one, &other).expect("both are reports");
+        for wanted in ["4.20 ms", "2.100 s", " 0.50 ", " 0.25 ", " 500.000 "] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
         for path in [one, other] {
             std::fs::remove_file(path).expect("removed");
         }

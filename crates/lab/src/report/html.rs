@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use minijinja::{Environment, context};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::chart::{Bar, BarChart};
-use super::{Case, Report, mark_line};
+use super::{Case, Grid, Report, mark_text};
 use crate::figures::{amount, thousands};
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -51,21 +52,60 @@ pub(super) fn page(report: &Report) -> String {
                 machine.system,
                 machine.disk_kind,
             ),
-            grids => report.grids().iter().map(|grid| {
-                let title = if grid.title.is_empty() { "Results" } else { &grid.title };
-                context! { title, headers => grid.headers, rows => grid.rows }
-            }).collect::<Vec<_>>(),
+            grids => report.grids().iter().map(grid_context).collect::<Vec<_>>(),
             charts => charts(report).into_iter().filter(|chart| !chart.svg.is_empty()).collect::<Vec<_>>(),
-            marks => report.marks.iter().map(|mark| context! { met => mark.is_met(), text => mark_line(mark) })
-                .collect::<Vec<_>>(),
+            marks => report.marks.iter().map(|mark| {
+                let class = match mark.is_met() {
+                    Some(true) => "met",
+                    Some(false) => "missed",
+                    None => "unjudged",
+                };
+                context! { class, text => mark_text(mark) }
+            }).collect::<Vec<_>>(),
             notes => notes.collect::<Vec<_>>(),
-            cases => report.cases.iter().map(|case| context! { name => case.name, statement => case.statement })
-                .collect::<Vec<_>>(),
+            cases => report.cases.iter().filter(|case| !case.statement.is_empty())
+                .map(|case| context! { name => case.name, statement => case.statement }).collect::<Vec<_>>(),
             version => machine.version,
             build => machine.build,
-            settings => serde_json::Value::Object(report.settings.clone()).to_string(),
+            settings => settings("", &Value::Object(report.settings.clone())).join(", "),
         })
         .expect("the template's values are all given")
+}
+
+/// A table, each cell with the class of its column.
+fn grid_context(grid: &Grid) -> minijinja::Value {
+    let title = if grid.title.is_empty() { "Results" } else { &grid.title };
+    let class = |column: usize| if grid.prose.contains(&column) { "prose" } else { "" };
+    let cells = |row: &[String]| -> Vec<minijinja::Value> {
+        row.iter().enumerate().map(|(column, text)| context! { class => class(column), text }).collect()
+    };
+    context! { title, headers => cells(&grid.headers), rows => grid.rows.iter().map(|row| cells(row)).collect::<Vec<_>>() }
+}
+
+/// Settings as `name value`, those of an object behind the object's name.
+fn settings(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(object) => object
+            .iter()
+            .flat_map(|(key, value)| {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                settings(&name, value)
+            })
+            .collect(),
+        Value::Array(values) => vec![format!("{name} {}", values.iter().map(setting).collect::<Vec<_>>().join(" / "))],
+        value => vec![format!("{name} {}", setting(value))],
+    }
+}
+
+fn setting(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_u64() {
+            Some(whole) => thousands(whole),
+            None => number.as_f64().map_or_else(|| number.to_string(), amount),
+        },
+        other => other.to_string(),
+    }
 }
 
 fn charts(report: &Report) -> Vec<Chart> {

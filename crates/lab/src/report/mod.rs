@@ -4,7 +4,7 @@ mod case;
 mod chart;
 mod compare;
 mod html;
-pub(crate) mod table;
+mod table;
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use crate::figures::{MedianInterval, amount, seconds, thousands};
 use crate::limits::Limits;
 use crate::machine::Machine;
 pub use case::Case;
+pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
 pub use table::Grid;
 
@@ -26,15 +27,27 @@ pub struct Mark {
     pub aim: f64,
     /// Whether the value is to be at least the aim, or at most.
     pub at_least: bool,
+    /// Where the value is one of many: which case and run it is of.
+    pub of: Option<String>,
+    /// Whether it was measured on too little to say that it was missed.
+    pub too_small: bool,
     /// Where the value is a median: how many measurements it is of, and between which two the true median lies with a
     /// confidence of 95 %.
     pub interval: Option<MedianInterval>,
 }
 
 impl Mark {
-    /// Whether it was reached.
-    pub fn is_met(&self) -> bool {
+    /// Whether the value is what was aimed at.
+    pub fn is_reached(&self) -> bool {
         if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
+    }
+
+    /// Whether it is met; `None` where it is not and too little was measured to say so.
+    pub fn is_met(&self) -> Option<bool> {
+        match self.is_reached() {
+            false if self.too_small => None,
+            reached => Some(reached),
+        }
     }
 }
 
@@ -70,6 +83,9 @@ impl Report {
             .map(|mark| {
                 let aim = if mark.at_least { "at_least" } else { "at_most" };
                 let mut object = json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() });
+                if let Some(of) = &mark.of {
+                    object["of"] = json!(of);
+                }
                 if let Some(interval) = mark.interval {
                     object["measurements"] = json!(interval.count);
                     object["interval_95_percent"] = json!([interval.low, interval.high]);
@@ -103,7 +119,7 @@ impl Report {
         }
         text.push_str(&self.limits_line());
         for mark in &self.marks {
-            text.push_str(&mark_line(mark));
+            text.push_str(&format!("mark: {}\n", mark_text(mark)));
         }
         let case_notes =
             self.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.name)));
@@ -117,7 +133,22 @@ impl Report {
     pub(crate) fn grids(&self) -> Vec<Grid> {
         let timed = self.cases.iter().any(|case| case.main().count() > 0);
         let cases = timed.then(|| self.case_grid());
-        cases.into_iter().chain(self.tables.iter().cloned()).collect()
+        cases.into_iter().chain(self.text_grid()).chain(self.tables.iter().cloned()).collect()
+    }
+
+    /// What the texts found, beside what was found here; none where they have nothing to say.
+    fn text_grid(&self) -> Option<Grid> {
+        let mut grid = Grid::new("What the texts found", &["case", "here, cold", "the text"]);
+        grid.prose = vec![2];
+        for case in &self.cases {
+            let Some(text) = case.text else { continue };
+            let here = match (case.median("cold_s"), case.median("cold_mb_s")) {
+                (Some(time), Some(rate)) => format!("{}, {} MB/s", seconds(time), amount(rate)),
+                _ => "-".to_owned(),
+            };
+            grid.rows.push(vec![case.name.clone(), here, text.to_owned()]);
+        }
+        (!grid.rows.is_empty()).then_some(grid)
     }
 
     /// The table of all cases.
@@ -131,20 +162,20 @@ impl Report {
             "of the disk",
             "warm",
             "warm GB/s",
-            "CPU s",
+            "CPU",
             "longest wait",
             "unexplained",
         ];
         let mut grid = Grid::new("", &headers);
-        let with_text = self.cases.iter().any(|case| case.text.is_some());
-        if with_text {
-            grid.headers.push("the text".to_owned());
-        }
+        let least_wanted =
+            ["longest wait", "MB", "rows", "CPU", "warm GB/s", "unexplained", "cold MB/s", "of the disk"];
+        grid.least_wanted =
+            least_wanted.iter().filter_map(|name| headers.iter().position(|header| header == name)).collect();
         for case in self.cases.iter().filter(|case| case.main().count() > 0) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let warm_gb_s = case.median("warm_s").map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
             let unexplained = crate::figures::median(&case.main().unexplained_percent);
-            let mut row = vec![
+            grid.rows.push(vec![
                 case.name.clone(),
                 thousands(case.rows),
                 amount(case.bytes() as f64 / 1e6),
@@ -153,14 +184,10 @@ impl Report {
                 or_dash(case.median("cold_over_disk").map(|ratio| format!("{:.0} %", ratio * 100.0))),
                 or_dash(case.median("warm_s").map(seconds)),
                 or_dash(warm_gb_s.map(amount)),
-                or_dash(case.median("cpu_s").map(amount)),
+                or_dash(case.median("cpu_s").map(seconds)),
                 or_dash(case.top_wait().map(|(name, time)| format!("{name} {} ms", amount(time)))),
                 or_dash(unexplained.map(|percent| format!("{percent:.1} %"))),
-            ];
-            if with_text {
-                row.push(case.text.unwrap_or("").to_owned());
-            }
-            grid.rows.push(row);
+            ]);
         }
         grid
     }
@@ -181,12 +208,17 @@ impl Report {
     }
 }
 
-/// A mark in one line.
-pub(crate) fn mark_line(mark: &Mark) -> String {
+/// A mark in one line, without its end.
+fn mark_text(mark: &Mark) -> String {
     let relation = if mark.at_least { "at least" } else { "at most" };
-    let verdict = if mark.is_met() { "met" } else { "NOT MET" };
+    let verdict = match mark.is_met() {
+        Some(true) => "met",
+        Some(false) => "NOT MET",
+        None => "too small to judge",
+    };
+    let of = mark.of.as_ref().map_or_else(String::new, |of| format!(" ({of})"));
     let interval = mark.interval.map_or_else(String::new, |interval| {
         format!(" ({:.3} to {:.3}, 95 % of {} measurements)", interval.low, interval.high, interval.count)
     });
-    format!("mark: {} = {:.3}{interval}, {relation} {}: {verdict}\n", mark.name, mark.value, mark.aim)
+    format!("{}{of} = {:.3}{interval}, {relation} {}: {verdict}", mark.name, mark.value, mark.aim)
 }

@@ -20,8 +20,11 @@ fn run(name: &str, options: RunOptions) -> (Report, Value) {
         json: Some(json.clone()),
         ..RunPlaces::default()
     };
-    let ran = hobt_lab::run_experiment(experiment, &places, InstanceSettings::default(), options, Progress::hidden());
+    let progress = Progress::hidden();
+    let settings = InstanceSettings::default();
+    let ran = hobt_lab::run_experiment(experiment, &places, settings, options, progress.clone());
     let (report, written) = ran.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(progress.begun(), progress.expected(), "steps of {name}");
     assert_eq!(written.len(), 3);
     let page = std::fs::read_to_string(&written[0]).expect("the page was written");
     assert_stands_alone(&page);
@@ -149,13 +152,19 @@ fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
     let options = RunOptions { rows: None, repeat: 1, sweep: false };
     let run = |text: &str| {
         let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned())?;
+        let progress = Progress::hidden();
         let settings = InstanceSettings::default();
-        hobt_lab::run_experiment(&experiment, &places, settings, options.clone(), Progress::hidden())
+        let ran = hobt_lab::run_experiment(&experiment, &places, settings, options.clone(), progress.clone())?;
+        assert_eq!(progress.begun(), progress.expected());
+        Ok::<_, hobt_lab::LabError>(ran)
     };
     let good = include_str!("../../../../examples/experiments/read_size.toml");
     let (report, _) = run(&good.replace("big_data_rows = 2_000_000", "big_data_rows = 20_000")).expect("it runs");
     assert_complete(&report.to_json());
     assert!(report.cases.len() > 3);
+    for case in &report.cases {
+        assert_eq!(case.rows, 36_968, "{}", case.name);
+    }
     let bad = "name = \"mine\"\nsetup = [\"\"\"\nSELECT 1\nSELECT * FROM nowhere\"\"\"]\nstatement = []\n";
     let message = run(bad).expect_err("there is no such table").to_string();
     assert!(message.starts_with("mine.toml:4: Msg 208"), "{message}");
@@ -171,10 +180,23 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
         repeat: 1,
         ..DemoOptions::default()
     };
-    let result = hobt_lab::run_demo(&options, Progress::hidden()).expect("the demo runs");
-    assert_complete(&result.report.to_json());
+    let progress = Progress::hidden();
+    let result = hobt_lab::run_demo(&options, progress.clone()).expect("the demo runs");
+    assert_eq!(progress.begun(), progress.expected(), "steps");
+    let json = result.report.to_json();
+    assert_complete(&json);
+    // So small a table says nothing against the engine.
+    let marks = json["marks"].as_array().expect("a list");
+    assert!(marks.len() > 3 && marks.iter().all(|mark| mark["met"] != false), "{marks:?}");
+    assert!(
+        marks.iter().any(|mark| mark["of"].as_str().is_some_and(|of| of.ends_with("cold") || of.ends_with("warm")))
+    );
     let page = std::fs::read_to_string(&result.page).expect("the page was written");
     assert_stands_alone(&page);
+    assert!(
+        !page.contains("mark: ") && !page.contains("NOT MET") && page.contains("rows 36,968"),
+        "marks and settings"
+    );
     assert!(page.contains("heap_24_partitions") && page.contains("line_item_query_6"));
     assert!(result.json.is_file());
     assert!(!options.data.exists(), "the data were to be removed");
