@@ -12,30 +12,38 @@ impl Splitter {
     /// Takes a line without its end; gives the batch that it ends, which may be blank.
     pub(crate) fn line(&mut self, line: &str) -> Option<BatchText> {
         let begins_with_go = line.trim_start().get(..2).is_some_and(|word| word.eq_ignore_ascii_case("go"));
-        if begins_with_go {
-            // Behind a GO that counts, what follows is a batch of its own.
-            let probe = format!("{}{line}\nX", self.text);
-            let mut batches = split_batches(&probe);
-            if batches.last().is_some_and(|last| last.text == "X") {
-                batches.pop();
-                self.text.clear();
-                let blank = BatchText { text: String::new(), first_line: 1, repeat: 1 };
-                return Some(batches.pop().unwrap_or(blank));
-            }
+        if begins_with_go && let Some(batch) = self.ended_by(line) {
+            self.text.clear();
+            let blank = BatchText { text: String::new(), first_line: 1, repeat: 1 };
+            return Some(batch.unwrap_or(blank));
         }
         self.text.push_str(line);
         self.text.push('\n');
         None
     }
 
+    /// The batch that this line ends, absent where it is blank; `None` where the line ends none.
+    fn ended_by(&self, line: &str) -> Option<Option<BatchText>> {
+        // Behind a GO that counts, what follows is a batch of its own.
+        let probe = format!("{}{line}\nX", self.text);
+        let mut batches = split_batches(&probe);
+        let last = batches.pop()?;
+        (last.text == "X").then(|| batches.pop())
+    }
+
+    /// Whether a line here is no part of a string, a quoted name or a comment.
+    pub(crate) fn is_in_code(&self) -> bool {
+        self.ended_by("GO").is_some()
+    }
+
+    /// The number of the next line in its batch, from 1.
+    pub(crate) fn next_line(&self) -> usize {
+        self.text.lines().count() + 1
+    }
+
     /// What has come since the last `GO`.
     pub(crate) fn rest(&mut self) -> BatchText {
         BatchText { text: std::mem::take(&mut self.text), first_line: 1, repeat: 1 }
-    }
-
-    /// Whether nothing has come since the last `GO`.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.text.trim().is_empty()
     }
 }
 
@@ -49,7 +57,7 @@ mod tests {
         assert_eq!(splitter.line("SELECT 1"), None);
         let batch = splitter.line("go 3").expect("a batch");
         assert_eq!((batch.text.as_str(), batch.repeat), ("SELECT 1\n", 3));
-        assert!(splitter.is_empty());
+        assert_eq!(splitter.next_line(), 1);
         assert_eq!(splitter.line("GO").expect("a blank batch").text, "");
     }
 
@@ -58,7 +66,9 @@ mod tests {
         let mut splitter = Splitter::default();
         for line in ["PRINT 'a", "GO", "b'"] {
             assert_eq!(splitter.line(line), None);
+            assert_eq!(splitter.is_in_code(), line == "b'", "{line}");
         }
+        assert_eq!(splitter.next_line(), 4);
         assert_eq!(splitter.line("GO").expect("a batch").text, "PRINT 'a\nGO\nb'\n");
         assert_eq!(splitter.line("GOTO x"), None);
         assert_eq!(splitter.rest().text, "GOTO x\n");

@@ -1,6 +1,6 @@
 //! `hobt lab`: the laboratory on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -11,6 +11,7 @@ use hobt_lab::{
 };
 
 use super::interrupt::Interrupts;
+use super::open::{announce_new_instance, is_new_instance};
 
 /// The arguments of `hobt lab`.
 #[derive(Args, Debug)]
@@ -131,11 +132,7 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
             Ok(())
         }
         LabCommand::Run(arguments) => run_experiment(arguments),
-        LabCommand::Fixtures(arguments) => {
-            let options = FixtureOptions { big_data_rows: arguments.rows, line_item_scale: arguments.lineitem };
-            let made = hobt_lab::make_fixtures(&arguments.data, options, Progress::on_error_stream());
-            made.map(|text| print!("{text}"))
-        }
+        LabCommand::Fixtures(arguments) => make_fixtures(&arguments),
         LabCommand::Size(arguments) => size(&arguments),
         LabCommand::Compare { first, second } => hobt_lab::compare(&first, &second).map(|text| print!("{text}")),
     };
@@ -151,6 +148,22 @@ pub(super) fn exit_code(done: Result<(), LabError>, interrupts: &Interrupts) -> 
             interrupts.exit_code().unwrap_or(ExitCode::FAILURE)
         }
     }
+}
+
+/// Looks at a folder that the user names before an instance is opened in it.
+fn check_folder(folder: &Path) -> Result<(), LabError> {
+    if is_new_instance(folder).map_err(LabError::Input)? {
+        announce_new_instance(folder);
+    }
+    Ok(())
+}
+
+fn make_fixtures(arguments: &FixtureArguments) -> Result<(), LabError> {
+    check_folder(&arguments.data)?;
+    let options = FixtureOptions { big_data_rows: arguments.rows, line_item_scale: arguments.lineitem };
+    let text = hobt_lab::make_fixtures(&arguments.data, options, Progress::on_error_stream())?;
+    print!("{text}");
+    Ok(())
 }
 
 fn list() -> String {
@@ -179,11 +192,13 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
             )));
         }
     };
+    arguments.data.as_deref().map_or(Ok(()), check_folder)?;
     let places = RunPlaces { data: arguments.data, keep: arguments.keep, out: arguments.out, json: arguments.json };
     let options = RunOptions { rows: arguments.rows, repeat: arguments.repeat as usize, sweep: arguments.sweep };
     let disk = hobt_lab::disk_kind(&arguments.disk);
     let settings = InstanceSettings { disk, ..InstanceSettings::default() };
-    let (report, written) = hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_error_stream())?;
+    let (report, written) =
+        hobt_lab::run_experiment(experiment, &places, settings, options, Progress::on_error_stream())?;
     print!("{}", report.to_text());
     for path in written {
         println!("written: {}", path.display());
@@ -231,7 +246,10 @@ fn plan(arguments: &SizeArguments) -> Result<SizePlan, LabError> {
 /// What a core consumes and what the disk gives, in MB/s.
 fn measure(arguments: &SizeArguments) -> Result<(f64, f64), LabError> {
     let folder = match &arguments.data {
-        Some(path) => DataFolder::of_user(path),
+        Some(path) => {
+            check_folder(path)?;
+            DataFolder::of_user(path)
+        }
         None => DataFolder::fresh(hobt_lab::DEFAULT_FOLDER.as_ref(), false)?,
     };
     let progress = Progress::on_error_stream();

@@ -1,6 +1,8 @@
 //! The instance that a sub-command works on.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hobt_base::SqlError;
@@ -9,29 +11,61 @@ use hobt_session::SessionOptions;
 
 use crate::instance::{Instance, Session};
 
+/// With less than this, sorts and groupings of small tables fail for lack of memory.
+const MEMORY_MB_MIN: u64 = 64;
+/// What an instance's folder has from its first start on.
+const MASTER_FILE: &str = "master.mdf";
+/// What may lie in a folder that nobody has put anything into: what a first start that was cut short left, and what
+/// systems put there.
+const NOBODYS: [&str; 4] = ["hobt.lock", "tempdb.mdf", "lost+found", ".DS_Store"];
+
 /// Which instance, and how it starts.
 #[derive(Args, Clone, Debug)]
 pub(super) struct InstanceArguments {
-    /// The instance's folder; made when it is not there
+    /// The instance's folder; an empty or missing one becomes a new instance
     #[arg(long, value_name = "DIR", default_value = "hobt-data")]
     pub(super) data: PathBuf,
     /// The first database
     #[arg(short = 'd', long = "database", value_name = "NAME", default_value = "master")]
     pub(super) database: String,
-    /// Memory of the instance in megabytes; half of the machine's without
-    #[arg(long, value_name = "MB")]
+    /// Memory of the instance in megabytes, 64 or more; half of the machine's without
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(MEMORY_MB_MIN..))]
     pub(super) memory: Option<u64>,
     /// Longer allocation runs
     #[arg(short = 'E', long = "long-runs")]
     pub(super) long_runs: bool,
     /// A trace flag that is on from the start; may be given several times
-    #[arg(short = 'T', long = "trace", value_name = "FLAG")]
+    #[arg(short = 'T', long = "trace", value_name = "FLAG", value_parser = clap::value_parser!(i32).range(1..=32767))]
     pub(super) trace_flags: Vec<i32>,
 }
 
+/// Why a sub-command has no instance.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    /// The folder cannot be one of an instance; the text says what to do.
+    Folder(String),
+    Sql(SqlError),
+}
+
+impl From<SqlError> for OpenError {
+    fn from(error: SqlError) -> OpenError {
+        OpenError::Sql(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Folder(text) => write!(f, "hobt: {text}"),
+            OpenError::Sql(error) => write!(f, "{}\n{error}", error.header()),
+        }
+    }
+}
+
 impl InstanceArguments {
-    /// Opens the instance and a session in it.
-    pub(super) fn open(&self, program: &str) -> Result<(Instance, Session), SqlError> {
+    /// Opens the instance and a session in it. Says so on the error stream when the instance is a new one.
+    pub(super) fn open(&self, program: &str) -> Result<(Instance, Session), OpenError> {
+        let is_new = is_new_instance(&self.data).map_err(OpenError::Folder)?;
         let settings = InstanceSettings {
             memory_bytes: self.memory.map(|megabytes| megabytes.saturating_mul(1 << 20)),
             long_runs: self.long_runs,
@@ -39,6 +73,9 @@ impl InstanceArguments {
             ..InstanceSettings::default()
         };
         let instance = Instance::open_with(&self.data, settings)?;
+        if is_new {
+            announce_new_instance(&self.data);
+        }
         let session = instance.session_with(&SessionOptions {
             database: self.database.clone(),
             program: program.to_owned(),
@@ -46,5 +83,60 @@ impl InstanceArguments {
             ..SessionOptions::default()
         })?;
         Ok((instance, session))
+    }
+}
+
+/// Whether an instance opened in this folder will be a new one. A user who mistypes a name is not to find an instance
+/// among other files.
+///
+/// # Errors
+/// The folder is none, or has other things in it; the text says so.
+pub(super) fn is_new_instance(folder: &Path) -> Result<bool, String> {
+    let shown = folder.display();
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(_) if folder.is_file() => return Err(format!("{shown} is a file. --data names the instance's folder.")),
+        Err(error) => return Err(format!("{shown} cannot be read: {error}")),
+    };
+    if folder.join(MASTER_FILE).exists() {
+        return Ok(false);
+    }
+    for entry in entries {
+        let name = entry.map_err(|error| format!("{shown} cannot be read: {error}"))?.file_name();
+        if NOBODYS.iter().all(|nobodys| name != *nobodys) {
+            return Err(format!(
+                "{shown} has files in it and is no instance: there is no {MASTER_FILE}. Name an instance's folder with \
+                 --data, or an empty or missing folder for a new instance."
+            ));
+        }
+    }
+    Ok(true)
+}
+
+/// Says on the error stream where a new instance is.
+pub(super) fn announce_new_instance(folder: &Path) {
+    let path = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    eprintln!("A new instance is created in {}.", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_not_made_among_other_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        assert_eq!(is_new_instance(&path), Ok(true), "missing");
+        std::fs::create_dir(&path).expect("a folder");
+        assert_eq!(is_new_instance(&path), Ok(true), "empty");
+        std::fs::write(path.join("hobt.lock"), "").expect("a file");
+        assert_eq!(is_new_instance(&path), Ok(true), "a start that was cut short");
+        std::fs::write(path.join("thesis.txt"), "").expect("a file");
+        assert!(is_new_instance(&path).expect_err("not empty").contains("no instance"));
+        assert!(is_new_instance(&path.join("thesis.txt")).expect_err("a file").contains("is a file"));
+        std::fs::write(path.join(MASTER_FILE), "").expect("a file");
+        assert_eq!(is_new_instance(&path), Ok(false), "an instance");
     }
 }

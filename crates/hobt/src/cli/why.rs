@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
 use hobt_base::SqlError;
+use hobt_lab::Grid;
 use hobt_session::{Event, Flow, StatementStatistics};
 
 use super::interrupt::{Interrupts, Source};
-use super::open::InstanceArguments;
+use super::open::{InstanceArguments, OpenError};
 use crate::instance::{Instance, Session};
 
 /// The arguments of `hobt why`.
@@ -32,8 +31,8 @@ type ReadsBySize = BTreeMap<u64, (u64, u64)>;
 
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let failed = |error: SqlError| {
-        eprintln!("{}\n{error}", error.header());
+    let failed = |error: OpenError| {
+        eprintln!("{error}");
         ExitCode::FAILURE
     };
     let interrupts = Interrupts::hold();
@@ -48,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     drop(session);
     match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => interrupts.exit_code().unwrap_or_else(|| failed(error)),
+        Err(error) => interrupts.exit_code().unwrap_or_else(|| failed(error.into())),
     }
 }
 
@@ -114,13 +113,13 @@ fn milliseconds(duration: Duration) -> String {
     format!("{:.1}", duration.as_secs_f64() * 1e3)
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+/// A size class as people say it: `512 KiB`.
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
     }
-    table
 }
 
 /// Time of a statement's workers: what they computed, what they waited for, what is left unexplained.
@@ -138,25 +137,25 @@ fn print_cost(cost: &StatementStatistics) {
         milliseconds(cost.elapsed),
         milliseconds(cost.compile)
     );
-    let mut times = table(&["where", "times", "ms", "% of workers × time"]);
-    times.add_row(["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
+    let mut times = Grid::new("", &["where", "times", "ms", "% of workers × time"]);
+    times.rows.push(vec!["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
     let mut waits = cost.waits.clone();
     waits.sort_by_key(|(_, _, time)| std::cmp::Reverse(*time));
     let mut explained = cost.cpu;
     for (name, count, time) in waits {
         explained += time;
-        times.add_row([name.to_owned(), count.to_string(), milliseconds(time), share(time)]);
+        times.rows.push(vec![name.to_owned(), count.to_string(), milliseconds(time), share(time)]);
     }
     let rest = capacity.saturating_sub(explained);
-    times.add_row(["unexplained".to_owned(), String::new(), milliseconds(rest), share(rest)]);
-    println!("{times}");
+    times.rows.push(vec!["unexplained".to_owned(), String::new(), milliseconds(rest), share(rest)]);
+    print!("{}", times.to_text());
     if !cost.reads.is_empty() {
-        let mut pages = table(&["table", "scans", "logical reads", "physical reads", "read-ahead reads"]);
+        let mut pages = Grid::new("", &["table", "scans", "logical reads", "physical reads", "read-ahead reads"]);
         for reads in &cost.reads {
             let counts = [reads.scans, reads.logical, reads.physical, reads.read_ahead].map(|count| count.to_string());
-            pages.add_row(std::iter::once(reads.table.clone()).chain(counts));
+            pages.rows.push(std::iter::once(reads.table.clone()).chain(counts).collect());
         }
-        println!("{pages}");
+        print!("{}", pages.to_text());
     }
     if !cost.rows_per_worker.is_empty() {
         let rows: Vec<String> = cost.rows_per_worker.iter().map(ToString::to_string).collect();
@@ -169,14 +168,27 @@ fn print_reads(reads: &ReadsBySize, elapsed: Duration) {
         println!("No reads from disk.");
         return;
     }
-    let mut sizes = table(&["reads from (bytes)", "count", "MB"]);
+    let mut sizes = Grid::new("", &["reads of at least", "count", "MB"]);
     let mut total = 0;
     for (size, (count, bytes)) in reads {
         total += bytes;
-        sizes.add_row([size.to_string(), count.to_string(), format!("{:.1}", *bytes as f64 / 1e6)]);
+        sizes.rows.push(vec![size_text(*size), count.to_string(), format!("{:.1}", *bytes as f64 / 1e6)]);
     }
-    println!("{sizes}");
+    print!("{}", sizes.to_text());
     if !elapsed.is_zero() {
         println!("{:.0} MB/s from disk", total as f64 / 1e6 / elapsed.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_text;
+
+    #[test]
+    fn sizes_are_said_in_their_unit() {
+        assert_eq!(
+            [0, 512, 8192, 524_288, 1 << 20].map(size_text),
+            ["0 bytes", "512 bytes", "8 KiB", "512 KiB", "1 MiB"]
+        );
     }
 }

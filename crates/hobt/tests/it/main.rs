@@ -4,6 +4,8 @@
 mod api;
 #[cfg(feature = "cli")]
 mod bad_input;
+#[cfg(feature = "cli")]
+mod command_line;
 mod seeds;
 mod sessions;
 mod slt;

@@ -7,9 +7,16 @@ use hobt_types::SqlType;
 use super::output::RowWriter;
 use crate::ResultColumn;
 
-/// Writes CSV: a header and rows; NULL is empty, an empty text is `""`.
+/// Writes CSV: a header and rows; NULL is empty, an empty text is `""`. A blank line stands between two result sets.
 #[derive(Default)]
-pub(super) struct CsvWriter {}
+pub(super) struct CsvWriter {
+    is_later: bool,
+}
+
+/// What a column is called where it needs a name: `columnN` if it has none.
+fn name_of(index: usize, column: &ResultColumn) -> String {
+    if column.name.is_empty() { format!("column{}", index + 1) } else { column.name.clone() }
+}
 
 fn quoted(text: &str) -> String {
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
@@ -20,7 +27,11 @@ fn quoted(text: &str) -> String {
 
 impl RowWriter for CsvWriter {
     fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
-        let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+        if std::mem::replace(&mut self.is_later, true) {
+            writeln!(out)?;
+        }
+        let name = |(index, column)| quoted(&name_of(index, column));
+        let names: Vec<String> = columns.iter().enumerate().map(name).collect();
         writeln!(out, "{}", names.join(","))
     }
 
@@ -34,8 +45,7 @@ impl RowWriter for CsvWriter {
     }
 }
 
-/// Writes one array of objects for each result set. Numbers are JSON's numbers with all their digits; a column without a
-/// name is `columnN`.
+/// Writes one array of objects for each result set. Numbers are JSON's numbers with all their digits.
 #[derive(Default)]
 pub(super) struct JsonWriter {
     rows: u64,
@@ -51,12 +61,9 @@ impl RowWriter for JsonWriter {
         write!(out, "{}\n  {{", if self.rows == 0 { "" } else { "," })?;
         self.rows += 1;
         for (index, (column, value)) in columns.iter().zip(values).enumerate() {
-            let name = match column.name.as_str() {
-                "" => format!("column{}", index + 1),
-                name => name.to_owned(),
-            };
+            let name = json_text(&name_of(index, column));
             let separator = if index == 0 { "" } else { ", " };
-            write!(out, "{separator}{}: {}", json_text(&name), json_value(column.sql_type, value.as_deref()))?;
+            write!(out, "{separator}{name}: {}", json_value(column.sql_type, value.as_deref()))?;
         }
         write!(out, "}}")
     }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 
 use super::{Go, Runner};
-use crate::batches::Splitter;
 
 /// Lines that the history keeps.
 const HISTORY_LINES: usize = 10_000;
@@ -42,7 +41,7 @@ fn history_file() -> Option<PathBuf> {
     std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".hobt_history"))
 }
 
-/// Reads and runs batches until the user leaves: `exit`, `quit`, `:quit` or Ctrl-D.
+/// Reads and runs batches until the user leaves: `exit`, `quit` or Ctrl-D.
 pub(super) fn run(runner: &mut Runner<'_>) -> io::Result<Go> {
     let mut editor = Reedline::create();
     if let Some(path) = history_file() {
@@ -52,36 +51,20 @@ pub(super) fn run(runner: &mut Runner<'_>) -> io::Result<Go> {
         }
     }
     println!("Type T-SQL; GO on a line of its own runs it, exit leaves.");
-    let mut splitter = Splitter::default();
-    let mut line_number = 1;
     loop {
-        let line = match editor.read_line(&LineNumber(line_number))? {
-            Signal::Success(line) => line,
+        let lines = match editor.read_line(&LineNumber(runner.splitter.next_line()))? {
+            Signal::Success(lines) => lines,
             Signal::CtrlC => {
-                splitter.rest();
-                line_number = 1;
+                runner.splitter.rest();
                 continue;
             }
             Signal::CtrlD => return Ok(Go::On),
             _ => continue,
         };
-        for line in line.lines() {
-            let word = line.trim().trim_end_matches(';');
-            let leaves = ["exit", "quit", ":quit", ":exit"].iter().any(|leave| word.eq_ignore_ascii_case(leave));
-            if leaves && splitter.is_empty() {
-                return Ok(Go::On);
-            }
-            if word.eq_ignore_ascii_case(":reset") || word.eq_ignore_ascii_case("reset") {
-                splitter.rest();
-                line_number = 1;
-                continue;
-            }
-            line_number += 1;
-            if let Some(batch) = splitter.line(line) {
-                line_number = 1;
-                if runner.batch(&batch)? == Go::Stop {
-                    return Ok(Go::Stop);
-                }
+        // An empty line may be part of a string.
+        for line in lines.split('\n') {
+            if runner.line(line.trim_end_matches('\r'))? == Go::Stop {
+                return Ok(Go::Stop);
             }
         }
     }

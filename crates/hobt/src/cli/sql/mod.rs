@@ -1,23 +1,30 @@
 //! `hobt sql`: batches from an argument, a file, a pipe or a terminal, in sqlcmd's manner.
 
+mod command;
 mod export;
 mod interactive;
 mod output;
 mod table;
+mod variables;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use hobt_tsql::BatchText;
 
+use self::command::Command;
 use self::output::Output;
+use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
 use super::open::InstanceArguments;
 use crate::batches::Splitter;
 use crate::instance::Session;
+
+/// Files that read each other are that deep at most.
+const FILES_DEEP: usize = 32;
 
 /// How rows are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -59,6 +66,12 @@ pub(super) struct Arguments {
     /// Prints each batch before it runs
     #[arg(short = 'e', long = "echo")]
     echo: bool,
+    /// What stands for $(NAME) in batches; may be given several times
+    #[arg(short = 'v', long = "variable", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// Leaves $(NAME) in batches as it is
+    #[arg(short = 'x', long = "no-variables")]
+    no_variables: bool,
     /// How rows are shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -67,12 +80,28 @@ pub(super) struct Arguments {
     help: Option<bool>,
 }
 
-/// Runs batches until one fails under `-b`.
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if command::is_name(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it is NAME=VALUE, where a name has letters, digits, _ and -".to_owned()),
+    }
+}
+
+/// Takes lines, and runs the batches that they make until one says to stop.
 struct Runner<'a> {
     session: Session,
     output: Output,
     interrupts: Interrupts,
     arguments: &'a Arguments,
+    source: Source,
+    splitter: Splitter,
+    variables: Variables,
+    /// `-b` and `:on error`: whether an error ends the script.
+    exits_on_error: bool,
+    /// Whether the program is to end with an exit code of failure.
+    failed: bool,
+    /// Files of `:r` that are being read.
+    files_open: usize,
 }
 
 /// Whether to go on.
@@ -83,24 +112,116 @@ enum Go {
 }
 
 impl Runner<'_> {
+    /// Takes a line without its end.
+    fn line(&mut self, line: &str) -> io::Result<Go> {
+        if let Some(command) = command::parse(line)
+            && self.splitter.is_in_code()
+        {
+            return match command {
+                Ok(command) => self.command(command),
+                Err(text) => Ok(self.complain(&text)),
+            };
+        }
+        match self.splitter.line(line) {
+            Some(batch) => self.batch(&batch),
+            None => Ok(Go::On),
+        }
+    }
+
+    fn command(&mut self, command: Command) -> io::Result<Go> {
+        match command {
+            Command::Read(path) => match self.replace_variables(&path) {
+                Ok(path) => return self.read_file(path.as_ref()),
+                Err(text) => return Ok(self.complain(&text)),
+            },
+            Command::SetVariable { name, value } => match value.map(|value| self.replace_variables(&value)).transpose()
+            {
+                Ok(value) => self.variables.set(&name, value),
+                Err(text) => return Ok(self.complain(&text)),
+            },
+            Command::OnError { exits } => self.exits_on_error = exits,
+            Command::Reset => drop(self.splitter.rest()),
+            Command::Leave => return Ok(Go::Stop),
+            Command::RunAndLeave => {
+                let rest = self.splitter.rest();
+                self.batch(&rest)?;
+                return Ok(Go::Stop);
+            }
+        }
+        Ok(Go::On)
+    }
+
+    /// Says what is wrong with a line. Somebody at a terminal tries again; a script must not go on as if it had run.
+    fn complain(&mut self, text: &str) -> Go {
+        eprintln!("{text}");
+        if self.source == Source::Terminal {
+            return Go::On;
+        }
+        self.failed = true;
+        Go::Stop
+    }
+
+    fn replace_variables(&self, text: &str) -> Result<String, String> {
+        if self.arguments.no_variables { Ok(text.to_owned()) } else { self.variables.replace(text) }
+    }
+
+    /// Takes a file's lines as if they stood where `:r` stands.
+    fn read_file(&mut self, path: &Path) -> io::Result<Go> {
+        if self.files_open == FILES_DEEP {
+            return Ok(
+                self.complain(&format!("{}: files read each other more than {FILES_DEEP} deep.", path.display()))
+            );
+        }
+        let file = match open_input(path) {
+            Ok(file) => file,
+            Err(text) => return Ok(self.complain(&text)),
+        };
+        self.files_open += 1;
+        let go = self.lines(file, &path.display().to_string());
+        self.files_open -= 1;
+        go
+    }
+
+    /// Takes lines as they come.
+    fn lines(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
+        for (index, line) in reader.lines().enumerate() {
+            let line = match line {
+                Ok(line) => line,
+                Err(error) => return Ok(self.complain(&format!("{name} cannot be read: {error}"))),
+            };
+            // A mark of the encoding is no part of the text.
+            let line = if index == 0 { line.trim_start_matches('\u{feff}') } else { line.as_str() };
+            if self.line(line)? == Go::Stop {
+                return Ok(Go::Stop);
+            }
+        }
+        Ok(Go::On)
+    }
+
     fn batch(&mut self, batch: &BatchText) -> io::Result<Go> {
         if batch.text.trim().is_empty() {
             return Ok(Go::On);
         }
+        let text = match self.replace_variables(&batch.text) {
+            Ok(text) => text,
+            Err(text) => return Ok(self.complain(&text)),
+        };
         for _ in 0..batch.repeat {
             if self.arguments.echo {
-                self.output.echo(&batch.text)?;
+                self.output.echo(&text)?;
             }
+            self.output.begin_batch();
             self.session.expect_batch();
             self.interrupts.begin();
             let output = &mut self.output;
-            self.session.execute_expected(&batch.text, &mut |event| output.event(event));
+            self.session.execute_expected(&text, &mut |event| output.event(event));
             self.interrupts.end();
             self.output.end_batch()?;
-            if self.interrupts.exit_code().is_some()
-                || self.output.is_closed()
-                || (self.arguments.stop_on_error && self.output.failed())
-            {
+            if self.exits_on_error && self.output.failed() {
+                self.failed = true;
+                return Ok(Go::Stop);
+            }
+            if self.interrupts.exit_code().is_some() || self.output.is_closed() {
                 return Ok(Go::Stop);
             }
             if self.interrupts.happened() {
@@ -111,33 +232,40 @@ impl Runner<'_> {
     }
 
     /// Runs a script as it is read, batch by batch.
-    fn script(&mut self, reader: impl BufRead) -> io::Result<Go> {
-        let mut splitter = Splitter::default();
-        let mut first = true;
-        for line in reader.lines() {
-            let mut line = line?;
-            if std::mem::take(&mut first)
-                && let Some(rest) = line.strip_prefix('\u{feff}')
-            {
-                line = rest.to_owned();
-            }
-            if let Some(batch) = splitter.line(&line)
-                && self.batch(&batch)? == Go::Stop
-            {
-                return Ok(Go::Stop);
-            }
+    fn script(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
+        if self.lines(reader, name)? == Go::Stop {
+            return Ok(Go::Stop);
         }
-        self.batch(&splitter.rest())
+        let rest = self.splitter.rest();
+        self.batch(&rest)
+    }
+}
+
+/// Opens a file of T-SQL; an error names it.
+fn open_input(path: &Path) -> Result<BufReader<File>, String> {
+    let cannot = |reason: &dyn std::fmt::Display| format!("{} cannot be read: {reason}", path.display());
+    let file = File::open(path).map_err(|error| cannot(&error))?;
+    match file.metadata() {
+        Ok(found) if found.is_dir() => Err(cannot(&"it is a folder")),
+        _ => Ok(BufReader::new(file)),
     }
 }
 
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let interrupts = Interrupts::hold();
+    // A mistyped name is not to leave a new instance behind.
+    let input = match arguments.input.as_deref().map(open_input).transpose() {
+        Ok(input) => input,
+        Err(text) => {
+            eprintln!("hobt: {text}");
+            return ExitCode::FAILURE;
+        }
+    };
     let (instance, mut session) = match arguments.instance.open("hobt sql") {
         Ok(opened) => opened,
         Err(error) => {
-            eprintln!("{}\n{error}", error.header());
+            eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
@@ -155,14 +283,27 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let source = if is_terminal { Source::Terminal } else { Source::Script };
     interrupts.watch(session.cancel_handle(), &instance, source);
     let output = Output::new(target, arguments, instance.server().name());
-    let mut runner = Runner { session, output, interrupts, arguments };
-    let result = match (&arguments.query, &arguments.input) {
-        (Some(query), _) => runner.script(query.as_bytes()),
-        (None, Some(path)) => File::open(path).and_then(|file| runner.script(BufReader::new(file))),
-        (None, None) if is_terminal => interactive::run(&mut runner),
-        (None, None) => runner.script(io::stdin().lock()),
+    let mut variables = Variables::default();
+    arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));
+    let mut runner = Runner {
+        session,
+        output,
+        interrupts,
+        arguments,
+        source,
+        splitter: Splitter::default(),
+        variables,
+        exits_on_error: arguments.stop_on_error,
+        failed: false,
+        files_open: 0,
     };
-    let failed = arguments.stop_on_error && runner.output.failed();
+    let result = match (&arguments.query, input, &arguments.input) {
+        (Some(query), _, _) => runner.script(query.as_bytes(), "-Q"),
+        (None, Some(file), Some(path)) => runner.script(file, &path.display().to_string()),
+        _ if is_terminal => interactive::run(&mut runner),
+        _ => runner.script(io::stdin().lock(), "The standard input"),
+    };
+    let failed = runner.failed;
     let interrupts = runner.interrupts.clone();
     interrupts.close();
     drop(runner);

@@ -30,6 +30,8 @@ pub(super) struct Output {
     server: String,
     /// Whether counts and messages go among the rows; other formats keep them apart.
     is_table: bool,
+    /// Whether a result set has begun and not ended.
+    in_rows: bool,
     failed: bool,
     error: Option<io::Error>,
 }
@@ -47,12 +49,18 @@ impl Output {
             columns: Vec::new(),
             server: server.to_owned(),
             is_table: arguments.format == Format::Table,
+            in_rows: false,
             failed: false,
             error: None,
         }
     }
 
-    /// Whether an error above severity 10 has come.
+    /// A batch is about to run.
+    pub(super) fn begin_batch(&mut self) {
+        self.failed = false;
+    }
+
+    /// Whether an error above severity 10 has come in this batch.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }
@@ -79,15 +87,25 @@ impl Output {
 
     /// Hands on what is buffered, so that a pipe sees each batch when it is done.
     pub(super) fn end_batch(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.end_rows()?;
+        }
         match self.error.take() {
             Some(error) => Err(error),
             None => self.out.flush(),
         }
     }
 
+    /// Ends a result set that has begun. One whose statement fails is not said to be done.
+    fn end_rows(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_rows) { self.rows.end(&mut self.out) } else { Ok(()) }
+    }
+
     fn write(&mut self, event: Event) -> io::Result<()> {
         match event {
             Event::ResultSet(columns) => {
+                self.end_rows()?;
+                self.in_rows = true;
                 self.rows.begin(&columns, &mut self.out)?;
                 self.columns = columns;
             }
@@ -102,7 +120,7 @@ impl Output {
                     self.rows.row(&self.columns, &values, &mut self.out)?;
                 }
             }
-            Event::ResultSetDone { .. } => self.rows.end(&mut self.out)?,
+            Event::ResultSetDone { .. } => self.end_rows()?,
             Event::Done { row_count: Some(count), .. } if self.is_table => {
                 let plural = if count == 1 { "" } else { "s" };
                 writeln!(self.out, "\n({count} row{plural} affected)")?;

@@ -1,0 +1,200 @@
+//! `hobt sql` and `hobt lab` as somebody types them: what comes out, what the client's own commands do, and what is
+//! refused before anything is made.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What a run of the program gave.
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs the program in a folder, where its instance is `data`.
+fn hobt(folder: &Path, arguments: &[&str], input: &str) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+    command.args(arguments).current_dir(folder).env_remove("hobt_test").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
+    // A program that ended without reading is no failure of the test's.
+    let _written = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("the program ends");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ended = Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) };
+    assert!(!ended.err.contains("panicked"), "{arguments:?}\n{}", ended.err);
+    ended
+}
+
+fn sql(folder: &Path, arguments: &[&str], input: &str) -> Ended {
+    hobt(folder, &[&["sql", "--data", "data", "-W", "-h", "-1"], arguments].concat(), input)
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// The lines of a text that are not blank and count no rows.
+fn values(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('(')).collect()
+}
+
+#[test]
+fn json_is_whole_when_a_statement_fails() {
+    let folder = folder();
+    let json_of = |batch: &str| -> Vec<Value> {
+        let ended = sql(folder.path(), &["--format", "json", "-Q", batch], "");
+        let values = serde_json::Deserializer::from_str(&ended.out).into_iter();
+        values.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{batch}: {error}\n{}", ended.out))
+    };
+    assert_eq!(json_of("SELECT 1/0 AS a"), [json!([])]);
+    assert_eq!(json_of("SELECT 1 AS a; SELECT 2 AS b, 3"), [json!([{"a": 1}]), json!([{"b": 2, "column2": 3}])]);
+    // Rows may have been sent before the error.
+    let text = "SELECT TOP 9000 10 / (5000 - ROW_NUMBER() OVER (ORDER BY a.object_id)) AS a FROM sys.all_objects AS a \
+                CROSS JOIN sys.all_objects AS b";
+    assert_eq!(json_of(&format!("{text}; SELECT 7 AS c")).last(), Some(&json!([{"c": 7}])));
+}
+
+#[test]
+fn csv_tells_result_sets_and_columns_apart() {
+    let folder = folder();
+    let ended =
+        sql(folder.path(), &["--format", "csv", "-Q", "SELECT 1 AS a, 2\nSELECT 'x,y' AS b\nGO\nSELECT '' AS c"], "");
+    assert_eq!(ended.out, "a,column2\n1,2\n\nb\n\"x,y\"\n\nc\n\"\"\n");
+}
+
+#[test]
+fn quit_leaves_a_script_and_what_was_not_run_stays_so() {
+    let folder = folder();
+    for (script, wanted) in [
+        ("SELECT 1 a\nGO\nquit\nSELECT 2 b\nGO\n", &["1"][..]),
+        ("SELECT 1 a\nGO\nSELECT 3\nEXIT\nGO\n", &["1"]),
+        ("SELECT 1 a\nGO\nSELECT 3\n:exit()\nSELECT 2\nGO\n", &["1", "3"]),
+        ("SELECT 1 a\nreset\nSELECT 2\nGO\n", &["2"]),
+        ("PRINT 'a\nquit\nb'\n/*\nquit\n*/\nGO\nSELECT 4\n", &["a", "quit", "b", "4"]),
+    ] {
+        let ended = sql(folder.path(), &[], script);
+        assert_eq!((ended.code, values(&ended.out)), (Some(0), wanted.to_vec()), "{script}\n{}", ended.err);
+        fs::write(folder.path().join("script.sql"), script).expect("a file");
+        assert_eq!(values(&sql(folder.path(), &["-i", "script.sql"], "").out), wanted, "{script}");
+    }
+}
+
+#[test]
+fn files_are_read_where_they_are_named() {
+    let folder = folder();
+    fs::write(folder.path().join("outer.sql"), "\u{feff}SELECT 1\n:r \"$(place)/in ner.sql\"\nGO\nSELECT 3\n")
+        .expect("a file");
+    fs::create_dir(folder.path().join("sub")).expect("a folder");
+    fs::write(folder.path().join("sub/in ner.sql"), "SELECT 2").expect("a file");
+    let ended = sql(folder.path(), &["-v", "place=sub"], ":r outer.sql\nSELECT 4\nGO\n");
+    assert_eq!((ended.code, values(&ended.out)), (Some(0), vec!["1", "2", "3", "4"]), "{}", ended.err);
+    let ended = sql(folder.path(), &[], "SELECT 1\nGO\n:r nope.sql\nSELECT 2\nGO\n");
+    assert_eq!((ended.code, values(&ended.out)), (Some(1), vec!["1"]));
+    assert!(ended.err.contains("nope.sql"), "{}", ended.err);
+    fs::write(folder.path().join("self.sql"), ":r self.sql\n").expect("a file");
+    let ended = sql(folder.path(), &["-i", "self.sql"], "");
+    assert!(ended.code == Some(1) && ended.err.contains("deep"), "{}", ended.err);
+}
+
+#[test]
+fn variables_stand_for_their_values() {
+    let folder = folder();
+    let script = ":setvar col name\nSELECT '$(col) $(Other)'\n:setvar col \"two words\"\nGO\nSELECT '$(col)'\nGO\n";
+    let ended = sql(folder.path(), &["-v", "other=x"], script);
+    assert_eq!((ended.code, values(&ended.out)), (Some(0), vec!["two words x", "two words"]), "{}", ended.err);
+    // Set to nothing it is not set, and the batch must not run with a hole in it.
+    for script in
+        ["SELECT '$(hobt_test)'\nGO\nSELECT 2\n", ":setvar hobt_test 1\n:setvar hobt_test\nSELECT $(hobt_test)\n"]
+    {
+        let ended = sql(folder.path(), &[], script);
+        assert_eq!((ended.code, values(&ended.out)), (Some(1), vec![]), "{}", ended.err);
+        assert!(ended.err.contains("hobt_test"), "{}", ended.err);
+    }
+    let ended = sql(folder.path(), &["-x", "-Q", "SELECT '$(hobt_test)'"], "");
+    assert_eq!(values(&ended.out), ["$(hobt_test)"]);
+}
+
+#[test]
+fn a_script_says_whether_errors_end_it() {
+    let folder = folder();
+    let run = |arguments: &[&str], script: &str| {
+        let ended = sql(folder.path(), arguments, script);
+        let values = values(&ended.out).into_iter().filter(|line| line.parse::<i32>().is_ok()).map(str::to_owned);
+        (ended.code, values.collect::<Vec<String>>())
+    };
+    let failing = "SELECT 1/0\nGO\nSELECT 2\nGO\n";
+    assert_eq!(run(&[], failing), (Some(0), vec!["2".to_owned()]));
+    assert_eq!(run(&["-b"], failing), (Some(1), vec![]));
+    assert_eq!(run(&[], &format!(":on error exit\n{failing}")), (Some(1), vec![]));
+    assert_eq!(run(&["-b"], &format!(":On Error Ignore\n{failing}")), (Some(0), vec!["2".to_owned()]));
+    // An error before the command is forgiven.
+    let forgiven = format!("{failing}:on error exit\nGO\nSELECT 3\nGO\n");
+    assert_eq!(run(&[], &forgiven), (Some(0), vec!["2".to_owned(), "3".to_owned()]));
+}
+
+#[test]
+fn an_unknown_command_is_named_and_ends_a_script() {
+    let folder = folder();
+    for line in [":out x.txt", ":connect there", "!!ls"] {
+        let ended = sql(folder.path(), &[], &format!("SELECT 1\nGO\n{line}\nSELECT 2\nGO\n"));
+        assert_eq!((ended.code, values(&ended.out)), (Some(1), vec!["1"]), "{line}");
+        assert!(ended.err.contains("is not known") && ended.err.contains(":setvar"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn mistyped_names_make_nothing() {
+    let folder = folder();
+    let path = folder.path();
+    fs::write(path.join("README.md"), "text").expect("a file");
+    fs::create_dir(path.join("photos")).expect("a folder");
+    fs::write(path.join("photos/one.jpg"), "").expect("a file");
+    for (arguments, wanted) in [
+        (&["-i", "nope.sql"][..], "nope.sql cannot be read"),
+        (&["-i", "photos"], "it is a folder"),
+        (&["--data", "README.md"], "is a file"),
+        (&["--data", "photos"], "is no instance"),
+        (&["--memory", "0"], "64"),
+        (&["--memory", "63"], "64"),
+        (&["-T", "99999"], "32767"),
+        (&["-T", "0"], "32767"),
+        (&["-v", "=x"], "NAME=VALUE"),
+    ] {
+        let ended = hobt(path, &[&["sql"], arguments].concat(), "SELECT 1\nGO\n");
+        assert!(ended.code.is_some_and(|code| code != 0), "{arguments:?}");
+        assert!(ended.err.contains(wanted), "{arguments:?}: {}", ended.err);
+        assert!(!path.join("hobt-data").exists(), "{arguments:?} made an instance");
+    }
+    assert_eq!(fs::read_dir(path.join("photos")).expect("there").count(), 1);
+    for arguments in [&["why", "-Q", "SELECT 1"][..], &["lab", "fixtures"], &["lab", "run", "limits"], &["lab", "size"]]
+    {
+        let ended = hobt(path, &[arguments, &["--data", "photos"]].concat(), "");
+        assert!(ended.code == Some(1) && ended.err.contains("is no instance"), "{arguments:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_new_instance_is_announced_and_an_old_one_is_not() {
+    let folder = folder();
+    let first = sql(folder.path(), &["-Q", "SELECT 1"], "");
+    assert!(first.err.contains("A new instance is created in ") && first.err.contains("data"), "{}", first.err);
+    assert_eq!(sql(folder.path(), &["-Q", "SELECT 1"], "").err, "");
+}
+
+#[test]
+fn without_a_terminal_each_step_is_a_line() {
+    let folder = folder();
+    let ended = hobt(folder.path(), &["lab", "run", "limits", "--rows", "1000", "--repeat", "1", "--out", "out"], "");
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let steps: Vec<&str> = ended.err.lines().filter(|line| line.starts_with('[')).collect();
+    for (index, step) in steps.iter().enumerate() {
+        assert!(step.contains(&format!(" s] {}/{} ", index + 1, steps.len())), "{step}");
+    }
+    assert!(steps.len() > 10, "{}", ended.err);
+    let page = fs::read_to_string(folder.path().join("out/limits.html")).expect("the page");
+    assert!(!page.contains("Statements"), "there are none");
+}
