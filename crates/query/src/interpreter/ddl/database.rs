@@ -93,12 +93,10 @@ impl Interpreter<'_> {
 
 /// Options of `ALTER DATABASE … SET` that ask for what is so anyway are accepted, others refused.
 fn check_option(option: &OptionItem) -> Result<(), SqlError> {
-    let word = |wanted: &str| matches!(&option.value, OptionValue::Word(word) if word.is(wanted));
     let off = matches!(option.value, OptionValue::Off);
+    // A word behind the name, without an equals sign, is part of the name.
     let holds = match option.name.as_str() {
-        "RECOVERY" => word("SIMPLE"),
-        "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
-        "PAGE_VERIFY" => word("CHECKSUM"),
+        "RECOVERY SIMPLE" | "PAGE_VERIFY CHECKSUM" | "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
         "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
         "AUTO_CREATE_STATISTICS"
         | "AUTO_UPDATE_STATISTICS"
