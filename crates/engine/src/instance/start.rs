@@ -98,10 +98,9 @@ fn lock_folder(disk: &dyn Disk, folder: &Path) -> Result<Arc<dyn DiskFile>> {
     let file = file.map_err(|error| refuse(folder, error))?;
     match file.try_lock_exclusive() {
         Ok(()) => Ok(file),
-        Err(DiskError::Locked { .. }) => Err(refuse(
-            folder,
-            "another process has it open. Stop that process, connect to it, or choose another folder.",
-        )),
+        Err(DiskError::Locked { .. }) => {
+            Err(refuse(folder, "another process has it open. Stop that process, or choose another folder."))
+        }
         Err(error) => Err(refuse(&path, error)),
     }
 }
