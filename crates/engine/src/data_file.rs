@@ -123,6 +123,7 @@ impl DataFile {
             growth_percent,
             max_pages: plan.max_pages.unwrap_or(0),
             clean: false,
+            generation: 0,
             name: plan.name.clone(),
         };
         let made = DataFile { path: plan.path.clone(), disk: file, header };

@@ -3,7 +3,7 @@
 //! ```text
 //! file header body: 64 magic "HOBTFILE" | 72 database guid 16 | 88 file u16 | 90 filegroup u16 | 92 size pages u32
 //!   96 growth pages u32 | 100 growth percent u32 | 104 max pages u32 (0: no limit) | 108 clean u8 | 112 name length u16
-//!   114 name UTF-8
+//!   114 name UTF-8 | 504 generation u64
 //! boot body: 64 magic "HOBTBOOT" | 72 database guid 16 | 88 next object i32 | 92 next data space u32 | 96 next hobt u64
 //!   104 max stamp u64 | 112 created (100 ns since 1970) i64 | 120 hobt count u16 | 122 name length u16 | 124 name
 //!   then hobts: id u64, first run-list page: number u32, file u16, pad u16
@@ -26,7 +26,10 @@ const BOOT_HOBTS: usize = 512;
 /// The longest name that fits, in bytes: 128 characters of at most three bytes.
 const NAME_BYTES_MAX: usize = 384;
 
-const _: () = assert!(124 + NAME_BYTES_MAX <= BOOT_HOBTS);
+/// Where a file header's generation stands, behind the longest name.
+const GENERATION: usize = 504;
+
+const _: () = assert!(124 + NAME_BYTES_MAX <= BOOT_HOBTS && 114 + NAME_BYTES_MAX <= GENERATION);
 
 /// What a data file says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +50,9 @@ pub struct FileHeader {
     pub max_pages: u32,
     /// The database was closed with a checkpoint, and the file is whole.
     pub clean: bool,
+    /// How often the database went from clean to being changed: the same in all of its files, so that a file of another
+    /// time is noticed.
+    pub generation: u64,
     /// The logical name.
     pub name: String,
 }
@@ -134,6 +140,7 @@ impl FileHeader {
             growth_percent: u32_at(page, 100),
             max_pages: u32_at(page, 104),
             clean: page[108] == 1,
+            generation: u64_at(page, GENERATION),
             name: read_name(page, 112)?,
         })
     }
@@ -152,6 +159,7 @@ impl FileHeader {
         put_u32(&mut page, 100, self.growth_percent);
         put_u32(&mut page, 104, self.max_pages);
         page[108] = u8::from(self.clean);
+        put_u64(&mut page, GENERATION, self.generation);
         write_name(&mut page, 112, &self.name);
         crate::seal(&mut page);
         page

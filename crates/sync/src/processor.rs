@@ -31,31 +31,40 @@ fn clock(id: libc::clockid_t) -> Duration {
     Duration::new(seconds, nanoseconds)
 }
 
-/// Time that the calling thread was runnable but had no processor, since it started. `None` where the system does not
-/// tell (macOS, kernels without schedstat).
-#[cfg(target_os = "linux")]
-pub fn run_queue_delay() -> Option<Duration> {
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
-
-    thread_local! {
-        // The link is resolved by `open`, so the file stays this thread's own.
-        static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
-    }
-    SCHEDSTAT
-        .try_with(|file| {
-            let mut text = [0; 96];
-            let length = file.as_ref()?.read_at(&mut text, 0).ok()?;
-            parse_schedstat(std::str::from_utf8(&text[..length]).ok()?)
-        })
-        .ok()
-        .flatten()
+/// How long one thread was runnable but had no processor; any thread may read it.
+#[derive(Debug)]
+pub struct RunQueueClock {
+    #[cfg(target_os = "linux")]
+    file: std::fs::File,
 }
 
-/// Time that the calling thread was runnable but had no processor: not told by this system.
-#[cfg(not(target_os = "linux"))]
-pub fn run_queue_delay() -> Option<Duration> {
-    None
+impl RunQueueClock {
+    /// The clock of the calling thread. `None` where the system does not tell (macOS, kernels without schedstat).
+    #[cfg(target_os = "linux")]
+    pub fn of_this_thread() -> Option<RunQueueClock> {
+        // The link is resolved by `open`, so the file stays this thread's own, whoever reads it.
+        std::fs::File::open("/proc/thread-self/schedstat").ok().map(|file| RunQueueClock { file })
+    }
+
+    /// The clock of the calling thread: not told by this system.
+    #[cfg(not(target_os = "linux"))]
+    pub fn of_this_thread() -> Option<RunQueueClock> {
+        None
+    }
+
+    /// The time since the thread started; `None` when it has ended.
+    #[cfg(target_os = "linux")]
+    pub fn read(&self) -> Option<Duration> {
+        let mut text = [0; 96];
+        let length = std::os::unix::fs::FileExt::read_at(&self.file, &mut text, 0).ok()?;
+        parse_schedstat(std::str::from_utf8(&text[..length]).ok()?)
+    }
+
+    /// The time since the thread started: not told by this system.
+    #[cfg(not(target_os = "linux"))]
+    pub fn read(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The second of the three numbers: nanoseconds on a run queue.
@@ -150,9 +159,11 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn run_queue_delay_never_goes_back() {
-        let Some(first) = super::run_queue_delay() else { return };
+    fn a_run_queue_clock_never_goes_back_and_is_read_from_any_thread() {
+        let Some(clock) = super::RunQueueClock::of_this_thread() else { return };
+        let first = clock.read().expect("this thread runs");
         std::thread::yield_now();
-        assert!(super::run_queue_delay().expect("it was there before") >= first);
+        let later = std::thread::scope(|scope| scope.spawn(|| clock.read()).join().expect("no panic"));
+        assert!(later.expect("it was there before") >= first);
     }
 }

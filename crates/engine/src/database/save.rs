@@ -14,6 +14,11 @@ use super::{Database, Files, Marked};
 use crate::error::Result;
 
 impl Files {
+    /// The generation of the database; a file that was added since has a lower one until the next mark.
+    fn generation(&self) -> u64 {
+        self.files.iter().map(|file| file.header.generation).max().unwrap_or(0)
+    }
+
     /// Writes into every header whether the database is clean; nothing happens when they are known to say so.
     fn mark(&mut self, clean: bool) -> Result<()> {
         let wanted = if clean { Marked::Clean } else { Marked::Unclean };
@@ -22,8 +27,10 @@ impl Files {
         }
         // A write that fails leaves headers of both kinds, or nobody knows of which: later calls write all of them again.
         self.marked = Marked::Unknown;
+        let latest = self.generation() + u64::from(!clean);
         for file in &mut self.files {
             file.header.clean = clean;
+            file.header.generation = latest;
             file.write_header()?;
         }
         self.marked = wanted;

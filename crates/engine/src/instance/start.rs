@@ -38,6 +38,7 @@ impl Instance {
     /// Another process has the folder open, `master` was not closed cleanly or is damaged, or the disk fails. A user's
     /// database that cannot be used is no error: [`Instance::databases`] shows its state.
     pub fn open(folder: &Path, settings: InstanceSettings) -> Result<Arc<Instance>> {
+        hobt_sync::signals::fail_on_file_size_limit();
         let disk = open_disk(settings.disk.clone()).map_err(|error| refuse(folder, error))?;
         Instance::open_on(disk, folder, settings)
     }
@@ -246,15 +247,20 @@ impl Start<'_> {
                 }
             }
         }
-        match files.iter().find(|file| !file.header.clean) {
-            None => EntryState::Closed(files),
-            Some(file) => EntryState::Unavailable {
-                state: DatabaseState::Suspect,
-                reason: format!(
-                    "file '{}' was not closed cleanly, and there is no log to recover it from",
-                    file.path.display()
-                ),
-            },
+        let suspect = |reason| EntryState::Unavailable { state: DatabaseState::Suspect, reason };
+        if let Some(file) = files.iter().find(|file| !file.header.clean) {
+            return suspect(format!(
+                "file '{}' was not closed cleanly, and there is no log to recover it from",
+                file.path.display()
+            ));
         }
+        let latest = files.iter().map(|file| file.header.generation).max();
+        if let Some(file) = files.iter().find(|file| Some(file.header.generation) != latest) {
+            return suspect(format!(
+                "file '{}' is older than the database's other files; restore all of them from one copy",
+                file.path.display()
+            ));
+        }
+        EntryState::Closed(files)
     }
 }

@@ -6,6 +6,9 @@ mod api;
 mod bad_input;
 #[cfg(feature = "cli")]
 mod command_line;
+mod files;
+mod limits;
+mod memory;
 mod seeds;
 mod sessions;
 mod slt;

@@ -24,6 +24,7 @@ fn file_header() -> FileHeader {
         growth_percent: 0,
         max_pages: 0,
         clean: true,
+        generation: 41,
         name: "Überbau".to_owned(),
     }
 }

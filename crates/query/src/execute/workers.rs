@@ -15,18 +15,21 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use hobt_base::SqlError;
+use hobt_functions::watch::{Watch, WatchGuard, current, set_watch};
+use hobt_sync::processor::{self, RunQueueClock};
 use hobt_sync::waits::{self, StatementCountersGuard};
-use hobt_sync::{WaitCounters, WaitType, processor};
+use hobt_sync::{WaitCounters, WaitType};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {
     static WORKER: RefCell<Option<(Weak<Group>, usize)>> = const { RefCell::new(None) };
     static COUNTERS: RefCell<Option<StatementCountersGuard>> = const { RefCell::new(None) };
+    static WATCH: RefCell<Option<WatchGuard>> = const { RefCell::new(None) };
     static GENERATION: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -63,21 +66,8 @@ struct Worker {
     parked_since: AtomicU64,
     parked_ns: AtomicU64,
     cpu_ns: AtomicU64,
-    run_queue_ns: AtomicU64,
-    run_queue_read_ns: AtomicU64,
-}
-
-impl Worker {
-    /// From `now` on the worker is parked. Its time on the run queue is read here, but not at every park.
-    fn begin_park(&self, now: u64) {
-        if now - self.run_queue_read_ns.load(Ordering::Relaxed) > RUN_QUEUE_READ_NS
-            && let Some(delay) = processor::run_queue_delay()
-        {
-            self.run_queue_ns.store(nanos(delay), Ordering::Relaxed);
-            self.run_queue_read_ns.store(now, Ordering::Relaxed);
-        }
-        self.parked_since.store(now, Ordering::Release);
-    }
+    /// Read when a statement begins and ends, never by the worker itself.
+    run_queue: OnceLock<RunQueueClock>,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +113,15 @@ fn step(counter: &AtomicUsize, up: bool) {
     }
 }
 
+/// What a group's workers work for.
+#[derive(Debug)]
+struct Statement {
+    counters: Arc<WaitCounters>,
+    pending: Arc<PendingReasons>,
+    /// That of the thread which runs the statement.
+    watch: Option<Arc<dyn Watch>>,
+}
+
 #[derive(Debug)]
 struct Group {
     clock: Instant,
@@ -130,14 +129,11 @@ struct Group {
     next_worker: AtomicUsize,
     /// Rises with every statement, so that a worker sees that its counters are another statement's.
     generation: AtomicU64,
-    statement: Mutex<Option<(Arc<WaitCounters>, Arc<PendingReasons>)>>,
+    statement: Mutex<Option<Statement>>,
     started_ns: AtomicU64,
     idle: Mutex<Idle>,
     all_idle: Condvar,
 }
-
-/// How old a reading of the run-queue statistics may get.
-const RUN_QUEUE_READ_NS: u64 = 2_000_000;
 
 impl Group {
     fn now_ns(&self) -> u64 {
@@ -146,7 +142,7 @@ impl Group {
 
     fn reason(&self) -> Option<WaitType> {
         let statement = self.statement.lock();
-        let (_, pending) = statement.as_ref()?;
+        let pending = &statement.as_ref()?.pending;
         let wait_type = if pending.reads.load(Ordering::Relaxed) > 0 {
             WaitType::PageIoLatchSh
         } else if pending.client.load(Ordering::Relaxed) > 0 {
@@ -164,7 +160,7 @@ impl Group {
         worker.cpu_ns.store(nanos(processor::thread_cpu_time()), Ordering::Relaxed);
         let now = self.now_ns();
         if hobt_sync::accounting() {
-            worker.begin_park(now);
+            worker.parked_since.store(now, Ordering::Release);
         }
         let mut idle = self.idle.lock();
         idle.parked += 1;
@@ -180,10 +176,15 @@ impl Group {
         let since = worker.parked_since.swap(0, Ordering::Acquire);
         let generation = self.generation.load(Ordering::Acquire);
         if GENERATION.replace(generation) != generation {
-            let counters = self.statement.lock().as_ref().map(|(counters, _)| Arc::clone(counters));
+            let statement = self.statement.lock();
+            let counters = statement.as_ref().map(|statement| Arc::clone(&statement.counters));
+            let watch = statement.as_ref().and_then(|statement| statement.watch.clone());
+            drop(statement);
             // The old guard must go before the new one is made: each restores what it found.
             COUNTERS.with(|guard| drop(guard.borrow_mut().take()));
             COUNTERS.with(|guard| *guard.borrow_mut() = Some(waits::set_statement_counters(counters)));
+            WATCH.with(|guard| drop(guard.borrow_mut().take()));
+            WATCH.with(|guard| *guard.borrow_mut() = Some(set_watch(watch)));
         }
         self.end_park(worker, since, now);
     }
@@ -250,7 +251,10 @@ impl Team {
                 let Some(group) = joining.upgrade() else { return };
                 let index = group.next_worker.fetch_add(1, Ordering::Relaxed);
                 // Threads beyond the workers are the runtime's own for blocking calls; they are not accounted.
-                if index < group.workers.len() {
+                if let Some(worker) = group.workers.get(index) {
+                    if let Some(clock) = RunQueueClock::of_this_thread() {
+                        let _the_first = worker.run_queue.set(clock);
+                    }
                     WORKER.with(|worker| *worker.borrow_mut() = Some((Weak::clone(&joining), index)));
                     if !affinity.is_empty() {
                         // A processor that went offline is no reason to refuse a query.
@@ -314,7 +318,8 @@ impl WorkerPool {
         for worker in &group.workers {
             worker.parked_ns.store(0, Ordering::Relaxed);
         }
-        *group.statement.lock() = Some((Arc::clone(counters), Arc::clone(pending)));
+        *group.statement.lock() =
+            Some(Statement { counters: Arc::clone(counters), pending: Arc::clone(pending), watch: current() });
         let started = group.now_ns();
         group.started_ns.store(started, Ordering::Release);
         group.generation.fetch_add(1, Ordering::Release);
@@ -349,7 +354,10 @@ impl WorkerPool {
 }
 
 fn readings(group: &Group) -> Vec<(u64, u64)> {
-    let worker = |worker: &Worker| (worker.cpu_ns.load(Ordering::Relaxed), worker.run_queue_ns.load(Ordering::Relaxed));
+    let worker = |worker: &Worker| {
+        let queue = worker.run_queue.get().and_then(RunQueueClock::read).unwrap_or_default();
+        (worker.cpu_ns.load(Ordering::Relaxed), nanos(queue))
+    };
     group.workers.iter().map(worker).collect()
 }
 
