@@ -147,6 +147,15 @@ impl Start<'_> {
     fn master(&self) -> Result<Arc<Database>> {
         let path = self.folder.join(MASTER_FILE);
         if !self.disk.exists(&path) {
+            // tempdb is made after master, and by nobody else.
+            if self.disk.exists(&self.folder.join(TEMPDB_FILE)) {
+                return Err(refuse(
+                    &path,
+                    "the file is missing, and the folder is that of an instance: its list of databases would be lost. \
+                     Put the file back from a copy that was made while the instance was stopped, or start in a new \
+                     folder.",
+                ));
+            }
             return self.new_database(MASTER, "master", MASTER_FILE, 512);
         }
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;

@@ -41,3 +41,17 @@ fn a_file_of_another_time_makes_the_database_suspect() {
     run(&["USE d; IF (SELECT COUNT(*) FROM a) <> 1 THROW 50001, 'not the earlier rows', 1"])
         .expect("files of one time");
 }
+
+#[test]
+fn an_instance_without_its_list_of_databases_is_not_made_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let open = || Instance::open(folder.path());
+    let close = |instance: Instance| instance.close().expect("closed");
+    close(open().expect("an instance"));
+    let (master, aside) = (folder.path().join("master.mdf"), folder.path().join("aside"));
+    fs::rename(&master, &aside).expect("moved");
+    let refused = open().expect_err("refused").to_string();
+    assert!(refused.contains("master.mdf") && refused.contains("missing"), "{refused}");
+    fs::rename(&aside, &master).expect("moved back");
+    close(open().expect("the instance"));
+}

@@ -109,8 +109,21 @@ impl Binder<'_> {
         site: Site<'_>,
     ) -> Result<BoundExpr, SqlError> {
         let position = call.span.position;
-        let Some(collector) = site.collector else { return Err(misplaced(site.clause).at(position)) };
         let inner = Site { clause: Clause::Aggregate, collector: None, ..site };
+        let Some(collector) = site.collector else {
+            // It belongs to the groups of the query around, which may have it.
+            let is_outer = |call: &AggregateCall| {
+                call.arguments.iter().any(Expr::contains_outer)
+                    && call.arguments.iter().all(|argument| argument.column_refs().is_empty())
+            };
+            let error = match self.aggregate_call(kind, call, inner) {
+                Ok(ready) if site.clause != Clause::Aggregate && is_outer(&ready) => {
+                    SqlError::not_supported("An aggregate of a column of an outer query")
+                }
+                _ => misplaced(site.clause),
+            };
+            return Err(error.at(position));
+        };
         let ready = self.aggregate_call(kind, call, inner)?;
         let (result, nullable, collation, name) = (ready.result, ready.nullable, ready.collation, ready.name);
         let expr = Expr::AggregateFunction(AggregateFunction::new_udf(

@@ -34,6 +34,15 @@ impl Frame {
         }
     }
 
+    /// The same variables without their values.
+    pub(super) fn sketch(&self) -> Frame {
+        let mut sketch = Frame::new(self.procedure.clone(), self.protected);
+        let without_value = |variable: &TypedValue| TypedValue { value: Value::Null, ..*variable };
+        sketch.variables.extend(self.variables.iter().map(|(name, variable)| (name.clone(), without_value(variable))));
+        sketch.tables.clone_from(&self.tables);
+        sketch
+    }
+
     /// Adds a variable with a value of its type.
     pub(super) fn declare(&mut self, name: &str, value: TypedValue) {
         self.variables.insert(name.to_lowercase(), value);

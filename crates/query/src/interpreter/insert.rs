@@ -63,7 +63,7 @@ impl Capture {
 }
 
 /// What an `INSERT` writes to.
-struct Target {
+pub(super) struct Target {
     place: Place,
     table: Arc<Table>,
     /// The listed columns' places in the table, in the order of the list.
@@ -162,7 +162,7 @@ impl Interpreter<'_> {
         Err(definition_changed().into())
     }
 
-    fn insert_target(&mut self, insert: &Insert) -> Result<Target, Failure> {
+    pub(super) fn insert_target(&mut self, insert: &Insert) -> Result<Target, Failure> {
         let place = match &insert.target.name {
             TargetName::Object(name) => self.place(name).map_err(|error| match error.number {
                 number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
@@ -504,7 +504,7 @@ impl Interpreter<'_> {
 }
 
 /// The query of an `INSERT`, with the common tables that stand before the statement.
-fn with_tables_of(insert: &Insert, query: &Query) -> Query {
+pub(super) fn with_tables_of(insert: &Insert, query: &Query) -> Query {
     let mut query = query.clone();
     if query.with.is_empty() {
         query.with.clone_from(&insert.with);

@@ -8,6 +8,7 @@
 //! (crate `session`, behind [`SystemViews`]).
 
 mod call;
+mod compile;
 mod configuration;
 mod control;
 mod dbcc;

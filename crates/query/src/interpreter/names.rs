@@ -71,6 +71,13 @@ impl Interpreter<'_> {
     }
 }
 
+impl<'a> Names<'a> {
+    /// The same names over other variables.
+    pub(super) fn over(self, frame: &'a Frame) -> Names<'a> {
+        Names { frame, ..self }
+    }
+}
+
 impl Names<'_> {
     /// The tables resolved so far, as often as they were named.
     pub(super) fn into_used(self) -> Vec<UsedTable> {

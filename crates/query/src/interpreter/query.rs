@@ -397,7 +397,7 @@ fn first_select(query: &Query) -> &hobt_tsql::ast::Select {
     }
 }
 
-fn assigns(query: &Query) -> bool {
+pub(super) fn assigns(query: &Query) -> bool {
     first_select(query).items.iter().any(|item| matches!(item, SelectItem::Assign { .. }))
 }
 

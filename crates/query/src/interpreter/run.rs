@@ -163,6 +163,14 @@ impl Interpreter<'_> {
             Ok(program) => program,
             Err(error) => return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed),
         };
+        if let Err(failure) = self.check_names(&program) {
+            self.state.error = failure.error.number;
+            if self.frame().protected {
+                return Err(failure);
+            }
+            self.report(failure.error);
+            return Ok(Exit::Failed);
+        }
         let mut at = 0;
         while let Some(placed) = program.steps.get(at) {
             if self.cancelled.load(Ordering::Relaxed) {
