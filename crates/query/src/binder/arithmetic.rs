@@ -76,7 +76,11 @@ impl Binder<'_> {
 fn negate(bound: BoundExpr, position: Position) -> Result<BoundExpr, SqlError> {
     let sql_type = unary_minus_result(bound.sql_type).map_err(|error| error.at(position))?;
     let negative = match (&bound.literal, sql_type) {
-        (Some(Value::Int(value)), SqlType::Int | SqlType::Money) => value.checked_neg().map(Value::Int),
+        // What int cannot hold is left to the kernel, which says so when it runs.
+        (Some(Value::Int(value)), SqlType::Int) => {
+            value.checked_neg().filter(|value| i32::try_from(*value).is_ok()).map(Value::Int)
+        }
+        (Some(Value::Int(value)), SqlType::Money) => value.checked_neg().map(Value::Int),
         (Some(Value::Decimal(value)), _) => value.checked_neg().map(Value::Decimal),
         (Some(Value::Float(value)), _) => Some(Value::Float(-value)),
         (Some(Value::Null), _) => return Ok(bound),

@@ -22,6 +22,20 @@ use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
 use crate::wrap::sql_error_of;
 
+/// The longest select list.
+const ITEMS_MAX: usize = 4096;
+
+/// Refuses a select list that is too long.
+fn check_items(count: usize, select: &Select) -> Result<(), SqlError> {
+    if count <= ITEMS_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "The number of elements in the select list exceeds the maximum allowed number of {ITEMS_MAX} elements."
+    );
+    Err(SqlError { severity: 15, ..SqlError::new(1056, text) }.at(select.span.position))
+}
+
 /// An item of the select list.
 pub(super) struct Item {
     pub(super) name: Option<String>,
@@ -179,6 +193,7 @@ impl Binder<'_> {
         variables: &[AssignedVariable],
     ) -> Result<Vec<Item>, SqlError> {
         let mut items = Vec::with_capacity(select.items.len());
+        check_items(select.items.len(), select)?;
         for item in &select.items {
             match item {
                 SelectItem::Wildcard { qualifier, span } => {
@@ -209,6 +224,7 @@ impl Binder<'_> {
                 }
             }
         }
+        check_items(items.len(), select)?;
         let assigns = select.items.iter().filter(|item| matches!(item, SelectItem::Assign { .. })).count();
         if assigns > 0 && assigns != items.len() {
             return Err(mixed_assignment().at(select.span.position));

@@ -104,8 +104,9 @@ impl Binder<'_> {
     ) -> Result<BoundExpr, SqlError> {
         let body = self.one_column(query, site)?;
         let column = body.columns[0].clone();
-        let plan = if !is_correlated(&body.plan) && !body.is_single_row && !column.nullable {
-            // Without rows the value is NULL, which DataFusion does not see from the column.
+        let plan = if !is_correlated(&body.plan) && !column.nullable {
+            // Without rows the value is NULL, which DataFusion does not see from the column. Even an aggregate over all
+            // rows may have none: HAVING, TOP and OFFSET take its row away.
             let name = self.fresh("single");
             let operation = Operation::Nullable(column.sql_type);
             let value = Kernel::call(operation, vec![Expr::Column(column.column.clone())], position).alias(name);

@@ -1,9 +1,9 @@
-//! Joins that can be cancelled.
+//! Joins and other operators that can be cancelled.
 //!
 //! A task is stopped where it yields, and a scan looks whether its statement was cancelled at each range. A join may
-//! compute for minutes on one batch of its input without coming to either. So the output of every join is passed on
-//! through a [`CancelExec`], and the filter of a join, which may turn away all that there is to pass on, is a
-//! [`CancelExpr`].
+//! compute for minutes on one batch of its input without coming to either, and what has its whole input (groups, a sort,
+//! a window) gives it out without asking for more. So the output of these is passed on through a [`CancelExec`], and the
+//! filter of a join, which may turn away all that there is to pass on, is a [`CancelExpr`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,8 +18,11 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream, ReplaceChildrenOptions,
     SendableRecordBatchStream,
@@ -30,7 +33,7 @@ use hobt_base::SqlError;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 
-/// The plan with joins that stop when `run` is cancelled.
+/// The plan with operators that stop when `run` is cancelled.
 ///
 /// # Errors
 /// A join cannot be made again from its parts.
@@ -55,7 +58,7 @@ pub(crate) fn cancellable(
                 None => Arc::clone(&node),
                 Some(filter) => Arc::new(join.builder().with_filter(Some(checked(filter, run))).build()?),
             }
-        } else if node.downcast_ref::<CrossJoinExec>().is_some() || node.downcast_ref::<SortMergeJoinExec>().is_some() {
+        } else if keeps_on(node.as_ref()) {
             Arc::clone(&node)
         } else {
             return Ok(Transformed::no(node));
@@ -63,6 +66,15 @@ pub(crate) fn cancellable(
         Ok(Transformed::yes(Arc::new(CancelExec { join, run: Arc::clone(run) }) as Arc<dyn ExecutionPlan>))
     });
     made.data().map_err(sql_error_of)
+}
+
+/// Whether an operator gives many batches out of what it holds, without asking anybody for more.
+fn keeps_on(node: &dyn ExecutionPlan) -> bool {
+    node.downcast_ref::<CrossJoinExec>().is_some()
+        || node.downcast_ref::<SortMergeJoinExec>().is_some()
+        || node.downcast_ref::<AggregateExec>().is_some()
+        || node.downcast_ref::<SortExec>().is_some()
+        || node.downcast_ref::<WindowAggExec>().is_some()
 }
 
 fn checked(filter: &JoinFilter, run: &Arc<StatementRun>) -> JoinFilter {
@@ -74,7 +86,7 @@ fn check(run: &StatementRun) -> Result<()> {
     if run.is_cancelled() { Err(external(SqlError::cancelled())) } else { Ok(()) }
 }
 
-/// Passes a join's batches on until its statement is cancelled.
+/// Passes an operator's batches on until its statement is cancelled.
 #[derive(Debug)]
 struct CancelExec {
     join: Arc<dyn ExecutionPlan>,
@@ -211,10 +223,7 @@ impl PhysicalExpr for CancelExpr {
         vec![&self.inner]
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
         Ok(Arc::new(CancelExpr { inner, run: Arc::clone(&self.run) }))
     }

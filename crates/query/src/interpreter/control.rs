@@ -45,7 +45,7 @@ impl Interpreter<'_> {
                                 }
                                 None => Value::Null,
                             };
-                            self.frame_mut().declare(&name.value, TypedValue { sql_type, value });
+                            self.frame_mut().declare(&name.value, TypedValue { sql_type, value })?;
                         }
                     }
                 }

@@ -72,7 +72,8 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::UNDECLARED_VARIABLE
         | number::VARIABLE_REDECLARED
         | number::NESTED_TOO_DEEPLY
-        | number::DEADLOCK => Reach::Batch,
+        | number::DEADLOCK
+        | number::OUT_OF_MEMORY => Reach::Batch,
         _ if error.severity >= 19 => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 
 use hobt_base::{Position, SqlError, number};
+use hobt_functions::watch::Charge;
 use hobt_types::{SqlType, TypedValue, Value};
 
 /// The variables in reach, and what the call that made them was.
 #[derive(Debug)]
 pub(super) struct Frame {
     variables: HashMap<String, TypedValue>,
+    /// The memory of long values.
+    memory: Charge,
     /// Table variables: the name in lower case to the table's name in `tempdb`.
     pub(super) tables: HashMap<String, String>,
     /// The procedure's name; `None` in a batch.
@@ -26,6 +29,7 @@ impl Frame {
     pub(super) fn new(procedure: Option<String>, protected: bool) -> Frame {
         Frame {
             variables: HashMap::new(),
+            memory: Charge::new(),
             tables: HashMap::new(),
             procedure,
             protected,
@@ -44,8 +48,15 @@ impl Frame {
     }
 
     /// Adds a variable with a value of its type.
-    pub(super) fn declare(&mut self, name: &str, value: TypedValue) {
-        self.variables.insert(name.to_lowercase(), value);
+    ///
+    /// # Errors
+    /// 701 where there is no memory for a long value.
+    pub(super) fn declare(&mut self, name: &str, value: TypedValue) -> Result<(), SqlError> {
+        self.memory.grow(charged(&value.value))?;
+        if let Some(before) = self.variables.insert(name.to_lowercase(), value) {
+            self.memory.shrink(charged(&before.value));
+        }
+        Ok(())
     }
 
     /// Whether a scalar or table variable has the name.
@@ -73,12 +84,26 @@ impl Frame {
     /// Puts a value of the variable's own type into it.
     ///
     /// # Errors
-    /// 137 for a variable that was not declared.
+    /// 137 for a variable that was not declared, 701 where there is no memory for a long value.
     pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), SqlError> {
         let slot = self.variables.get_mut(&name.to_lowercase()).ok_or_else(|| undeclared(name))?;
+        // The value is there already, beside the old one.
+        self.memory.grow(charged(&value))?;
+        self.memory.shrink(charged(&slot.value));
         slot.value = value;
         Ok(())
     }
+}
+
+/// What a variable's value takes of the memory budget: short ones are not counted.
+fn charged(value: &Value) -> u64 {
+    const SHORT: usize = 64 << 10;
+    let length = match value {
+        Value::Text(text) => text.len(),
+        Value::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    if length > SHORT { length as u64 } else { 0 }
 }
 
 /// 137.
@@ -93,7 +118,7 @@ mod tests {
     #[test]
     fn variables_are_found_in_any_case() {
         let mut frame = Frame::new(None, false);
-        frame.declare("@Count", TypedValue { sql_type: SqlType::Int, value: Value::Null });
+        frame.declare("@Count", TypedValue { sql_type: SqlType::Int, value: Value::Null }).unwrap();
         frame.set("@COUNT", Value::Int(3)).unwrap();
         assert_eq!(frame.get("@count").unwrap().value, Value::Int(3));
         assert!(frame.declares("@cOUNT"));

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -64,18 +65,30 @@ fn remove_spills(folder: &Path) {
 }
 
 /// Operators share fairly what the instance's budget has left when they ask.
+///
+/// Those that can spill share a third. A sort that spills merges what it holds first, and for that it takes up to twice as
+/// much again without being able to spill: were all in the hands of those that can, none could begin to. A merge of what
+/// was spilled reads as many files at once as it gets memory for, so the merges share another half: what is over is for
+/// whoever reads the sorted rows.
 struct BudgetPool {
     fair: FairSpillPool,
     account: MemoryAccount,
+    merge_bytes_max: usize,
+    merges: AtomicUsize,
 }
+
+/// How DataFusion names what merges the parts of a sort.
+const MERGE_NAME: &str = "ExternalSorterMerge";
 
 impl BudgetPool {
     /// What is free now is the most that operators get.
     fn new(budget: &Arc<MemoryBudget>) -> BudgetPool {
         let left = budget.limit().saturating_sub(budget.used());
         BudgetPool {
-            fair: FairSpillPool::new(usize::try_from(left).unwrap_or(usize::MAX)),
+            fair: FairSpillPool::new(usize::try_from(left / 3).unwrap_or(usize::MAX)),
             account: MemoryAccount::new(budget, "MEMORYCLERK_SQLQERESERVATIONS"),
+            merge_bytes_max: usize::try_from(left / 2).unwrap_or(usize::MAX),
+            merges: AtomicUsize::new(0),
         }
     }
 }
@@ -98,35 +111,80 @@ impl MemoryPool for BudgetPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
+        if consumer.name().starts_with(MERGE_NAME) {
+            self.merges.fetch_add(1, Ordering::Relaxed);
+        }
         self.fair.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
+        if consumer.name().starts_with(MERGE_NAME) {
+            self.merges.fetch_sub(1, Ordering::Relaxed);
+        }
         self.fair.unregister(consumer);
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.account.overdraw(additional as u64);
-        self.fair.grow(reservation, additional);
+        if can_spill(reservation) {
+            self.fair.grow(reservation, additional);
+        }
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.fair.shrink(reservation, shrink);
+        if can_spill(reservation) {
+            self.fair.shrink(reservation, shrink);
+        }
         self.account.shrink(shrink as u64);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        if reservation.consumer().name().starts_with(MERGE_NAME) {
+            let share = self.merge_bytes_max / self.merges.load(Ordering::Relaxed).max(1);
+            if reservation.size() + additional > share {
+                let text = format!("a merge of {share} bytes would get {additional} more.");
+                return Err(DataFusionError::ResourcesExhausted(text));
+            }
+        }
         let refused = |error: hobt_txn::OutOfMemory| DataFusionError::ResourcesExhausted(format!("{error}."));
         self.account.grow(additional as u64).map_err(refused)?;
+        if !can_spill(reservation) {
+            return Ok(());
+        }
         self.fair.try_grow(reservation, additional).inspect_err(|_| self.account.shrink(additional as u64))
     }
 
     fn reserved(&self) -> usize {
-        self.fair.reserved()
+        usize::try_from(self.account.held()).unwrap_or(usize::MAX)
     }
 
     fn memory_limit(&self) -> MemoryLimit {
         self.fair.memory_limit()
+    }
+}
+
+fn can_spill(reservation: &MemoryReservation) -> bool {
+    reservation.consumer().can_spill()
+}
+
+/// What each part of a sort keeps for merging what it spilled, with so many parts of one sort: an eighth of its share.
+pub(super) fn merge_bytes(runtime: &RuntimeEnv, parts: usize) -> usize {
+    const LEAST: usize = 256 << 10;
+    const MOST: usize = 10 << 20;
+    match runtime.memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => (bytes / (8 * parts.max(1))).clamp(LEAST, MOST),
+        _ => MOST,
+    }
+}
+
+/// Rows of a batch between operators, `most` where memory is no matter. A merge keeps a batch of each of its inputs, and
+/// a batch of merged texts keeps all the inputs that they come from, so that little memory wants short batches.
+pub(super) fn batch_rows(runtime: &RuntimeEnv, parts: usize, most: usize) -> usize {
+    const LEAST: usize = 512;
+    const BYTES_FOR_ROW: usize = 4096;
+    match runtime.memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => (bytes / parts.max(1) / BYTES_FOR_ROW).clamp(LEAST, most),
+        _ => most,
     }
 }
 
@@ -226,7 +284,7 @@ fn keeps_rows(plan: &LogicalPlan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
@@ -262,10 +320,16 @@ mod tests {
         let budget = MemoryBudget::new(1000);
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool::new(&budget));
         let (one, other) = (consumer("one", true).register(&pool), consumer("other", true).register(&pool));
-        assert!(one.try_grow(600).is_err(), "half belongs to the other");
+        assert!(one.try_grow(200).is_err(), "half of the third belongs to the other");
         assert_eq!(budget.used(), 0);
-        one.try_grow(500).expect("its half");
-        other.try_grow(500).expect("its half");
+        one.try_grow(150).expect("its part");
+        other.try_grow(150).expect("its part");
+        let merge = consumer("merge", false).register(&pool);
+        merge.try_grow(700).expect("what is left for those that cannot spill");
+        drop(merge);
+        let merges = [0, 1].map(|part| consumer(&format!("{MERGE_NAME}[{part}]"), false).register(&pool));
+        assert!(merges[0].try_grow(251).is_err(), "half of the merges' half belongs to the other");
+        merges[0].try_grow(250).expect("its part");
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod system_functions;
 mod system_views;
 mod values;
 mod view_table;
+mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};
 pub use environment::{Environment, SessionDirectory};

@@ -18,7 +18,7 @@ use hobt_txn::LockMode;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
-use super::memory::MemoryGrant;
+use super::memory::{MemoryGrant, batch_rows, merge_bytes};
 use super::names::UsedTable;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
@@ -171,7 +171,8 @@ impl Interpreter<'_> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let query = self.bind_and_lock(run, options, bind)?;
         let executor = &self.environment.executor;
-        let config = session_config(run.degree(), BATCH_ROWS);
+        let mut config = session_config(run.degree(), batch_rows(&executor.runtime, run.degree(), BATCH_ROWS));
+        config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(&executor.runtime, run.degree());
         let planner = session_state(config, Arc::clone(&executor.runtime));
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {

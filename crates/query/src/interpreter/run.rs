@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hobt_base::{ObjectId, Position, SqlError, number};
+use hobt_functions::watch::set_watch;
 use hobt_sync::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_txn::{LockMode, Patience};
@@ -17,6 +18,7 @@ use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
 use super::state::SessionState;
 use super::statistics;
+use super::watch::BatchWatch;
 
 /// How deep procedures and `EXEC (…)` may call each other.
 const MAX_NESTING: usize = 32;
@@ -95,6 +97,8 @@ pub fn run_batch(
     cancelled: &Arc<AtomicBool>,
     sink: &mut dyn EventSink,
 ) -> bool {
+    let watch = BatchWatch::new(cancelled, environment.instance.memory());
+    let _watched = set_watch(Some(watch));
     let mut interpreter = Interpreter {
         environment,
         state,

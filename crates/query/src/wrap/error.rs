@@ -1,5 +1,7 @@
 //! SQL errors inside DataFusion's, and back.
 
+use std::io;
+
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use hobt_base::{SqlError, number};
@@ -11,8 +13,8 @@ pub fn external(error: SqlError) -> DataFusionError {
 
 /// The SQL error inside `error`, however deep; one of hobt's own where DataFusion failed by itself.
 ///
-/// Memory that ran out is 701, a subquery that gave more than one row 512, and a correlation that no rule could turn
-/// into a join is "not supported".
+/// Memory that ran out is 701, a disk that is full 1105, a subquery that gave more than one row 512, and a correlation
+/// that no rule could turn into a join is "not supported".
 pub fn sql_error_of(error: DataFusionError) -> SqlError {
     find(&error).unwrap_or_else(|| translate(&error))
 }
@@ -50,13 +52,14 @@ fn find_in(error: &(dyn std::error::Error + 'static)) -> Option<SqlError> {
 /// An error that DataFusion raised itself.
 fn translate(error: &DataFusionError) -> SqlError {
     let root = error.find_root();
-    if let DataFusionError::ResourcesExhausted(detail) = root {
-        return SqlError::new(
-            number::OUT_OF_MEMORY,
-            format!("There is insufficient system memory in resource pool 'default' to run this query. {detail}"),
-        );
-    }
     let message = root.to_string();
+    if matches!(root, DataFusionError::ResourcesExhausted(_)) {
+        // DataFusion's limit on what may be spilled is the other thing that runs out.
+        return if message.contains("disk space") { no_room_to_spill() } else { out_of_memory() };
+    }
+    if is_full_disk(root, &message) {
+        return no_room_to_spill();
+    }
     if message.contains("Scalar subquery returned more than one row") {
         return super::single_value::more_than_one();
     }
@@ -64,6 +67,47 @@ fn translate(error: &DataFusionError) -> SqlError {
         return SqlError::not_supported("This form of correlated subquery or APPLY");
     }
     SqlError::internal(message)
+}
+
+/// 701.
+fn out_of_memory() -> SqlError {
+    SqlError::new(
+        number::OUT_OF_MEMORY,
+        "There is insufficient system memory in resource pool 'default' to run this query. Its sorts, groups or joins \
+         keep more rows than fit: select fewer or shorter columns, run it with a lower MAXDOP or when fewer queries run, \
+         or give the instance more memory.",
+    )
+}
+
+/// 1105 of the folder that operators spill into.
+fn no_room_to_spill() -> SqlError {
+    SqlError::new(
+        number::FILEGROUP_FULL,
+        "Could not allocate space for object 'temporary run storage' in database 'tempdb' because the 'PRIMARY' filegroup \
+         is full. Make room on the disk of the instance's folder 'tempdb', where sorts, groups and joins put what does not \
+         fit into memory.",
+    )
+}
+
+/// Whether a file could not grow: the disk is full, or the user's quota or limit of file sizes is reached.
+fn is_full_disk(root: &DataFusionError, message: &str) -> bool {
+    let is_full = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+    };
+    match root {
+        DataFusionError::IoError(error) => is_full(error),
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::IoError(_, error) => is_full(error),
+            _ => false,
+        },
+        // Some of DataFusion's ways to a file keep the words alone.
+        DataFusionError::Execution(_) | DataFusionError::External(_) => {
+            ["No space left on device", "File too large", "Disk quota exceeded"]
+                .iter()
+                .any(|words| message.contains(words))
+        }
+        _ => false,
+    }
 }
 
 /// Whether DataFusion says that a subquery was left in the plan.
@@ -101,7 +145,26 @@ mod tests {
 
     #[test]
     fn exhausted_memory_is_701() {
-        let error = DataFusionError::ResourcesExhausted("pool".into()).context("sort");
-        assert_eq!(sql_error_of(error).number, number::OUT_OF_MEMORY);
+        let error = DataFusionError::ResourcesExhausted("for ExternalSorter[0] of pool".into()).context("sort");
+        let error = sql_error_of(error);
+        assert_eq!(error.number, number::OUT_OF_MEMORY);
+        assert!(!error.message.contains("ExternalSorter"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_full_disk_is_1105_of_tempdb() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        for error in [
+            DataFusionError::from(full()),
+            DataFusionError::from(ArrowError::from(full())).context("spill"),
+            DataFusionError::from(ArrowError::from(io::Error::from(io::ErrorKind::FileTooLarge))),
+            DataFusionError::Execution("No space left on device (os error 28)".into()),
+        ] {
+            let error = sql_error_of(error);
+            assert_eq!(error.number, number::FILEGROUP_FULL);
+            assert!(error.message.contains("'tempdb'"), "{}", error.message);
+        }
+        let other = sql_error_of(DataFusionError::from(io::Error::from(io::ErrorKind::PermissionDenied)));
+        assert_eq!(other.number, number::INTERNAL);
     }
 }

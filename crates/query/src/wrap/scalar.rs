@@ -151,6 +151,8 @@ impl Operation {
                 Volatility::OncePerReference | Volatility::Volatile => Engine::Volatile,
             },
             Operation::Rows { .. } => Engine::Stable,
+            // Of a constant it would be folded into the constant, which nobody can take for NULL.
+            Operation::Nullable(_) => Engine::Volatile,
             _ => Engine::Immutable,
         }
     }

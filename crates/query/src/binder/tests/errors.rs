@@ -57,6 +57,7 @@ fn shapes_of_queries() {
     let world = world();
     assert_eq!(world.error("SELECT (SELECT a, b FROM t)").number, 116);
     assert_eq!(world.error("SELECT 1 UNION SELECT 1, 2").number, 205);
+    assert_eq!(world.error(&format!("SELECT {}1", "1, ".repeat(4096))).number, 1056);
     assert_eq!(world.error("SELECT * FROM (SELECT 1) x").number, 8155);
     assert_eq!(world.error("SELECT * FROM (SELECT 1 AS a, 2 AS a) x").number, 8156);
     assert_eq!(world.error("SELECT * FROM (SELECT 1, 2) x (a)").number, 8158);

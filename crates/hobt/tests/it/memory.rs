@@ -1,0 +1,84 @@
+//! Little memory: what does not fit is an error or goes to disk, and what runs long can be cancelled.
+
+use std::time::{Duration, Instant};
+
+use hobt::{InstanceSettings, Session, SqlError};
+
+/// A session of an instance with so many megabytes, in a database of its own.
+fn open(megabytes: u64) -> (tempfile::TempDir, hobt::Instance, Session) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = InstanceSettings { memory_bytes: Some(megabytes << 20), ..InstanceSettings::default() };
+    let instance = hobt::Instance::open_with(folder.path(), settings).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d").expect("the database");
+    (folder, instance, session)
+}
+
+fn error_of(session: &mut Session, batch: &str) -> SqlError {
+    session.run(batch).map(drop).expect_err(batch)
+}
+
+const DIGITS: &str = "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9))";
+
+/// Rows `a.n` to `d.n`, 10,000 of them.
+fn ten_thousand() -> String {
+    format!("{DIGITS} a(n) CROSS JOIN {DIGITS} b(n) CROSS JOIN {DIGITS} c(n) CROSS JOIN {DIGITS} d(n)")
+}
+
+#[test]
+fn texts_beyond_the_memory_are_701_and_leave_it_as_it_was() {
+    let (_folder, _instance, mut session) = open(128);
+    let rows = ten_thousand();
+    let grown = format!(
+        "SELECT MAX(LEN(REPLICATE(CAST('x' AS varchar(max)), 60000 + a.n))),
+         MAX(LEN(REPLACE(REPLICATE('a', 8000), 'a', REPLICATE(CAST('b' AS varchar(max)), 8) + CHAR(65 + b.n))))
+         FROM {rows}"
+    );
+    for batch in [
+        "SELECT LEN(REPLICATE(CAST('x' AS varchar(max)), 2147483647))",
+        "DECLARE @s varchar(max) = REPLICATE(CAST('x' AS varchar(max)), 1000000); WHILE 1 = 1 SET @s = @s + @s",
+        "DECLARE @s varchar(max) = 'x'; WHILE 1 = 1 SET @s = CONCAT(@s, @s, '')",
+        "DECLARE @s varchar(max) = 'ab'; WHILE 1 = 1 SET @s = REPLACE(@s, 'b', 'bb' + @s)",
+        &grown,
+    ] {
+        assert_eq!(error_of(&mut session, batch).number, 701, "{batch}");
+    }
+    // Nothing of it is still taken.
+    session.run("SELECT LEN(REPLICATE(CAST('x' AS varchar(max)), 8000000))").expect("there is room");
+}
+
+#[test]
+fn a_sort_of_more_than_the_memory_goes_to_disk() {
+    let (_folder, _instance, mut session) = open(128);
+    let rows = ten_thousand();
+    let insert = format!(
+        "CREATE TABLE t (k int NOT NULL, s varchar(120) NOT NULL);
+         INSERT INTO t WITH (TABLOCK) SELECT (7919 * (a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n)) % 100003,
+         REPLICATE(CHAR(65 + a.n), 60 + 6 * b.n) FROM {rows} CROSS JOIN {DIGITS} e(n)"
+    );
+    session.run(&insert).expect("100,000 rows");
+    for dop in [1, 2] {
+        let sorted = format!("SELECT k, s FROM t ORDER BY s, k OFFSET 99990 ROWS OPTION (MAXDOP {dop})");
+        session.run(&sorted).expect(&sorted);
+    }
+}
+
+#[test]
+fn a_long_text_function_ends_when_it_is_cancelled() {
+    let (_folder, _instance, mut session) = open(512);
+    // Each row takes about a second: 2,000 characters of the pattern at each of a million places.
+    let batch = "DECLARE @s varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 1000000);
+                 SELECT COUNT(*) FROM (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) v(n)
+                 WHERE @s LIKE '%[a]' + REPLICATE('a', 2000) + CHAR(97 + n) + '%'";
+    let cancel = session.cancel_handle();
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.cancel();
+    });
+    let started = Instant::now();
+    assert_eq!(error_of(&mut session, batch).number, SqlError::cancelled().number);
+    // Generous: without the check it is minutes in a build without optimisation.
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    canceller.join().expect("the thread");
+}
