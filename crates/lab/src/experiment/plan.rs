@@ -170,8 +170,11 @@ fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool
 /// A scan must look at the pages that it claims to scan.
 fn check_pages(lab: &Laboratory, plan: &Plan, measured: &Measured, case: &mut Case) -> Result<()> {
     let Some(table) = &plan.table else { return Ok(()) };
-    let bytes: u64 = lab.stretches(table)?.iter().map(|stretch| stretch.bytes).sum();
-    if measured.bytes() * 100 < bytes * 95 {
+    let stretches = lab.stretches(table)?;
+    let bytes: u64 = stretches.iter().map(|stretch| stretch.bytes).sum();
+    // The first page of a partition lists its runs and has no rows, which shows where partitions are small.
+    let lists = (stretches.len() * hobt_base::PAGE_SIZE) as u64;
+    if measured.bytes() * 100 < bytes.saturating_sub(lists) * 95 {
         case.note(format!(
             "looked at {} MB of the table's {} MB: not a scan of every page",
             measured.bytes() / 1_000_000,

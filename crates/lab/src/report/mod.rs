@@ -140,6 +140,7 @@ impl Report {
     fn text_grid(&self) -> Option<Grid> {
         let mut grid = Grid::new("What the texts found", &["case", "here, cold", "the text"]);
         grid.prose = vec![2];
+        grid.least_wanted = vec![1];
         for case in &self.cases {
             let Some(text) = case.text else { continue };
             let here = match (case.median("cold_s"), case.median("cold_mb_s")) {
