@@ -88,12 +88,13 @@ impl Session {
         self.session().execute_expected(batch, sink)
     }
 
-    /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end.
+    /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end. Text
+    /// that is not the program's own may need a stack of [`crate::STACK_BYTES`].
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.session().execute(batch, sink)
     }
 
-    /// Runs a batch for its effect.
+    /// Runs a batch on this thread for its effect, as [`Session::execute`] does.
     ///
     /// # Errors
     /// The first error that it raised.

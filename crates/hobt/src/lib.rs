@@ -30,8 +30,8 @@ pub use hobt_base::SqlError;
 pub use hobt_engine::InstanceSettings;
 pub use hobt_query::interpreter::{cell_text, output_batch};
 pub use hobt_session::{
-    CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionOptions, StatementStatistics,
-    TableReads,
+    CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, STACK_BYTES, SessionOptions,
+    StatementStatistics, TableReads,
 };
 pub use hobt_tsql::{BatchText, split_batches};
 pub use hobt_types::SqlType;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_query::interpreter::output_batch;
-use hobt_session::{CancelHandle, Event, Flow, Message, ResultColumn, StatementStatistics};
+use hobt_session::{CancelHandle, Event, Flow, Message, ResultColumn, STACK_BYTES, StatementStatistics};
 
 use crate::instance::Session;
 
@@ -47,11 +47,12 @@ impl<'s> Query<'s> {
         session.expect_batch();
         let (sender, receiver) = sync_channel(ITEMS_AHEAD);
         let batch = batch.to_owned();
-        let runner = std::thread::spawn(move || {
+        let runner = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
             let mut columns = Vec::new();
             session.execute_expected(&batch, &mut |event: Event| pass_on(event, &mut columns, &sender));
             session
         });
+        let runner = runner.expect("the system starts a thread");
         Query { owner, cancel, receiver: Some(receiver), runner: Some(runner) }
     }
 

@@ -11,6 +11,7 @@ mod server;
 mod session;
 mod views;
 
+pub use hobt_query::binder::STACK_BYTES;
 pub use hobt_query::interpreter::{
     DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionState, StatementStatistics, TableReads,
 };

@@ -1,6 +1,6 @@
 //! Operators on values.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError};
 use hobt_functions::BinaryOperator;
 use hobt_functions::type_rules::{binary_result, bit_not_result, unary_minus_result};
 use hobt_tsql::ast::{ArithmeticOperator, ArithmeticStep, Expression, UnaryOperator};
@@ -8,11 +8,9 @@ use hobt_types::{SqlType, Value};
 
 use super::bound::{BoundExpr, Constant};
 use super::convert::narrow_integer;
+use super::extent::check_list;
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
-
-/// The longest chain of operators: its plan is as deep as it is long.
-const CHAIN_LIMIT: usize = 256;
 
 /// The operator in crate `functions`' words.
 pub(super) fn operator_of(operator: ArithmeticOperator) -> BinaryOperator {
@@ -36,14 +34,7 @@ impl Binder<'_> {
         rest: &[ArithmeticStep],
         site: Site<'_>,
     ) -> Result<BoundExpr, SqlError> {
-        if rest.len() > CHAIN_LIMIT {
-            return Err(SqlError::new(
-                number::NESTED_TOO_DEEPLY,
-                "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller \
-                 queries.",
-            )
-            .at(first.position()));
-        }
+        check_list(rest.len()).map_err(|error| error.at(first.position()))?;
         let mut left = self.expression(first, site)?;
         for step in rest {
             let right = self.expression(&step.operand, site)?;

@@ -36,6 +36,7 @@ use super::bound::{BoundExpr, BoundQuery};
 use super::query::BodyColumn;
 use super::scope::same_name;
 use super::select::Item;
+use super::subquery::plan_of;
 use crate::wrap::{external, sql_error_of};
 
 /// A variable that a `SELECT` assigns.
@@ -97,8 +98,7 @@ fn in_subquery(variable: &str) -> SqlError {
 
 /// Whether an expression, or a subquery in it, reads a variable that its `SELECT` assigns.
 pub(super) fn reads_assigned(expr: &Expr) -> bool {
-    let reads =
-        |node: &Expr| matches!(node, Expr::Placeholder(_)) || subquery_plan(node).is_some_and(plan_reads_assigned);
+    let reads = |node: &Expr| matches!(node, Expr::Placeholder(_)) || plan_of(node).is_some_and(plan_reads_assigned);
     // The walk itself cannot fail.
     expr.exists(|node| Ok(reads(node))).unwrap_or(true)
 }
@@ -187,7 +187,7 @@ impl Binder<'_> {
             taken.values.push(value.transpose()?);
         }
         // A subquery that no value is computed around.
-        let reads = |(part, _): &(Expr, String)| match subquery_plan(part) {
+        let reads = |(part, _): &(Expr, String)| match plan_of(part) {
             Some(plan) => plan_reads_assigned(plan),
             None => false,
         };
@@ -200,7 +200,7 @@ impl Binder<'_> {
     /// A value whose columns and subqueries are columns of their own, which `parts` gets.
     fn take_parts(&self, expr: Expr, parts: &mut Vec<(Expr, String)>) -> Result<Expr, SqlError> {
         let rewritten = expr.transform_down(|node| {
-            if !matches!(node, Expr::Column(_)) && subquery_plan(&node).is_none() {
+            if !matches!(node, Expr::Column(_)) && plan_of(&node).is_none() {
                 return Ok(Transformed::no(node));
             }
             if let Expr::InSubquery(within) = &node
@@ -236,16 +236,6 @@ impl Binder<'_> {
             steps.extend(place.map(|variable| Assignment { variable, value, position: text.position() }));
         }
         Assignments { variables, steps }
-    }
-}
-
-/// The plan of an expression that is a subquery.
-fn subquery_plan(expr: &Expr) -> Option<&LogicalPlan> {
-    match expr {
-        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
-        Expr::Exists(exists) => Some(&exists.subquery.subquery),
-        Expr::InSubquery(within) => Some(&within.subquery.subquery),
-        _ => None,
     }
 }
 

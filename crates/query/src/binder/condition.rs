@@ -13,6 +13,7 @@ use hobt_types::{MaxLength, SqlType};
 use super::bound::BoundExpr;
 use super::comparison::{compare, engine_operator, key};
 use super::convert::{implicit, unify};
+use super::extent::check_list;
 use super::in_order::in_order;
 use super::subquery::has_subquery;
 use super::{Binder, Site};
@@ -49,9 +50,13 @@ impl Binder<'_> {
 
     /// `condition`, or its negation; `top` where it is a conjunct of its clause.
     fn truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
+        self.within(|| self.any_truth(condition, negated, top, site))
+    }
+
+    fn any_truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
         match condition {
-            Condition::And { operands } => self.junction(operands, !negated, negated, top, site),
-            Condition::Or { operands } => self.junction(operands, negated, negated, top, site),
+            Condition::And { operands } => self.junction(operands, !negated, negated, top, site, condition.position()),
+            Condition::Or { operands } => self.junction(operands, negated, negated, top, site, condition.position()),
             Condition::Not { operand, .. } => self.truth(operand, !negated, top, site),
             Condition::Comparison { left, operator, right, span } => {
                 let (left, right) = (self.expression(left, site)?, self.expression(right, site)?);
@@ -103,16 +108,24 @@ impl Binder<'_> {
         negated: bool,
         top: bool,
         site: Site<'_>,
+        position: Position,
     ) -> Result<Expr, SqlError> {
         let operator = if conjunction { Operator::And } else { Operator::Or };
         let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
         let mut operands = in_order(operands.collect::<Result<Vec<_>, _>>()?, conjunction, site.scope);
-        // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long.
-        while operands.len() > WIDE && !operands.iter().any(|part| part.contains_outer() || has_subquery(part)) {
-            let kernel = |part: &[Expr]| {
-                Kernel::call(Operation::Junction { all: conjunction }, part.to_vec(), Position::default())
-            };
-            operands = operands.chunks(WIDE).map(kernel).collect();
+        // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long. What it has to see,
+        // because it makes a join of it, stays as it is.
+        if operands.len() > WIDE {
+            let is_seen = |part: &Expr| part.contains_outer() || has_subquery(part);
+            let (seen, mut plain): (Vec<Expr>, Vec<Expr>) = operands.into_iter().partition(is_seen);
+            let kernel =
+                |part: &[Expr]| Kernel::call(Operation::Junction { all: conjunction }, part.to_vec(), position);
+            while plain.len() > WIDE {
+                plain = plain.chunks(WIDE).map(kernel).collect();
+            }
+            check_list(seen.len())?;
+            plain.extend(seen);
+            operands = plain;
         }
         balanced(operands, operator).ok_or_else(|| SqlError::internal("a condition without operands"))
     }

@@ -8,6 +8,7 @@ use hobt_types::{Collation, SqlType};
 use super::bound::{BoundExpr, Coercibility, ExprCollation};
 use super::convert::{explicit, implicit};
 use super::data_type::{TypePlace, sql_type};
+use super::extent::check_expression;
 use super::literal::bind_literal;
 use super::scope::resolve_column;
 use super::{Binder, Clause, Site};
@@ -16,6 +17,23 @@ use crate::wrap::{Kernel, Operation};
 impl Binder<'_> {
     /// Binds an expression.
     pub(super) fn expression(&self, expression: &Expression, site: Site<'_>) -> Result<BoundExpr, SqlError> {
+        let is_leaf = matches!(
+            expression,
+            Expression::Literal { .. }
+                | Expression::Variable { .. }
+                | Expression::GlobalVariable { .. }
+                | Expression::Column { .. }
+                | Expression::Niladic { .. }
+        );
+        if is_leaf {
+            return self.any_expression(expression, site);
+        }
+        let bound = self.within(|| self.any_expression(expression, site))?;
+        check_expression(&bound.expr).map_err(|error| error.at(expression.position()))?;
+        Ok(bound)
+    }
+
+    fn any_expression(&self, expression: &Expression, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         match expression {
             Expression::Literal { value, span } => bind_literal(value, span.position),
             Expression::Variable { name } => self.variable(name, site),

@@ -8,6 +8,7 @@ use hobt_tsql::ast::{Expression, Identifier, JoinKind, JoinStep, NamedTable, Obj
 use hobt_types::TypedValue;
 
 use super::bound::{ExprCollation, check_join_hint};
+use super::extent::{check_list, check_plan};
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
@@ -17,6 +18,9 @@ use crate::wrap::sql_error_of;
 impl Binder<'_> {
     /// The sources between commas: every row of each with every row of the others.
     pub(super) fn from(&self, sources: &[TableSource], names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
+        let Some(first) = sources.first() else { return Err(SqlError::internal("FROM without a source")) };
+        let at = |error: SqlError| error.at(first.position());
+        check_list(sources.len()).map_err(at)?;
         let mut result: Option<(LogicalPlan, Scope)> = None;
         for source in sources {
             let (plan, scope) = self.source(source, names)?;
@@ -28,11 +32,17 @@ impl Binder<'_> {
                 }
             });
         }
-        result.ok_or_else(|| SqlError::internal("FROM without a source"))
+        let Some((plan, scope)) = result else { return Err(SqlError::internal("FROM without a source")) };
+        check_plan(&plan).map_err(at)?;
+        Ok((plan, scope))
     }
 
     /// One source.
     pub(super) fn source(&self, source: &TableSource, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
+        self.within(|| self.any_source(source, names))
+    }
+
+    fn any_source(&self, source: &TableSource, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
         match source {
             TableSource::Table(table) => self.named_table(table, names),
             TableSource::Derived { query, alias, .. } => {
@@ -56,10 +66,12 @@ impl Binder<'_> {
                 self.scan(provider, &columns, alias, None)
             }
             TableSource::Joined { first, rest } => {
+                check_list(rest.len() + 1)?;
                 let (mut plan, mut scope) = self.source(first, names)?;
                 for step in rest {
                     (plan, scope) = self.join_step(plan, scope, step, names)?;
                 }
+                check_plan(&plan)?;
                 Ok((plan, scope))
             }
         }

@@ -18,6 +18,7 @@ mod convert;
 mod cte;
 mod data_type;
 mod expression;
+mod extent;
 mod from;
 mod function;
 mod grouping;
@@ -57,6 +58,7 @@ use hobt_types::Value;
 pub use assignment::BoundAssignments;
 pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
 pub use data_type::{TypePlace, sql_type};
+pub use extent::STACK_BYTES;
 pub use insert::{InsertTarget, TargetColumn};
 pub use literal::convert_value;
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
@@ -95,6 +97,8 @@ pub struct Binder<'r> {
     nesting: Cell<usize>,
     /// Subqueries around what is being bound.
     applied: Cell<usize>,
+    /// Queries, conditions and expressions around what is being bound.
+    level: Cell<usize>,
 }
 
 /// What a clause lets an expression do.
@@ -139,6 +143,7 @@ impl<'r> Binder<'r> {
             is_cacheable: Cell::new(true),
             nesting: Cell::new(0),
             applied: Cell::new(0),
+            level: Cell::new(0),
         }
     }
 

@@ -9,6 +9,7 @@ use hobt_types::{SqlType, Value};
 use super::assignment::Assignments;
 use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColumn};
 use super::comparison::key;
+use super::extent::check_plan;
 use super::scope::{Cte, Names, same_name};
 use super::{Binder, shared, with_cte};
 use crate::wrap::sql_error_of;
@@ -90,6 +91,12 @@ impl Body {
 impl Binder<'_> {
     /// Binds a query expression.
     pub(super) fn query(&self, query: &Query, names: &Names<'_>, usage: QueryUse) -> Result<Body, SqlError> {
+        let body = self.within(|| self.any_query(query, names, usage))?;
+        check_plan(&body.plan).map_err(|error| error.at(query.span.position))?;
+        Ok(body)
+    }
+
+    fn any_query(&self, query: &Query, names: &Names<'_>, usage: QueryUse) -> Result<Body, SqlError> {
         let mut names = names.clone();
         for definition in &query.with {
             let before = names.ctes.clone();

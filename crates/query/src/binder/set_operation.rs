@@ -11,13 +11,14 @@ use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
 use super::comparison::{has_key, key};
 use super::convert::unify;
+use super::extent::check_plan;
 use super::query::{Body, BodyColumn};
 use super::scope::Names;
 use super::{Binder, shared};
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {
-    /// A chain of set operators.
+    /// A chain of set operators, as flat as it can be.
     pub(super) fn set_operation(
         &self,
         first: &QueryBody,
@@ -25,20 +26,23 @@ impl Binder<'_> {
         names: &Names<'_>,
         position: Position,
     ) -> Result<Body, SqlError> {
-        let mut left = self.operand(first, names, position)?;
-        let mut steps = rest.iter().peekable();
-        while let Some(step) = steps.next() {
-            let right = self.operand(&step.operand, names, step.span.position)?;
-            let mut sides = vec![left, right];
-            // A run of UNION ALL is one node.
-            while step.operator == SetOperator::UnionAll
-                && let Some(next) = steps.next_if(|next| next.operator == SetOperator::UnionAll)
-            {
-                sides.push(self.operand(&next.operand, names, next.span.position)?);
+        let body = self.within(|| {
+            let mut left = self.operand(first, names, position)?;
+            let mut steps = rest;
+            while let Some(step) = steps.first() {
+                let run = run_of(steps);
+                let mut sides = Vec::with_capacity(run + 1);
+                sides.push(left);
+                for step in &steps[..run] {
+                    sides.push(self.operand(&step.operand, names, step.span.position)?);
+                }
+                left = self.combine(sides, steps[run - 1].operator, step.span.position)?;
+                steps = &steps[run..];
             }
-            left = self.combine(sides, step.operator, step.span.position)?;
-        }
-        Ok(left)
+            Ok(left)
+        })?;
+        check_plan(&body.plan).map_err(|error| error.at(position))?;
+        Ok(body)
     }
 
     fn combine(&self, sides: Vec<Body>, operator: SetOperator, position: Position) -> Result<Body, SqlError> {
@@ -55,8 +59,15 @@ impl Binder<'_> {
         let plan = match operator {
             SetOperator::UnionAll => union(plans)?,
             SetOperator::Union => self.distinct(union(plans)?, &columns)?,
-            SetOperator::Except => self.semi_join(plans, &columns, JoinType::LeftAnti)?,
-            SetOperator::Intersect => self.semi_join(plans, &columns, JoinType::LeftSemi)?,
+            SetOperator::Except => {
+                // What none of the others has.
+                let mut plans = plans.into_iter();
+                let first = plans.next().ok_or_else(lost_side)?;
+                let others: Vec<LogicalPlan> = plans.collect();
+                let others = if others.len() == 1 { others.into_iter().next() } else { Some(union(others)?) };
+                self.semi_join(first, others.ok_or_else(lost_side)?, &columns, JoinType::LeftAnti)?
+            }
+            SetOperator::Intersect => self.intersection(plans, &columns)?,
         };
         Ok(Body { into, ..Body::of(plan, columns) })
     }
@@ -156,16 +167,30 @@ impl Binder<'_> {
         Ok((LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?), keys))
     }
 
+    /// The distinct rows that all sides have: pairs of sides, pairs of pairs, so that many of them make no deep plan.
+    fn intersection(&self, mut plans: Vec<LogicalPlan>, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
+        while plans.len() > 1 {
+            let mut next = Vec::with_capacity(plans.len().div_ceil(2));
+            let mut pairs = plans.into_iter();
+            while let Some(left) = pairs.next() {
+                next.push(match pairs.next() {
+                    Some(right) => self.semi_join(left, right, columns, JoinType::LeftSemi)?,
+                    None => left,
+                });
+            }
+            plans = next;
+        }
+        plans.pop().ok_or_else(lost_side)
+    }
+
     /// The distinct rows of the left side that have, or have not, an equal one on the right.
     fn semi_join(
         &self,
-        mut plans: Vec<LogicalPlan>,
+        left: LogicalPlan,
+        right: LogicalPlan,
         columns: &[BodyColumn],
         join_type: JoinType,
     ) -> Result<LogicalPlan, SqlError> {
-        let (Some(right), Some(left)) = (plans.pop(), plans.pop()) else {
-            return Err(SqlError::internal("a set operator lost a side"));
-        };
         let left = self.distinct(left, columns)?;
         let (left, left_keys) = self.with_keys(left, columns)?;
         let (right, renamed) = self.renamed(right, columns)?;
@@ -202,6 +227,25 @@ impl Binder<'_> {
         }
         let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
         Ok((LogicalPlan::Projection(plan), renamed))
+    }
+}
+
+fn lost_side() -> SqlError {
+    SqlError::internal("a set operator lost a side")
+}
+
+/// How many of the steps make one node of the plan: `UNION ALL`s, or whatever comes before a `UNION`, since it takes the
+/// duplicates of all of them out; `EXCEPT`s; `INTERSECT`s.
+fn run_of(steps: &[SetOperationStep]) -> usize {
+    let same = |wanted: &[SetOperator]| steps.iter().take_while(|step| wanted.contains(&step.operator)).count();
+    match steps.first().map(|step| step.operator) {
+        Some(SetOperator::Except) => same(&[SetOperator::Except]),
+        Some(SetOperator::Intersect) => same(&[SetOperator::Intersect]),
+        _ => {
+            let all = same(&[SetOperator::Union, SetOperator::UnionAll]);
+            let last = steps[..all].iter().rposition(|step| step.operator == SetOperator::Union);
+            last.map_or(all, |last| last + 1)
+        }
     }
 }
 

@@ -25,10 +25,19 @@ use crate::wrap::{Kernel, Operation, SingleValue, sql_error_of};
 
 /// Whether a subquery stands in the expression.
 pub(super) fn has_subquery(expr: &Expr) -> bool {
-    let found = expr.exists(|node| {
-        Ok(matches!(node, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
-    });
+    let found = expr.exists(|node| Ok(plan_of(node).is_some()));
     found.unwrap_or(false)
+}
+
+/// The plan of an expression that is a subquery.
+pub(super) fn plan_of(expr: &Expr) -> Option<&LogicalPlan> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
+        Expr::Exists(exists) => Some(&exists.subquery.subquery),
+        Expr::InSubquery(within) => Some(&within.subquery.subquery),
+        Expr::SetComparison(comparison) => Some(&comparison.subquery.subquery),
+        _ => None,
+    }
 }
 
 /// Whether a plan reads columns of a query around it.

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use hobt_base::SqlError;
 
 use super::condition::balanced;
+use super::extent::check_plan;
 use super::from::join;
 use super::set_operation::union;
 use super::subquery::subquery_of;
@@ -231,6 +232,8 @@ impl Binder<'_> {
                     let joined = self.unnest(plan.clone(), &subquery.subquery, JoinType::Left);
                     match (value, joined.map_err(crate::wrap::external)?) {
                         (Some(value), Some(joined)) => {
+                            // Each one holds the plan twice.
+                            check_plan(&joined).map_err(crate::wrap::external)?;
                             plan = joined;
                             Ok(Transformed::new(Expr::Column(value), true, TreeNodeRecursion::Jump))
                         }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::convert::implicit;
+use super::extent::{check_list, check_windows};
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
@@ -239,6 +240,7 @@ impl Binder<'_> {
         if let Some((_, known)) = collector.windows.iter().find(|(known, _)| *known == expr) {
             return Ok(Expr::Column(known.clone()));
         }
+        check_windows(collector.windows.len())?;
         let column = Column::new_unqualified(self.fresh(name));
         collector.windows.push((expr, column.clone()));
         Ok(Expr::Column(column))
@@ -302,7 +304,7 @@ type WindowGroup = ((Vec<Expr>, Vec<SortExpr>), Vec<Expr>);
 /// Puts window nodes over a plan: one for each different partition and order.
 ///
 /// # Errors
-/// An internal error when DataFusion refuses.
+/// 8631 for too many different ones; an internal error when DataFusion refuses.
 pub(super) fn window_plan(mut plan: LogicalPlan, windows: Vec<(Expr, Column)>) -> Result<LogicalPlan, SqlError> {
     let mut groups: Vec<WindowGroup> = Vec::new();
     for (expr, column) in windows {
@@ -314,6 +316,7 @@ pub(super) fn window_plan(mut plan: LogicalPlan, windows: Vec<(Expr, Column)>) -
             None => groups.push((order, vec![aliased])),
         }
     }
+    check_list(groups.len())?;
     for (_, group) in groups {
         plan = LogicalPlan::Window(WindowPlan::try_new(group, shared(plan)).map_err(sql_error_of)?);
     }

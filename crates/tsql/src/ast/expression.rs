@@ -513,6 +513,31 @@ pub enum Condition {
 
 /// How two values compare.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+impl Condition {
+    /// Where the condition stands: at its first operand's, or at the word that makes it one.
+    pub fn position(&self) -> Position {
+        let mut node = self;
+        loop {
+            node = match node {
+                Condition::Or { operands } | Condition::And { operands } => match operands.first() {
+                    Some(first) => first,
+                    None => return Position::default(),
+                },
+                Condition::Not { span, .. }
+                | Condition::Comparison { span, .. }
+                | Condition::Quantified { span, .. }
+                | Condition::Between { span, .. }
+                | Condition::InList { span, .. }
+                | Condition::InQuery { span, .. }
+                | Condition::Like { span, .. }
+                | Condition::IsNull { span, .. }
+                | Condition::IsDistinct { span, .. }
+                | Condition::Exists { span, .. } => return span.position,
+            };
+        }
+    }
+}
+
 pub enum ComparisonOperator {
     /// `=`.
     Equal,

@@ -21,9 +21,6 @@ use crate::binder::{
 };
 use crate::wrap::sql_error_of;
 
-/// The stack of the threads that plan and run: a chain of operators is as deep as it is long, at every step.
-pub(super) const STACK_BYTES: usize = 8 << 20;
-
 /// Tables, views and functions by their lower-case names.
 pub(super) struct World {
     objects: HashMap<String, Resolved>,
@@ -45,7 +42,7 @@ impl World {
             state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default())),
             runtime: tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
-                .thread_stack_size(STACK_BYTES)
+                .thread_stack_size(crate::binder::STACK_BYTES)
                 .build()
                 .unwrap(),
         }
