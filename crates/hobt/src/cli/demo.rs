@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 }
 
 /// Runs `hobt demo`. The table goes to the standard output, errors and progress to the error stream.
-pub(super) fn run(arguments: Arguments) -> ExitCode {
+pub(super) fn run(arguments: Arguments, interrupts: &Interrupts) -> ExitCode {
     let options = DemoOptions {
         data: arguments.data,
         keep: arguments.keep,
@@ -37,10 +37,9 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
         rows: arguments.rows,
         repeat: arguments.repeat as usize,
     };
-    let interrupts = Interrupts::hold();
     interrupts.watch_laboratory();
     let done = run_demo(&options, Progress::on_error_stream()).map(|result| {
         print!("{}\n{}", result.report.to_text(), result.closing_words());
     });
-    super::lab::exit_code(done, &interrupts)
+    super::lab::exit_code(done, interrupts)
 }

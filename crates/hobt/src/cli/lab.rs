@@ -123,8 +123,7 @@ struct SizeArguments {
 }
 
 /// Runs `hobt lab`. Results go to the standard output, errors and progress to the error stream.
-pub(super) fn run(arguments: Arguments) -> ExitCode {
-    let interrupts = Interrupts::hold();
+pub(super) fn run(arguments: Arguments, interrupts: &Interrupts) -> ExitCode {
     interrupts.watch_laboratory();
     let done = match arguments.command {
         LabCommand::List => {
@@ -136,7 +135,7 @@ pub(super) fn run(arguments: Arguments) -> ExitCode {
         LabCommand::Size(arguments) => size(&arguments),
         LabCommand::Compare { first, second } => hobt_lab::compare(&first, &second).map(|text| print!("{text}")),
     };
-    exit_code(done, &interrupts)
+    exit_code(done, interrupts)
 }
 
 /// Says what went wrong, if anything did. A signal decides over the exit code of what failed.

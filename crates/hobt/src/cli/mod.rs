@@ -12,6 +12,9 @@ mod why;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hobt_session::STACK_BYTES;
+
+use self::interrupt::Interrupts;
 
 /// A SQL database that speaks T-SQL, scans at the speed of the hardware and shows where the time goes.
 #[derive(Parser, Debug)]
@@ -37,11 +40,23 @@ enum Command {
 
 /// Runs the program's arguments.
 pub fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Demo(arguments) => demo::run(arguments),
-        Command::Sql(arguments) => sql::run(&arguments),
-        Command::Lab(arguments) => lab::run(arguments),
-        Command::Why(arguments) => why::run(&arguments),
+    let command = Arguments::parse().command;
+    // Threads inherit that signals are held, so this comes before the first of them.
+    let interrupts = Interrupts::hold();
+    // The stack of the main thread is as the user's shell limits it.
+    let runner = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || match command {
+        Command::Demo(arguments) => demo::run(arguments, &interrupts),
+        Command::Sql(arguments) => sql::run(&arguments, interrupts),
+        Command::Lab(arguments) => lab::run(arguments, &interrupts),
+        Command::Why(arguments) => why::run(&arguments, &interrupts),
+    });
+    match runner.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => {
+            eprintln!("hobt: no thread can be started: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -30,12 +30,11 @@ pub(super) struct Arguments {
 type ReadsBySize = BTreeMap<u64, (u64, u64)>;
 
 /// Runs the sub-command.
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
+pub(super) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     let failed = |error: OpenError| {
         eprintln!("{error}");
         ExitCode::FAILURE
     };
-    let interrupts = Interrupts::hold();
     let (instance, mut session) = match arguments.instance.open("hobt why") {
         Ok(opened) => opened,
         Err(error) => return failed(error),

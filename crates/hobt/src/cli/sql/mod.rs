@@ -252,8 +252,7 @@ fn open_input(path: &Path) -> Result<BufReader<File>, String> {
 }
 
 /// Runs the sub-command.
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let interrupts = Interrupts::hold();
+pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     // A mistyped name is not to leave a new instance behind.
     let input = match arguments.input.as_deref().map(open_input).transpose() {
         Ok(input) => input,
