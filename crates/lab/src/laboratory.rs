@@ -301,8 +301,7 @@ impl Laboratory {
         Ok(())
     }
 
-    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has. As many steps as
-    /// [`BIG_DATA_STEPS`].
+    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has. Two steps.
     ///
     /// # Errors
     /// A statement failed.
