@@ -1,11 +1,12 @@
-//! `DATEADD` and `DATETRUNC`.
+//! `DATEADD`, `DATE_BUCKET` and `DATETRUNC`.
 
 use arrow::array::ArrayRef;
 use hobt_base::{SqlError, number};
 use hobt_types::SqlType;
 
 use super::calendar::{
-    Civil, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, days_in_month, round_to_datetime, split, weekday,
+    BASE_TICKS, Civil, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, days_in_month, round_to_datetime, split,
+    weekday,
 };
 use super::functions::{Moments, moments_result};
 use super::part::DatePart;
@@ -73,6 +74,13 @@ fn add(part: DatePart, count: i64, ticks: i64) -> Option<i64> {
     }
 }
 
+/// A moment as its type keeps it, `None` where the type does not reach that far.
+fn rounded(ticks: i64, sql_type: SqlType) -> Option<i64> {
+    // Rounding itself could leave 64 bits, so what no type reaches is turned away before it.
+    let is_known = datetime_in_range(ticks, SqlType::DateTime2 { scale: 7 });
+    is_known.then(|| round_to_datetime(ticks, sql_type)).filter(|ticks| datetime_in_range(*ticks, sql_type))
+}
+
 pub(super) fn dateadd(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let part = part_of(call)?;
     let (counts, moments) = (call.integers(0)?, Moments::new(call, 1)?);
@@ -80,9 +88,58 @@ pub(super) fn dateadd(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     check_part(part, "dateadd", sql_type)?;
     moments_result(call, |row| {
         let Some((count, ticks)) = counts.get(row).zip(moments.get(row)) else { return Ok(None) };
-        let sum = add(part, count, ticks).map(|ticks| round_to_datetime(ticks, sql_type));
+        let sum = add(part, count, ticks).and_then(|ticks| match sql_type {
+            SqlType::Time { .. } => Some(round_to_datetime(ticks.rem_euclid(TICKS_PER_DAY), sql_type)),
+            _ => rounded(ticks, sql_type),
+        });
+        sum.map(Some).ok_or_else(|| date_add_overflow(sql_type))
+    })
+}
+
+/// The begin of the bucket of `width` parts that `ticks` lies in; one bucket begins at `origin`.
+fn bucket(part: DatePart, width: i64, ticks: i64, origin: i64) -> Option<i64> {
+    let months = match part {
+        DatePart::Year => 12,
+        DatePart::Quarter => 3,
+        DatePart::Month => 1,
+        _ => {
+            let width = width.checked_mul(part_ticks(part))?;
+            return origin.checked_add(ticks.checked_sub(origin)?.div_euclid(width).checked_mul(width)?);
+        }
+    };
+    let width = width.checked_mul(months)?;
+    let month_of = |ticks| {
+        let date = Civil::from_days(split(ticks).0);
+        date.year * 12 + date.month
+    };
+    let count = (month_of(ticks) - month_of(origin)).div_euclid(width).checked_mul(width)?;
+    let begin = add_months(origin, count)?;
+    if begin <= ticks { Some(begin) } else { add_months(origin, count.checked_sub(width)?) }
+}
+
+/// `DATE_BUCKET(part, width, date [, origin])`; the origin is 1900-01-01 unless given.
+pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let part = part_of(call)?;
+    let (widths, moments) = (call.integers(0)?, Moments::new(call, 1)?);
+    let origins = if call.args.len() > 2 { Some(Moments::new(call, 2)?) } else { None };
+    let sql_type = call.result_type;
+    check_part(part, "date_bucket", sql_type)?;
+    let fits = matches!(part, DatePart::Year | DatePart::Quarter | DatePart::Month) || part_ticks(part) >= 10_000;
+    if !fits || matches!(part, DatePart::DayOfYear | DatePart::Weekday | DatePart::IsoWeek) {
+        return Err(unsupported(part, "date_bucket", sql_type));
+    }
+    moments_result(call, |row| {
+        let origin = origins.as_ref().map_or(Some(BASE_TICKS), |origins| origins.get(row));
+        let Some(((width, ticks), origin)) = widths.get(row).zip(moments.get(row)).zip(origin) else {
+            return Ok(None);
+        };
+        if width <= 0 {
+            let text = "Invalid bucket width value passed to date_bucket function. Only positive values are allowed.";
+            return Err(SqlError::new(9834, text));
+        }
         let is_time = matches!(sql_type, SqlType::Time { .. });
-        match sum.filter(|ticks| is_time || datetime_in_range(*ticks, sql_type)) {
+        let begin = bucket(part, width, ticks, origin);
+        match begin.filter(|ticks| is_time || datetime_in_range(*ticks, sql_type)) {
             Some(ticks) => Ok(Some(ticks)),
             None => Err(date_add_overflow(sql_type)),
         }

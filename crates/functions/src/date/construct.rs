@@ -88,6 +88,27 @@ pub(super) fn datetime2fromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> 
     })
 }
 
+/// The precision is the last argument, a constant.
+pub(super) fn time_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
+    match args.get(4).and_then(|arg| arg.literal.as_ref()) {
+        Some(Value::Int(scale @ 0..=7)) => Ok(SqlType::Time { scale: u8::try_from(*scale).unwrap_or(7) }),
+        _ => Err(SqlError::new(
+            number::SCALE_NOT_VALID,
+            "Scale argument is not valid. Valid expressions for data type time scale argument are integer constants and integer constant expressions.",
+        )),
+    }
+}
+
+pub(super) fn timefromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let parts = parts::<4>(call)?;
+    let unit = super::calendar::tick_unit(call.result_type.scale());
+    moments_result(call, |row| {
+        let Some([hour, minute, second, fraction]) = parts(row) else { return Ok(None) };
+        let ticks = clock_ticks(hour, minute, second).filter(|_| (0..TICKS_PER_SECOND / unit).contains(&fraction));
+        ticks.map(|clock| Some(clock + fraction * unit)).ok_or_else(|| cannot_construct(call.result_type))
+    })
+}
+
 /// The last day of the month, `n` months on.
 pub(super) fn eomonth(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let moments = Moments::new(call, 0)?;

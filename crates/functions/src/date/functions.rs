@@ -20,6 +20,7 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     now("SYSUTCDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_utc)),
     FunctionDef::new("DATEADD", (2, 2), |args| temporal_type(args, 1, "dateadd"), add::dateadd).with_date_part(),
     FunctionDef::new("DATETRUNC", (1, 1), |args| temporal_type(args, 0, "datetrunc"), add::datetrunc).with_date_part(),
+    FunctionDef::new("DATE_BUCKET", (2, 3), bucket_type, add::date_bucket).with_date_part(),
     FunctionDef::new("DATEDIFF", (2, 2), int, difference::datediff).with_date_part(),
     FunctionDef::new("DATEDIFF_BIG", (2, 2), |_| Ok(SqlType::BigInt), difference::datediff).with_date_part(),
     FunctionDef::new("DATEPART", (1, 1), int, extract::datepart).with_date_part(),
@@ -30,6 +31,7 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("DATEFROMPARTS", (3, 3), |_| Ok(SqlType::Date), construct::datefromparts),
     FunctionDef::new("DATETIMEFROMPARTS", (7, 7), |_| Ok(SqlType::DateTime), construct::datetimefromparts),
     FunctionDef::new("DATETIME2FROMPARTS", (8, 8), construct::datetime2_type, construct::datetime2fromparts),
+    FunctionDef::new("TIMEFROMPARTS", (5, 5), construct::time_type, construct::timefromparts),
     FunctionDef::new("EOMONTH", (1, 2), |_| Ok(SqlType::Date), construct::eomonth),
     FunctionDef::new("ISDATE", (1, 1), int, construct::isdate),
 ];
@@ -56,10 +58,21 @@ fn name_type(_: &[ArgType]) -> Result<SqlType, SqlError> {
 fn temporal_type(args: &[ArgType], index: usize, function: &str) -> Result<SqlType, SqlError> {
     match args.get(index).map(|arg| arg.sql_type) {
         Some(sql_type) if sql_type.is_temporal() => Ok(sql_type),
-        Some(sql_type) if sql_type.is_text() && function == "datetrunc" => Ok(DATETIME2),
+        Some(sql_type) if sql_type.is_text() && matches!(function, "datetrunc" | "date_bucket") => Ok(DATETIME2),
         Some(sql_type) if sql_type.is_text() || sql_type.is_numeric() => Ok(SqlType::DateTime),
         Some(sql_type) => Err(invalid_argument(sql_type, index + 2, function)),
         None => Err(date_conversion()),
+    }
+}
+
+/// The type of the date. An origin has the same type.
+fn bucket_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
+    let sql_type = temporal_type(args, 1, "date_bucket")?;
+    match args.get(2) {
+        Some(origin) if origin.sql_type.is_temporal() && origin.sql_type.name() != sql_type.name() => {
+            Err(invalid_argument(origin.sql_type, 4, "date_bucket"))
+        }
+        _ => Ok(sql_type),
     }
 }
 

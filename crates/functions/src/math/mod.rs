@@ -5,8 +5,8 @@ mod round;
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::{Float64Type, Int32Type};
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
@@ -40,7 +40,36 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("RADIANS", (1, 1), |args| numeric(args, "radians"), |call| through_float(call, f64::to_radians)),
     FunctionDef::new("RAND", (0, 1), float, random::rand).with_volatility(Volatility::OncePerReference),
     FunctionDef::new("ISNUMERIC", (1, 1), |_| Ok(SqlType::Int), is_numeric),
+    FunctionDef::new("BIT_COUNT", (1, 1), bit_count_type, bit_count),
 ];
+
+fn bit_count_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
+    match args.first().map_or(SqlType::Int, |arg| arg.sql_type) {
+        sql_type if sql_type.is_integer() || sql_type.is_binary() => Ok(SqlType::BigInt),
+        sql_type => Err(invalid_argument(sql_type, 1, "bit_count")),
+    }
+}
+
+/// The bits that are 1: of an integer those of its own width.
+fn bit_count(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let arg = call.arg(0)?;
+    if let Some(binary) = arg.column.array().as_binary_view_opt() {
+        return call.primitive_result::<Int64Type>(|row| {
+            let bytes = (!arg.column.is_null(row)).then(|| binary.value(arg.column.row(row)));
+            Ok(bytes.map(|bytes| bytes.iter().map(|byte| i64::from(byte.count_ones())).sum()))
+        });
+    }
+    let width = match arg.sql_type {
+        SqlType::Bit | SqlType::TinyInt => u64::from(u8::MAX),
+        SqlType::SmallInt => u64::from(u16::MAX),
+        SqlType::Int => u64::from(u32::MAX),
+        _ => u64::MAX,
+    };
+    let values = call.integers(0)?;
+    call.primitive_result::<Int64Type>(|row| {
+        Ok(values.get(row).map(|value| i64::from((value.cast_unsigned() & width).count_ones())))
+    })
+}
 
 fn float(_: &[ArgType]) -> Result<SqlType, SqlError> {
     Ok(SqlType::Float)

@@ -96,6 +96,9 @@ fn numeric_functions() {
     assert_eq!(call("SQRT", &[int(-1)]), Err(3623));
     assert_eq!(call("LOG", &[int(0)]), Err(3623));
     check("LOG", &[int(8), int(2)], "3");
+    check("BIT_COUNT", &[int(-1)], "32");
+    check("BIT_COUNT", &[(Value::Int(-1), SqlType::SmallInt)], "16");
+    check("BIT_COUNT", &[(Value::Binary(vec![0xF0, 1]), SqlType::Binary(2))], "5");
     check("ISNUMERIC", &[text_arg("$1,000")], "1");
     check("ISNUMERIC", &[text_arg("abc")], "0");
 }
@@ -146,6 +149,17 @@ fn date_functions() {
     check("EOMONTH", &[text_arg("2024-01-31"), int(1)], "2024-02-29");
     check("DATEFROMPARTS", &[int(2026), int(11), int(21)], "2026-11-21");
     assert_eq!(call("DATEFROMPARTS", &[int(2026), int(13), int(1)]), Err(289));
+    check("TIMEFROMPARTS", &[int(23), int(59), int(58), int(5), int(1)], "23:59:58.5");
+    assert_eq!(call("TIMEFROMPARTS", &[int(23), int(59), int(58), int(10), int(1)]), Err(289));
+    let bucket = |part, width, date: &str| {
+        let read = (Value::Text(date.into()), SqlType::VarChar(MaxLength::Limited(30)));
+        call_part("DATE_BUCKET", Some(part), &[int(width), read])
+    };
+    // The examples of Microsoft's page, and a week that begins with the Monday of 1900-01-01.
+    assert_eq!(bucket(DatePart::Week, 1, "2020-04-15 21:22:11").as_deref(), Ok("2020-04-13 00:00:00.0000000"));
+    assert_eq!(bucket(DatePart::Month, 5, "2020-06-15 21:22:11").as_deref(), Ok("2020-06-01 00:00:00.0000000"));
+    assert_eq!(bucket(DatePart::Minute, 15, "1899-12-31 23:59").as_deref(), Ok("1899-12-31 23:45:00.0000000"));
+    assert_eq!(bucket(DatePart::Day, 0, "2020-04-15"), Err(9834));
     check("ISDATE", &[text_arg("2026-02-30")], "0");
     check("YEAR", &[text_arg("2026-02-03")], "2026");
     let truncated = call_part("DATETRUNC", Some(DatePart::Quarter), &[(Value::Int(20_778), SqlType::Date)]);

@@ -7,7 +7,7 @@ use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::carrier;
-use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, ObjectName};
+use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, NamedWindow, ObjectName};
 use hobt_types::{SqlType, Value};
 
 use super::assignment::Assigned;
@@ -77,6 +77,8 @@ pub(super) struct Names<'p> {
     pub(super) ctes: CteList,
     /// Parameters of the inline function whose body it is.
     pub(super) parameters: Option<Rc<HashMap<String, BoundExpr>>>,
+    /// The windows of the `SELECT` around, by name.
+    pub(super) windows: &'p [NamedWindow],
     /// The variables that the select list assigns, while it is bound.
     pub(super) assigned: Option<Assigned<'p>>,
 }

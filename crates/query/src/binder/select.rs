@@ -59,6 +59,7 @@ impl Binder<'_> {
         query: &Query,
         usage: QueryUse,
     ) -> Result<Body, SqlError> {
+        let names = &Names { windows: &select.windows, ..names.clone() };
         let (mut plan, scope) = match select.from.as_slice() {
             [] => (empty_row(), Scope::default()),
             from => self.from(from, names)?,

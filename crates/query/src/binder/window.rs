@@ -12,12 +12,14 @@ use hobt_functions::aggregate::AggregateKind;
 use hobt_functions::carrier;
 use hobt_tsql::ast::{FrameBound, FrameUnit, FunctionArguments, FunctionCall, Window};
 use hobt_types::{SqlType, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::convert::implicit;
 use super::extent::{check_list, check_windows};
+use super::scope::same_name;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
@@ -46,6 +48,7 @@ impl Binder<'_> {
         if !matches!(site.clause, Clause::Select | Clause::OrderBy) {
             return Err(misplaced(position));
         }
+        let window = &*self.whole_window(window, site)?;
         let ready = self.aggregate_call(kind, call, site)?;
         if ready.distinct {
             let message = "Use of DISTINCT is not allowed with the OVER clause.";
@@ -70,6 +73,7 @@ impl Binder<'_> {
         if !matches!(site.clause, Clause::Select | Clause::OrderBy) {
             return Err(misplaced(position));
         }
+        let window = &*self.whole_window(window, site)?;
         if window.order_by.is_empty() {
             let message = format!("The function '{name}' must have an OVER clause with ORDER BY.");
             return Err(SqlError::new(4112, message).at(position));
@@ -172,6 +176,44 @@ impl Binder<'_> {
                 Ok((function, exprs, result, false))
             }
         }
+    }
+
+    /// A window with what it takes from the windows that it goes on from.
+    fn whole_window<'w>(&self, window: &'w Window, site: Site<'_>) -> Result<Cow<'w, Window>, SqlError> {
+        let mut whole = Cow::Borrowed(window);
+        let mut seen = 0;
+        while let Some(base) = &whole.base {
+            let undefined = || SqlError::new(5362, format!("Window '{}' is undefined.", base.value)).at(base.position);
+            let named = site.names.windows.iter().find(|named| same_name(&named.name.value, &base.value));
+            let named = named.ok_or_else(undefined)?;
+            if named.window.base.as_ref().is_some_and(|own| same_name(&own.value, &named.name.value)) {
+                return Err(undefined());
+            }
+            seen += 1;
+            if seen > site.names.windows.len() {
+                return Err(SqlError::new(5365, "Cyclic window references are not permitted.").at(base.position));
+            }
+            let from = &named.window;
+            let twice = (!whole.partition_by.is_empty() && !from.partition_by.is_empty())
+                || (!whole.order_by.is_empty() && !from.order_by.is_empty())
+                || (whole.frame.is_some() && from.frame.is_some());
+            if twice {
+                let message = "Window element in OVER clause can not also be specified in WINDOW clause.";
+                return Err(SqlError::new(4123, message).at(base.position));
+            }
+            let mut next = from.clone();
+            if !whole.partition_by.is_empty() {
+                next.partition_by.clone_from(&whole.partition_by);
+            }
+            if !whole.order_by.is_empty() {
+                next.order_by.clone_from(&whole.order_by);
+            }
+            if whole.frame.is_some() {
+                next.frame.clone_from(&whole.frame);
+            }
+            whole = Cow::Owned(next);
+        }
+        Ok(whole)
     }
 
     fn over(&self, window: &Window, takes_frame: bool, site: Site<'_>) -> Result<Over, SqlError> {

@@ -7,6 +7,9 @@ use super::names::Names;
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
 
+/// What `@@CPU_BUSY` counts in.
+const TICK_MICROSECONDS: u32 = 31_250;
+
 /// The value of a global variable; `None` when there is none of the name.
 pub(super) fn value(names: &Names<'_>, name: &str) -> Option<TypedValue> {
     let state = names.state;
@@ -39,7 +42,11 @@ pub(super) fn value(names: &Names<'_>, name: &str) -> Option<TypedValue> {
         "@@CURSOR_ROWS" => (SqlType::Int, Value::Int(0)),
         "@@FETCH_STATUS" => (SqlType::Int, Value::Int(-1)),
         "@@MICROSOFTVERSION" => (SqlType::Int, Value::Int(super::system_functions::MICROSOFT_VERSION)),
-        "@@TIMETICKS" => (SqlType::Int, Value::Int(31250)),
+        "@@TIMETICKS" => (SqlType::Int, Value::Int(i64::from(TICK_MICROSECONDS))),
+        "@@CPU_BUSY" => {
+            let ticks = hobt_sync::processor::process_cpu_time().as_micros() / u128::from(TICK_MICROSECONDS);
+            (SqlType::Int, count(u64::try_from(ticks).unwrap_or(u64::MAX)))
+        }
         "@@DEF_SORTORDER_ID" => (SqlType::TinyInt, Value::Int(52)),
         "@@DBTS" => (SqlType::VarBinary(MaxLength::Limited(8)), Value::Binary(vec![0; 8])),
         "@@REMSERVER" => (NAME, Value::Null),

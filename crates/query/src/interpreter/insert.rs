@@ -627,6 +627,7 @@ fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Resu
         condition: None,
         group_by: None,
         having: None,
+        windows: vec![],
         span,
     };
     Ok(Query { with, body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span })
@@ -643,7 +644,7 @@ fn identity_expression(first: i128, increment: i64, span: Span) -> Expression {
             arguments: FunctionArguments::List { distinct: false, values: Vec::new() },
             ignore_nulls: None,
             within_group: Vec::new(),
-            over: Some(Window { partition_by: Vec::new(), order_by: order, frame: None }),
+            over: Some(Window { order_by: order, ..Window::default() }),
             span,
         }),
     };
@@ -668,6 +669,7 @@ fn no_order(span: Span) -> Expression {
         condition: None,
         group_by: None,
         having: None,
+        windows: vec![],
         span,
     };
     let query =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, ObjectId, SqlError, number};
+use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, SqlError, number};
 use hobt_catalog::{DatabaseSnapshot, ModuleKind};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
@@ -259,6 +259,14 @@ fn find_object_function(
                 }),
             )
         }
+        "IDENT_CURRENT" => (
+            (1, 1),
+            SqlType::Decimal { precision: 38, scale: 0 },
+            Arc::new(move |a| Ok(last_identity(&world, &text_of(a, 0)).map_or(Value::Null, Value::Decimal))),
+        ),
+        "COLUMNPROPERTY" => ((3, 3), SqlType::Int, Arc::new(move |a| int(column_property(&world, a)))),
+        "FILEPROPERTY" => ((2, 2), SqlType::Int, Arc::new(move |a| int(file_property(&world, a)))),
+        "PARSENAME" => ((2, 2), NAME, Arc::new(move |a| text(name_part(a)))),
         "STATS_DATE" => ((2, 2), SqlType::DateTime, Arc::new(|_| Ok(Value::Null))),
         _ => return Ok(None),
     };
@@ -445,6 +453,70 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
         _ => None,
     }
+}
+
+/// The last identity value that was given out since the instance started; NULL before.
+fn last_identity(world: &World, name: &str) -> Option<i128> {
+    let (database, schema, name) = split_name(world, name)?;
+    let snapshot = database.snapshot();
+    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
+    let identity = table.columns.iter().find_map(|column| column.identity)?;
+    let next = world.environment.executor.identities.lock().get(&(database.id(), table.id)).copied()?;
+    Some(next - i128::from(identity.increment))
+}
+
+fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let table = int_of(arguments, 0)?;
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&ObjectId(table))?;
+    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
+    let is = |condition: bool| Some(i64::from(condition));
+    let sql_type = column.sql_type;
+    match text_of(arguments, 2).to_lowercase().as_str() {
+        "allowsnull" => is(column.nullable),
+        "columnid" | "ordinal" => Some(i64::from(column.id)),
+        "isidentity" => is(column.identity.is_some()),
+        "isrowguidcol" => is(column.is_rowguid),
+        "iscomputed" | "isdeterministic" | "isprecise" | "issparse" | "iscolumnset" | "ishidden"
+        | "isfulltextindexed" => is(false),
+        "precision" | "charmaxlen" if sql_type.is_text() || sql_type.is_binary() => {
+            let bytes = i64::from(sql_type.max_length_bytes());
+            Some(if sql_type.is_national() && bytes > 0 { bytes / 2 } else { bytes })
+        }
+        "precision" => Some(i64::from(sql_type.precision())),
+        "scale" if sql_type.is_numeric() || sql_type.is_temporal() => Some(i64::from(sql_type.scale())),
+        "usesansitrim" if sql_type.is_text() || sql_type.is_binary() => is(true),
+        _ => None,
+    }
+}
+
+fn file_property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let name = text_of(arguments, 0);
+    let snapshot = world.database.snapshot();
+    let file = snapshot.files.iter().find(|file| file.name.eq_ignore_ascii_case(&name))?;
+    match text_of(arguments, 1).to_lowercase().as_str() {
+        "isprimaryfile" => Some(i64::from(file.id.0 == 1)),
+        "islogfile" | "isreadonly" => Some(0),
+        "spaceused" => {
+            let open = world.database.storage().files().into_iter().find(|open| open.id() == file.id)?;
+            let extents = i64::from(open.size_pages() / EXTENT_PAGES) - i64::from(open.free_extents());
+            Some(extents * i64::from(EXTENT_PAGES))
+        }
+        _ => None,
+    }
+}
+
+/// A part of a name in a text, counted from the right: 1 is the object, 4 the server.
+fn name_part(arguments: &[Value]) -> Option<String> {
+    let name = parse_name(&text_of(arguments, 0))?;
+    let part = match int_of(arguments, 1)? {
+        1 => Some(name.name),
+        2 => name.schema,
+        3 => name.database,
+        4 => name.server,
+        _ => None,
+    };
+    part.map(|part| part.value)
 }
 
 fn server_property(world: &World, property: &str) -> Value {

@@ -316,8 +316,10 @@ pub enum FunctionArguments {
 }
 
 /// What stands in `OVER (…)`.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Window {
+    /// The window of the `WINDOW` clause that it goes on from; `OVER w` has nothing else.
+    pub base: Option<Identifier>,
     /// `PARTITION BY`; empty without.
     pub partition_by: Vec<Expression>,
     /// `ORDER BY`; empty without.
@@ -511,8 +513,6 @@ pub enum Condition {
     },
 }
 
-/// How two values compare.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 impl Condition {
     /// Where the condition stands: at its first operand's, or at the word that makes it one.
     pub fn position(&self) -> Position {
@@ -538,6 +538,8 @@ impl Condition {
     }
 }
 
+/// How two values compare.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ComparisonOperator {
     /// `=`.
     Equal,

@@ -1,6 +1,6 @@
 //! Queries: everything from `WITH` to `OPTION`.
 
-use super::{Condition, Expression, Identifier, ObjectName, OrderItem, Position, Span, VariableName};
+use super::{Condition, Expression, Identifier, ObjectName, OrderItem, Position, Span, VariableName, Window};
 
 /// A query expression with what may stand around it.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,8 +95,19 @@ pub struct Select {
     pub group_by: Option<GroupBy>,
     /// `HAVING`.
     pub having: Option<Condition>,
+    /// `WINDOW`; empty without.
+    pub windows: Vec<NamedWindow>,
     /// From `SELECT` to the end of its last clause.
     pub span: Span,
+}
+
+/// `name AS (…)` of the `WINDOW` clause.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NamedWindow {
+    /// Its name.
+    pub name: Identifier,
+    /// The window.
+    pub window: Window,
 }
 
 /// `TOP (n) [PERCENT] [WITH TIES]`.

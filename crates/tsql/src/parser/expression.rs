@@ -314,9 +314,32 @@ impl Parser<'_> {
     }
 
     /// The rest of a call, from its parenthesis.
-    fn call(&mut self, name: ObjectName, mark: super::Start) -> Result<Expression> {
+    /// `([LEADING | TRAILING | BOTH] [characters FROM] text` of `TRIM`: the function that it means, and its arguments.
+    fn trim_arguments(&mut self, mut name: ObjectName) -> Result<(ObjectName, FunctionArguments)> {
+        let sides = [("LEADING", "LTRIM"), ("TRAILING", "RTRIM"), ("BOTH", "TRIM")];
+        let begins = matches!(
+            self.next.kind,
+            TokenKind::String | TokenKind::NationalString | TokenKind::Variable | TokenKind::Word | TokenKind::Quoted
+        );
+        if let Some((_, function)) = sides.into_iter().find(|(side, _)| begins && self.at_word(side)) {
+            self.advance();
+            function.clone_into(&mut name.name.value);
+        }
+        let mut values = self.comma_list(Parser::expression)?;
+        if values.len() == 1 && self.eat(Keyword::FROM) {
+            values.insert(0, self.expression()?);
+        }
+        Ok((name, FunctionArguments::List { distinct: false, values }))
+    }
+
+    fn call(&mut self, mut name: ObjectName, mark: super::Start) -> Result<Expression> {
         self.expect_mark(Mark::Open)?;
-        let arguments = if self.at_mark(Mark::Star) && self.next_is_mark(Mark::Close) {
+        let is_trim = name.as_simple().is_some_and(|name| name.is("TRIM")) && !self.at_mark(Mark::Close);
+        let arguments = if is_trim {
+            let (meant, arguments) = self.trim_arguments(name)?;
+            name = meant;
+            arguments
+        } else if self.at_mark(Mark::Star) && self.next_is_mark(Mark::Close) {
             self.advance();
             FunctionArguments::Star
         } else {
@@ -346,13 +369,20 @@ impl Parser<'_> {
             within_group = self.order_by()?;
             self.expect_mark(Mark::Close)?;
         }
-        let over = if self.eat(Keyword::OVER) { Some(self.window()?) } else { None };
+        let over = match self.eat(Keyword::OVER) {
+            true if self.at_identifier() => Some(Window { base: Some(self.identifier()?), ..Window::default() }),
+            true => Some(self.window()?),
+            false => None,
+        };
         let call = FunctionCall { name, arguments, ignore_nulls, within_group, over, span: self.span(mark) };
         Ok(Expression::Function { call: Box::new(call) })
     }
 
-    fn window(&mut self) -> Result<Window> {
+    pub(super) fn window(&mut self) -> Result<Window> {
         self.expect_mark(Mark::Open)?;
+        let is_clause = (self.at_word("PARTITION") && self.next_is(Keyword::BY))
+            || ((self.at_word("ROWS") || self.at_word("RANGE")) && !self.next_is_mark(Mark::Close));
+        let base = if self.at_identifier() && !is_clause { Some(self.take_identifier()) } else { None };
         let mut partition_by = Vec::new();
         if self.at_word("PARTITION") && self.next_is(Keyword::BY) {
             self.advance();
@@ -366,7 +396,7 @@ impl Parser<'_> {
             _ => None,
         };
         self.expect_mark(Mark::Close)?;
-        Ok(Window { partition_by, order_by, frame })
+        Ok(Window { base, partition_by, order_by, frame })
     }
 
     fn frame(&mut self, unit: FrameUnit) -> Result<WindowFrame> {

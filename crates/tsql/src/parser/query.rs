@@ -163,7 +163,25 @@ impl Parser<'_> {
         let condition = self.optional_condition(Keyword::WHERE)?;
         let group_by = if self.at(Keyword::GROUP) { Some(self.group_by()?) } else { None };
         let having = self.optional_condition(Keyword::HAVING)?;
-        Ok(Select { distinct, top, items, into, from, condition, group_by, having, span: self.span(mark) })
+        let windows = if self.at_window_clause() {
+            self.advance();
+            self.comma_list(Parser::named_window)?
+        } else {
+            Vec::new()
+        };
+        let span = self.span(mark);
+        Ok(Select { distinct, top, items, into, from, condition, group_by, having, windows, span })
+    }
+
+    /// Whether `WINDOW name` stands here: the word is not reserved.
+    pub(super) fn at_window_clause(&self) -> bool {
+        self.at_word("WINDOW") && matches!(self.next.kind, TokenKind::Word | TokenKind::Quoted)
+    }
+
+    fn named_window(&mut self) -> Result<NamedWindow> {
+        let name = self.identifier()?;
+        self.expect(Keyword::AS)?;
+        Ok(NamedWindow { name, window: self.window()? })
     }
 
     /// `TOP (n) [PERCENT] [WITH TIES]`; without parentheses `n` is a number or a variable.

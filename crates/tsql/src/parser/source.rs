@@ -161,9 +161,9 @@ impl Parser<'_> {
         Ok(self.at_alias().then(|| self.take_identifier()))
     }
 
-    /// Whether an identifier stands here that is no label: `SELECT 1 done: SELECT 2`.
+    /// Whether an identifier stands here that is no label (`SELECT 1 done: SELECT 2`) and no `WINDOW` clause.
     pub(super) fn at_alias(&self) -> bool {
-        self.at_identifier() && !self.next_is_mark(Mark::Colon)
+        self.at_identifier() && !self.next_is_mark(Mark::Colon) && !self.at_window_clause()
     }
 
     /// `[AS] alias [(columns)]`; the columns only where `columns` lets them.

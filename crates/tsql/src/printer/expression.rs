@@ -163,6 +163,9 @@ impl Display for FunctionCall {
         }
         match &self.arguments {
             FunctionArguments::Star => f.write_str("(*)")?,
+            FunctionArguments::List { values, .. } if values.len() == 2 && self.name.name.is("TRIM") => {
+                write!(f, "({} FROM {})", values[1], values[0])?;
+            }
             FunctionArguments::List { distinct, values } => {
                 f.write_str(if *distinct { "(DISTINCT " } else { "(" })?;
                 commas(f, values)?;
@@ -187,8 +190,12 @@ impl Display for Window {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str("(")?;
         let mut between = "";
+        if let Some(base) = &self.base {
+            write!(f, "{base}")?;
+            between = " ";
+        }
         if !self.partition_by.is_empty() {
-            f.write_str("PARTITION BY ")?;
+            write!(f, "{between}PARTITION BY ")?;
             commas(f, &self.partition_by)?;
             between = " ";
         }

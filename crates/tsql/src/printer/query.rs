@@ -94,7 +94,12 @@ impl Display for Select {
                 None => {}
             }
         }
-        optional(f, " HAVING ", &self.having)
+        optional(f, " HAVING ", &self.having)?;
+        for (place, named) in self.windows.iter().enumerate() {
+            let before = if place == 0 { " WINDOW " } else { ", " };
+            write!(f, "{before}{} AS {}", named.name, named.window)?;
+        }
+        Ok(())
     }
 }
 
