@@ -2,8 +2,8 @@
 //!
 //! Left to neighbours: finding victims (`clock.rs`), writing (`write_back.rs`), what views show (`statistics.rs`).
 
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId};
@@ -13,8 +13,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;
-use crate::load_owner::{LoadOwner, LoadOwners};
 use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
+use crate::load_owner::{LoadOwner, LoadOwners};
 use crate::write_back::WRITE_BYTES_MAX;
 
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
