@@ -128,7 +128,8 @@ pub(crate) fn parse(text: &str, scale: u8) -> Result<i128, DecimalError> {
         return Err(DecimalError::Syntax);
     }
     let present = if after == u8::MAX { scale } else { after };
-    let value = value.checked_mul(power(scale - present)).ok_or(DecimalError::Overflow)? + i128::from(round);
+    let value = value.checked_mul(power(scale - present)).and_then(|value| value.checked_add(i128::from(round)));
+    let value = value.ok_or(DecimalError::Overflow)?;
     Ok(if negative { -value } else { value })
 }
 
@@ -147,6 +148,8 @@ mod tests {
         assert_eq!(parse("1e5", 2), Err(DecimalError::Syntax));
         assert_eq!(parse("1.2.3", 2), Err(DecimalError::Syntax));
         assert_eq!(parse(&"9".repeat(50), 2), Err(DecimalError::Overflow));
+        assert_eq!(parse(&format!("{}.9", i128::MAX), 0), Err(DecimalError::Overflow));
+        assert_eq!(parse(&format!("-{}.9", i128::MAX), 0), Err(DecimalError::Overflow));
         let mut text = String::new();
         to_text(-5, 2, &mut text);
         assert_eq!(text, "-0.05");

@@ -93,7 +93,7 @@ pub(super) fn round(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         .map(|row| {
             let value = wide.is_valid(row).then(|| wide.value(row));
             let ((value, length), cut) = value.zip(lengths.get(row)).zip(cut(row))?;
-            Some(round_exact(value, i64::from(scale) - length, cut))
+            Some(round_exact(value, i64::from(scale).saturating_sub(length), cut))
         })
         .collect();
     debug_assert!(matches!(carrier(call.result_type), arrow::datatypes::DataType::Decimal128(..)) || scale == 0);
