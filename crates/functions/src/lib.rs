@@ -33,6 +33,7 @@ pub use column::Column;
 pub use date::DatePart;
 pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};
+pub use text::{split, split_ordinals};
 pub use type_rules::{BinaryOperator, common_type};
 
 /// The functions, by subject.

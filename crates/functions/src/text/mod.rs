@@ -6,6 +6,7 @@ mod build;
 pub(crate) mod code_page;
 mod part;
 mod search;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::function::{ArgType, FunctionDef};
 use crate::type_rules::{declared_length, text_width};
 
 pub(crate) use build::concatenate;
+pub use split::{split, split_ordinals};
 
 pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("LEN", (1, 1), int, part::len),

@@ -6,7 +6,7 @@
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, ScalarValue};
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Operator, Projection};
+use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, Filter, LogicalPlan, Operator, Projection};
 use hobt_base::SqlError;
 use hobt_tsql::ast::{Expression, JoinKind, JoinStep, TableSource};
 
@@ -16,6 +16,7 @@ use super::from::join;
 use super::query::{Body, BodyColumn};
 use super::scope::{Names, Outer, Scope, ScopeColumn};
 use super::subquery::subquery_of;
+use super::table_function::unnest;
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
@@ -47,8 +48,8 @@ impl Binder<'_> {
         let always = is_outer.then(|| Expr::Literal(ScalarValue::Boolean(Some(true)), None));
         let plan = if !reads_left {
             join(left, right, join_type, always)?
-        } else if let Some(layers) = layers_of(&right) {
-            self.add_columns(left, &left_scope, layers)?
+        } else if let Some(layers) = layers_of(&right, is_outer) {
+            self.add_columns(left, &left_scope, layers, is_outer)?
         } else if is_beyond_engine(&right, false) {
             self.unnest(left, &right, join_type)?.ok_or_else(|| SqlError::internal("an APPLY that reads nothing"))?
         } else {
@@ -118,21 +119,32 @@ impl Binder<'_> {
         Ok(Some((plan.clone(), Body::of(plan, columns))))
     }
 
-    /// Puts projections that stood over a single row over the left side instead.
+    /// Puts what stood over a single row over the left side instead.
     fn add_columns(
         &self,
         left: LogicalPlan,
         left_scope: &Scope,
-        layers: Vec<&Projection>,
+        layers: Vec<&LogicalPlan>,
+        is_outer: bool,
     ) -> Result<LogicalPlan, SqlError> {
         let own: Vec<Expr> = left.schema().columns().into_iter().map(Expr::Column).collect();
         let mut plan = left;
         for layer in layers.into_iter().rev() {
-            let mut exprs = own.clone();
-            for expr in &layer.expr {
-                exprs.push(localize(expr.clone(), left_scope)?);
-            }
-            plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
+            plan = match layer {
+                LogicalPlan::Projection(layer) => {
+                    let mut exprs = own.clone();
+                    for expr in &layer.expr {
+                        exprs.push(localize(expr.clone(), left_scope)?);
+                    }
+                    LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?)
+                }
+                LogicalPlan::Unnest(layer) => unnest(plan, layer.exec_columns.clone(), is_outer)?,
+                LogicalPlan::Filter(layer) => {
+                    let condition = localize(layer.predicate.clone(), left_scope)?;
+                    LogicalPlan::Filter(Filter::try_new(condition, shared(plan)).map_err(sql_error_of)?)
+                }
+                _ => return Err(SqlError::internal("a layer of another kind")),
+            };
         }
         Ok(plan)
     }
@@ -150,8 +162,9 @@ fn both(mut left: Scope, right: Scope, padded: bool, step: &JoinStep) -> Result<
     Ok(left)
 }
 
-/// The projections of a query without `FROM`, from the outside in; `None` for any other.
-fn layers_of(plan: &LogicalPlan) -> Option<Vec<&Projection>> {
+/// What stands over the single row of a query without `FROM`, from the outside in; `None` for any other query. A filter
+/// takes away rows that `OUTER APPLY` would have to keep.
+fn layers_of(plan: &LogicalPlan, is_outer: bool) -> Option<Vec<&LogicalPlan>> {
     let mut layers = Vec::new();
     let mut node = plan;
     loop {
@@ -160,8 +173,16 @@ fn layers_of(plan: &LogicalPlan) -> Option<Vec<&Projection>> {
                 if projection.expr.iter().any(super::subquery::has_subquery) {
                     return None;
                 }
-                layers.push(projection);
+                layers.push(node);
                 node = &projection.input;
+            }
+            LogicalPlan::Unnest(unnest) => {
+                layers.push(node);
+                node = &unnest.input;
+            }
+            LogicalPlan::Filter(filter) if !is_outer && !super::subquery::has_subquery(&filter.predicate) => {
+                layers.push(node);
+                node = &filter.input;
             }
             LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, .. }) if !layers.is_empty() => {
                 return Some(layers);

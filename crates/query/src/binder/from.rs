@@ -213,6 +213,11 @@ impl Binder<'_> {
                 other => Some(self.expression(other, site)?),
             });
         }
+        if let Some(body) = self.built_in_rows(name, &bound, position)? {
+            let shown = alias.map_or(name.name.value.as_str(), |alias| alias.name.value.as_str());
+            let list = alias.map_or(&[][..], |alias| alias.columns.as_slice());
+            return self.named_rows(body, shown, list).map_err(|error| error.at(position));
+        }
         let mut constants = Vec::with_capacity(bound.len());
         for argument in &bound {
             constants.push(match argument {

@@ -34,6 +34,7 @@ mod select;
 mod session;
 mod set_operation;
 mod subquery;
+mod table_function;
 mod unnest;
 mod values;
 mod window;

@@ -18,6 +18,7 @@ use super::ddl::{Place, place_of};
 use super::environment::Environment;
 use super::frame::Frame;
 use super::globals;
+use super::procedures;
 use super::run::{Caught, Interpreter};
 use super::state::SessionState;
 use super::system_functions;
@@ -97,12 +98,7 @@ impl Names<'_> {
         ViewContext { database: database.clone(), session: self.state.id }
     }
 
-    fn heap(
-        &self,
-        database: &DatabaseUse,
-        table: &Arc<Table>,
-        hints: &ScanHints<'_>,
-    ) -> Result<Resolved, SqlError> {
+    fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         let mode = lock_mode(hints.hints, self.state.options.isolation);
         self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode });
         let columns = table.columns.iter().map(|column| SourceColumn {
@@ -167,6 +163,9 @@ impl NameResolver for Names<'_> {
                 ModuleKind::InlineFunction => Ok(Resolved::InlineFunction { definition: module.definition.clone() }),
                 _ => Err(not_a_function(name)),
             };
+        }
+        if let Some(definition) = procedures::inline_function(&place.schema, &place.name) {
+            return Ok(Resolved::InlineFunction { definition: definition.to_owned() });
         }
         let view = self.system_view(&place).ok_or_else(|| invalid_object(name))?;
         if view.parameters.is_empty() {

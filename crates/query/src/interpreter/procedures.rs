@@ -1,4 +1,4 @@
-//! System procedures that are written in T-SQL, and `sp_configure`.
+//! System procedures and functions that are written in T-SQL, and `sp_configure`.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_types::{MaxLength, SqlType, Value};
@@ -13,6 +13,17 @@ use super::run::Interpreter;
 pub(super) fn definition(name: &str) -> Option<&'static str> {
     PROCEDURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
 }
+
+/// The text of a system function that is a query over views, so that its argument may come from an `APPLY`; `None` when
+/// there is none of the name.
+pub(super) fn inline_function(schema: &str, name: &str) -> Option<&'static str> {
+    let is_it = schema.eq_ignore_ascii_case("sys") && name.eq_ignore_ascii_case("dm_exec_sql_text");
+    is_it.then_some(DM_EXEC_SQL_TEXT)
+}
+
+const DM_EXEC_SQL_TEXT: &str =
+    "CREATE FUNCTION sys.dm_exec_sql_text (@sql_handle varbinary(64)) RETURNS TABLE AS RETURN
+(SELECT t.dbid, t.objectid, t.number, t.encrypted, t.[text] FROM sys.hobt_sql_texts AS t WHERE t.sql_handle = @sql_handle)";
 
 static PROCEDURES: &[(&str, &str)] = &[
     ("sp_help", SP_HELP),
@@ -187,5 +198,7 @@ mod tests {
             assert_eq!(batch.statements.len(), 1, "{name}");
             assert!(matches!(batch.statements[0].kind, hobt_tsql::ast::StatementKind::CreateProcedure(_)), "{name}");
         }
+        let batch = hobt_tsql::parse_batch(DM_EXEC_SQL_TEXT).expect("a function that parses");
+        assert!(matches!(batch.statements[0].kind, hobt_tsql::ast::StatementKind::CreateFunction(_)));
     }
 }

@@ -3,6 +3,8 @@
 //! Leaves to others: which table a name means (`interpreter`), how it is read (`execute`).
 
 mod heap_table;
+mod series;
 
 pub(crate) use heap_table::access_error;
 pub use heap_table::{HeapTable, table_schema};
+pub use series::Series;

@@ -92,6 +92,11 @@ pub enum Operation {
         /// Whether all must be true.
         all: bool,
     },
+    /// The parts of a text between separators (`STRING_SPLIT`), or their numbers: a list.
+    Split {
+        /// Whether it gives the numbers.
+        ordinals: bool,
+    },
     /// A function that the session answers.
     Rows {
         /// Its name.
@@ -120,6 +125,9 @@ impl Operation {
             Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
             Operation::PartitionNumber(_) => DataType::Int32,
             Operation::GroupingBit { .. } => DataType::UInt8,
+            Operation::Split { ordinals } => {
+                DataType::new_list(if *ordinals { DataType::Int64 } else { DataType::Utf8View }, true)
+            }
         }
     }
 
@@ -138,6 +146,7 @@ impl Operation {
             | Operation::Nullable(_)
             | Operation::PartitionNumber(_)
             | Operation::Junction { .. }
+            | Operation::Split { .. }
             | Operation::Rows { .. } => false,
         }
     }
@@ -184,6 +193,8 @@ impl Operation {
             Operation::GroupingBit { shift } => format!("grouping_bit_{shift}"),
             Operation::Junction { all: true } => "all".into(),
             Operation::Junction { all: false } => "any".into(),
+            Operation::Split { ordinals: false } => "split".into(),
+            Operation::Split { ordinals: true } => "split_ordinals".into(),
             Operation::Rows { name, .. } => name.to_lowercase(),
         }
     }
@@ -218,6 +229,7 @@ impl PartialEq for Operation {
             (O::PartitionNumber(a), O::PartitionNumber(b)) => a == b,
             (O::GroupingBit { shift: a }, O::GroupingBit { shift: b }) => a == b,
             (O::Junction { all: a }, O::Junction { all: b }) => a == b,
+            (O::Split { ordinals: a }, O::Split { ordinals: b }) => a == b,
             (O::Rows { name: a, evaluate: f, .. }, O::Rows { name: b, evaluate: g, .. }) => a == b && Arc::ptr_eq(f, g),
             _ => false,
         }
@@ -361,6 +373,13 @@ impl Kernel {
                 evaluate_rows(evaluate, &columns, arguments, *result, rows)
             }
             Operation::Junction { all } => junction(&columns, *all, rows),
+            Operation::Split { ordinals } => {
+                let [texts, separators] = columns.as_slice() else { return Err(broken(&self.name)) };
+                match ordinals {
+                    true => hobt_functions::split_ordinals(texts, separators, rows),
+                    false => hobt_functions::split(texts, separators, rows),
+                }
+            }
             unary => {
                 let column = columns.pop().filter(|_| columns.is_empty()).ok_or_else(|| broken(&self.name))?;
                 let array = evaluate_unary(unary, column.array())?;

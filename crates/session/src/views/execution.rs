@@ -48,6 +48,11 @@ pub(super) static VIEWS: &[Definition] = &[
         requests,
     ),
     Definition::sys(
+        "hobt_sql_texts",
+        "sql_handle varbinary(64)!, dbid smallint, objectid int, number smallint, encrypted bit!, text nvarchar(max)",
+        sql_texts,
+    ),
+    Definition::sys(
         "dm_exec_query_profiles",
         "session_id smallint, request_id int, sql_handle varbinary(64), plan_handle varbinary(64), \
          physical_operator_name nvarchar(256), node_id int, thread_id int, task_address varbinary(8), row_count bigint, \
@@ -157,6 +162,19 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
         0
     ]);
     row
+}
+
+/// The texts that run, each once.
+fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows: Vec<Vec<Value>> = Vec::new();
+    for session in sources.registry.all() {
+        let Some(request) = &session.request else { continue };
+        let handle = text_handle(&request.text);
+        if !rows.iter().any(|row| row[0] == handle) {
+            rows.push(row![handle, database_id(sources, &session.database), NULL, NULL, false, &request.text]);
+        }
+    }
+    Ok(rows)
 }
 
 fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {

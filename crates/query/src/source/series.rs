@@ -1,0 +1,134 @@
+//! `GENERATE_SERIES`: whole numbers, made batch by batch as they are asked for.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::memory::{LazyBatchGenerator, LazyMemoryExec};
+use parking_lot::RwLock;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// The whole numbers from a first to a last, by steps; the column has the carrier of a type that holds them all.
+#[derive(Debug)]
+pub struct Series {
+    start: i64,
+    stop: i64,
+    step: i64,
+    schema: SchemaRef,
+}
+
+impl Series {
+    /// The series; it is empty where `step` leads away from `stop`. A step is not 0.
+    pub fn new(start: i64, stop: i64, step: i64, carrier: DataType) -> Series {
+        let schema = Arc::new(Schema::new(vec![Field::new("value", carrier, false)]));
+        Series { start, stop, step, schema }
+    }
+}
+
+#[async_trait]
+impl TableProvider for Series {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let steps = Steps {
+            next: Some(self.start),
+            first: self.start,
+            stop: self.stop,
+            step: self.step,
+            schema: self.schema(),
+        };
+        let plan = LazyMemoryExec::try_new(self.schema(), vec![Arc::new(RwLock::new(steps))])?;
+        Ok(Arc::new(plan.with_projection(projection.cloned())))
+    }
+}
+
+/// A series on its way.
+#[derive(Debug)]
+struct Steps {
+    /// `None` behind the last number of 64 bits.
+    next: Option<i64>,
+    first: i64,
+    stop: i64,
+    step: i64,
+    schema: SchemaRef,
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "series from {} to {} by {}", self.first, self.stop, self.step)
+    }
+}
+
+impl Iterator for Steps {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let stop = self.stop;
+        let step = self.step;
+        let value = self.next.filter(|value| if step > 0 { *value <= stop } else { *value >= stop })?;
+        self.next = value.checked_add(step);
+        Some(value)
+    }
+}
+
+impl LazyBatchGenerator for Steps {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn generate_next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let values: Int64Array = self.by_ref().take(BATCH_ROWS).collect();
+        let values: ArrayRef = Arc::new(values);
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let values = arrow::compute::cast(&values, self.schema.field(0).data_type())?;
+        Ok(Some(RecordBatch::try_new(Arc::clone(&self.schema), vec![values])?))
+    }
+
+    fn reset_state(&self) -> Arc<RwLock<dyn LazyBatchGenerator>> {
+        let (first, stop, step) = (self.first, self.stop, self.step);
+        Arc::new(RwLock::new(Steps { next: Some(first), first, stop, step, schema: Arc::clone(&self.schema) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_ends_at_the_last_number() {
+        let series = |start, stop, step| {
+            let schema = Series::new(start, stop, step, DataType::Int64).schema();
+            Steps { next: Some(start), first: start, stop, step, schema }.take(9).collect::<Vec<_>>()
+        };
+        assert_eq!(series(1, 7, 3), [1, 4, 7]);
+        assert_eq!(series(5, 2, -2), [5, 3]);
+        assert!(series(1, 0, 1).is_empty());
+        assert_eq!(series(i64::MAX - 1, i64::MAX, 1), [i64::MAX - 1, i64::MAX]);
+        assert_eq!(series(i64::MIN + 1, i64::MIN, -1), [i64::MIN + 1, i64::MIN]);
+    }
+}
