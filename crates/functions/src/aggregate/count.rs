@@ -7,19 +7,20 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
-use super::{Emit, GroupsAccumulator, argument, each_row, take};
+use super::groups::Groups;
+use super::{Emit, GroupsAccumulator, argument, each_row};
 use crate::carrier::not_the_carrier;
 use crate::error::overflow;
 
 /// Rows that are not NULL.
 pub(super) struct Count {
-    counts: Vec<i64>,
+    counts: Groups<i64>,
     result: SqlType,
 }
 
 impl Count {
     pub(super) fn new(result: SqlType) -> Count {
-        Count { counts: Vec::new(), result }
+        Count { counts: Groups::default(), result }
     }
 }
 
@@ -31,15 +32,16 @@ impl GroupsAccumulator for Count {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.counts.resize(total_groups, 0);
-        each_row(groups, filter, argument(values)?.nulls(), |_, group| self.counts[group] += 1);
+        self.counts.resize(total_groups);
+        let counts = self.counts.as_mut_slice();
+        each_row(groups, filter, argument(values)?.nulls(), |_, group| counts[group] += 1);
         Ok(())
     }
 
     fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
         let array = argument(values)?;
-        self.counts.resize(1, 0);
-        self.counts[0] += i64::try_from(array.len() - array.null_count()).unwrap_or(i64::MAX);
+        self.counts.resize(1);
+        self.counts.as_mut_slice()[0] += i64::try_from(array.len() - array.null_count()).unwrap_or(i64::MAX);
         Ok(())
     }
 
@@ -50,15 +52,16 @@ impl GroupsAccumulator for Count {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.counts.resize(total_groups, 0);
+        self.counts.resize(total_groups);
         let array = argument(states)?;
         let partial = array.as_primitive_opt::<Int64Type>().ok_or_else(|| not_the_carrier(array, SqlType::BigInt))?;
-        each_row(groups, filter, array.nulls(), |row, group| self.counts[group] += partial.value(row));
+        let counts = self.counts.as_mut_slice();
+        each_row(groups, filter, array.nulls(), |row, group| counts[group] += partial.value(row));
         Ok(())
     }
 
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let counts = take(&mut self.counts, emit);
+        let counts = self.counts.take(emit);
         if self.result == SqlType::BigInt {
             return Ok(Arc::new(Int64Array::from(counts)));
         }
@@ -67,18 +70,18 @@ impl GroupsAccumulator for Count {
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        Ok(vec![Arc::new(Int64Array::from(take(&mut self.counts, emit)))])
+        Ok(vec![Arc::new(Int64Array::from(self.counts.take(emit)))])
     }
 
     fn size(&self) -> usize {
-        self.counts.capacity() * size_of::<i64>()
+        self.counts.size()
     }
 }
 
 /// The exclusive or of the values as `int`; NULL for no rows.
 #[derive(Default)]
 pub(super) struct ChecksumAgg {
-    sums: Vec<Option<i32>>,
+    sums: Groups<Option<i32>>,
 }
 
 impl GroupsAccumulator for ChecksumAgg {
@@ -89,43 +92,24 @@ impl GroupsAccumulator for ChecksumAgg {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.sums.resize(total_groups, None);
+        self.sums.resize(total_groups);
         let array = argument(values)?;
         // The low 32 bits of a bigint; narrower integers are widened.
         let wide = arrow::compute::cast(array, &arrow::datatypes::DataType::Int64).map_err(crate::error::from_arrow)?;
         let wide = wide.as_primitive::<Int64Type>();
+        let sums = self.sums.as_mut_slice();
         each_row(groups, filter, array.nulls(), |row, group| {
-            let sum = self.sums[group].get_or_insert(0);
-            *sum ^= wide.value(row) as i32;
+            *sums[group].get_or_insert(0) ^= wide.value(row) as i32;
         });
         Ok(())
     }
 
-    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        let groups = vec![0; argument(values)?.len()];
-        self.update_batch(values, &groups, None, 1)
-    }
-
-    fn merge_batch(
-        &mut self,
-        states: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total_groups: usize,
-    ) -> Result<(), SqlError> {
-        self.update_batch(states, groups, filter, total_groups)
-    }
-
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let sums: arrow::array::PrimitiveArray<Int32Type> = take(&mut self.sums, emit).into_iter().collect();
+        let sums: arrow::array::PrimitiveArray<Int32Type> = self.sums.take(emit).into_iter().collect();
         Ok(Arc::new(sums))
     }
 
-    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        Ok(vec![self.evaluate(emit)?])
-    }
-
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<Option<i32>>()
+        self.sums.size()
     }
 }

@@ -14,7 +14,8 @@ use arrow::datatypes::{
 use hobt_base::SqlError;
 use hobt_types::{Collation, SqlType};
 
-use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row, take};
+use super::groups::{Groups, Held};
+use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
 use crate::carrier::{carrier, not_the_carrier};
 use crate::error::from_arrow;
 
@@ -42,20 +43,22 @@ const fn wanted(kind: AggregateKind) -> Ordering {
 }
 
 struct Primitive<T: ArrowNumericType> {
-    best: Vec<Option<T::Native>>,
+    best: Groups<Option<T::Native>>,
     wanted: Ordering,
     input: SqlType,
 }
 
-impl<T: ArrowNumericType> Primitive<T> {
+impl<T: ArrowNumericType> Primitive<T>
+where
+    T::Native: Held,
+{
     fn new(aggregate: &Aggregate) -> Primitive<T> {
-        Primitive { best: Vec::new(), wanted: wanted(aggregate.kind), input: aggregate.input }
+        Primitive { best: Groups::default(), wanted: wanted(aggregate.kind), input: aggregate.input }
     }
 
     fn offer(&mut self, group: usize, value: T::Native) {
-        let wanted = self.wanted;
-        let best = &mut self.best[group];
-        if best.is_none_or(|held| value.compare(held) == wanted) {
+        let best = &mut self.best.as_mut_slice()[group];
+        if best.is_none_or(|held| value.compare(held) == self.wanted) {
             *best = Some(value);
         }
     }
@@ -63,7 +66,7 @@ impl<T: ArrowNumericType> Primitive<T> {
 
 impl<T: ArrowNumericType> GroupsAccumulator for Primitive<T>
 where
-    T::Native: ArrowNativeTypeOp,
+    T::Native: ArrowNativeTypeOp + Held,
 {
     fn update_batch(
         &mut self,
@@ -72,7 +75,7 @@ where
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.best.resize(total_groups, None);
+        self.best.resize(total_groups);
         let array = argument(values)?;
         let typed = array.as_primitive_opt::<T>().ok_or_else(|| not_the_carrier(array, self.input))?;
         each_row(groups, filter, array.nulls(), |row, group| self.offer(group, typed.value(row)));
@@ -80,7 +83,7 @@ where
     }
 
     fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        self.best.resize(1, None);
+        self.best.resize(1);
         let array = argument(values)?;
         let typed = array.as_primitive_opt::<T>().ok_or_else(|| not_the_carrier(array, self.input))?;
         let extreme = match self.wanted {
@@ -93,61 +96,41 @@ where
         Ok(())
     }
 
-    fn merge_batch(
-        &mut self,
-        states: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total_groups: usize,
-    ) -> Result<(), SqlError> {
-        self.update_batch(states, groups, filter, total_groups)
-    }
-
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let array: PrimitiveArray<T> = take(&mut self.best, emit).into_iter().collect();
+        let array: PrimitiveArray<T> = self.best.take(emit).into_iter().collect();
         Ok(Arc::new(array.with_data_type(carrier(self.input))))
     }
 
-    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        Ok(vec![self.evaluate(emit)?])
-    }
-
     fn size(&self) -> usize {
-        self.best.capacity() * size_of::<Option<T::Native>>()
+        self.best.size()
     }
 }
 
 struct Text {
-    best: Vec<Option<String>>,
+    best: Groups<Option<String>>,
     wanted: Ordering,
     collation: Collation,
-    heap_bytes: usize,
 }
 
 impl Text {
     fn new(aggregate: &Aggregate) -> Text {
-        Text { best: Vec::new(), wanted: wanted(aggregate.kind), collation: aggregate.collation, heap_bytes: 0 }
+        Text { best: Groups::default(), wanted: wanted(aggregate.kind), collation: aggregate.collation }
     }
 
     fn offer(&mut self, group: usize, text: &str) {
-        let best = &mut self.best[group];
-        match best {
+        match self.best.get(group) {
             Some(held) if self.collation.compare(text, held) != self.wanted => {}
-            Some(held) => {
-                self.heap_bytes = (self.heap_bytes + text.len()).saturating_sub(held.len());
+            _ => self.best.change(group, |best| {
+                let held = best.get_or_insert_default();
                 held.clear();
                 held.push_str(text);
-            }
-            None => {
-                self.heap_bytes += text.len();
-                *best = Some(text.to_string());
-            }
+            }),
         }
     }
 
     /// The number of the held text's first bytes, see [`Collation::prefix_weight`].
     fn held_prefix(&self) -> Option<u32> {
-        let held = self.best[0].as_ref()?.as_bytes();
+        let held = self.best.get(0).as_ref()?.as_bytes();
         let mut prefix = [0; 4];
         let length = held.len().min(4);
         prefix[..length].copy_from_slice(&held[..length]);
@@ -167,7 +150,7 @@ impl GroupsAccumulator for Text {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.best.resize(total_groups, None);
+        self.best.resize(total_groups);
         let array = argument(values)?;
         let typed = texts(array)?;
         each_row(groups, filter, array.nulls(), |row, group| self.offer(group, typed.value(row)));
@@ -176,7 +159,7 @@ impl GroupsAccumulator for Text {
 
     /// Nearly every value loses by its first four bytes, which lie in the view: only the others are compared.
     fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        self.best.resize(1, None);
+        self.best.resize(1);
         let array = argument(values)?;
         let typed = texts(array)?;
         let mut held = self.held_prefix();
@@ -203,49 +186,34 @@ impl GroupsAccumulator for Text {
         Ok(())
     }
 
-    fn merge_batch(
-        &mut self,
-        states: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total_groups: usize,
-    ) -> Result<(), SqlError> {
-        self.update_batch(states, groups, filter, total_groups)
-    }
-
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let best = take(&mut self.best, emit);
-        let emitted: usize = best.iter().flatten().map(String::len).sum();
-        self.heap_bytes = self.heap_bytes.saturating_sub(emitted);
-        Ok(Arc::new(best.into_iter().collect::<StringViewArray>()))
-    }
-
-    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        Ok(vec![self.evaluate(emit)?])
+        Ok(Arc::new(self.best.take(emit).into_iter().collect::<StringViewArray>()))
     }
 
     fn size(&self) -> usize {
-        self.best.capacity() * size_of::<Option<String>>() + self.heap_bytes
+        self.best.size()
     }
 }
 
 struct Bytes {
-    best: Vec<Option<Vec<u8>>>,
+    best: Groups<Option<Vec<u8>>>,
     wanted: Ordering,
     input: SqlType,
-    heap_bytes: usize,
 }
 
 impl Bytes {
     fn new(aggregate: &Aggregate) -> Bytes {
-        Bytes { best: Vec::new(), wanted: wanted(aggregate.kind), input: aggregate.input, heap_bytes: 0 }
+        Bytes { best: Groups::default(), wanted: wanted(aggregate.kind), input: aggregate.input }
     }
 
     fn offer(&mut self, group: usize, value: &[u8]) {
-        let best = &mut self.best[group];
-        if best.as_ref().is_none_or(|held| value.cmp(held.as_slice()) == self.wanted) {
-            self.heap_bytes += value.len();
-            *best = Some(value.to_vec());
+        match self.best.get(group) {
+            Some(held) if value.cmp(held.as_slice()) != self.wanted => {}
+            _ => self.best.change(group, |best| {
+                let held = best.get_or_insert_default();
+                held.clear();
+                held.extend_from_slice(value);
+            }),
         }
     }
 }
@@ -258,7 +226,7 @@ impl GroupsAccumulator for Bytes {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.best.resize(total_groups, None);
+        self.best.resize(total_groups);
         let array = argument(values)?;
         if let Some(guids) = array.as_fixed_size_binary_opt() {
             each_row(groups, filter, array.nulls(), |row, group| self.offer(group, guids.value(row)));
@@ -269,23 +237,8 @@ impl GroupsAccumulator for Bytes {
         Ok(())
     }
 
-    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        let groups = vec![0; argument(values)?.len()];
-        self.update_batch(values, &groups, None, 1)
-    }
-
-    fn merge_batch(
-        &mut self,
-        states: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total_groups: usize,
-    ) -> Result<(), SqlError> {
-        self.update_batch(states, groups, filter, total_groups)
-    }
-
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let best = take(&mut self.best, emit);
+        let best = self.best.take(emit);
         if self.input == SqlType::UniqueIdentifier {
             let guids = FixedSizeBinaryArray::try_from_sparse_iter_with_size(best.into_iter(), 16);
             return Ok(Arc::new(guids.map_err(from_arrow)?));
@@ -293,11 +246,7 @@ impl GroupsAccumulator for Bytes {
         Ok(Arc::new(best.into_iter().collect::<BinaryViewArray>()))
     }
 
-    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        Ok(vec![self.evaluate(emit)?])
-    }
-
     fn size(&self) -> usize {
-        self.best.capacity() * size_of::<Option<Vec<u8>>>() + self.heap_bytes
+        self.best.size()
     }
 }

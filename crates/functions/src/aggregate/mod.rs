@@ -6,6 +6,7 @@
 
 mod count;
 mod extreme;
+mod groups;
 mod string_agg;
 mod sum;
 #[cfg(test)]
@@ -91,9 +92,13 @@ pub trait GroupsAccumulator: Send {
     ///
     /// # Errors
     /// As [`GroupsAccumulator::update_batch`].
-    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError>;
+    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
+        let groups = vec![0; argument(values)?.len()];
+        self.update_batch(values, &groups, None, 1)
+    }
 
-    /// Takes in states that [`GroupsAccumulator::state`] of another accumulator gave, row by row.
+    /// Takes in states that [`GroupsAccumulator::state`] of another accumulator gave, row by row. A state that is a result
+    /// is a value like any other.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::update_batch`].
@@ -103,7 +108,9 @@ pub trait GroupsAccumulator: Send {
         groups: &[usize],
         filter: Option<&BooleanArray>,
         total_groups: usize,
-    ) -> Result<(), SqlError>;
+    ) -> Result<(), SqlError> {
+        self.update_batch(states, groups, filter, total_groups)
+    }
 
     /// The results of the groups, which leave the accumulator. [`Emit::All`] gives as many values as groups were seen.
     ///
@@ -111,11 +118,13 @@ pub trait GroupsAccumulator: Send {
     /// 8115 on overflow.
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError>;
 
-    /// The states of the groups, which leave the accumulator.
+    /// The states of the groups, which leave the accumulator: the results, unless more is needed to go on.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::evaluate`].
-    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError>;
+    fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
+        Ok(vec![self.evaluate(emit)?])
+    }
 
     /// Heap bytes held.
     fn size(&self) -> usize;
@@ -228,17 +237,6 @@ fn each_row(
                     && nulls.is_none_or(|nulls| nulls.is_valid(row))
             };
             groups.iter().enumerate().filter(|(row, _)| counts(*row)).for_each(|(row, group)| each(row, *group));
-        }
-    }
-}
-
-/// Takes the emitted groups off the front of a state vector.
-fn take<S>(states: &mut Vec<S>, emit: Emit) -> Vec<S> {
-    match emit {
-        Emit::All => std::mem::take(states),
-        Emit::First(count) => {
-            let rest = states.split_off(count.min(states.len()));
-            std::mem::replace(states, rest)
         }
     }
 }

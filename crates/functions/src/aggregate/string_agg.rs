@@ -6,55 +6,68 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
 use hobt_base::{SqlError, number};
 use hobt_types::{MaxLength, SqlType};
 
-use super::{Aggregate, Emit, GroupsAccumulator, argument, each_row, take};
+use super::groups::{Groups, Held};
+use super::{Aggregate, Emit, GroupsAccumulator, each_row};
 use crate::carrier::not_the_carrier;
 use crate::cast::cast_array;
 use crate::type_rules::declared_length;
 use crate::watch::Meter;
 
-pub(super) struct StringAgg {
-    aggregate: Aggregate,
-    texts: Vec<Option<String>>,
-    /// The separator between partial texts when states merge: a group's last.
-    separators: Vec<Option<String>>,
-    bytes: usize,
+/// A group's texts.
+#[derive(Default)]
+struct Joined {
+    /// `None` before the first text.
+    text: Option<String>,
+    /// What stands between partial texts when states merge: the last separator.
+    separator: Option<String>,
 }
 
-impl StringAgg {
-    pub(super) fn new(aggregate: Aggregate) -> StringAgg {
-        StringAgg { aggregate, texts: Vec::new(), separators: Vec::new(), bytes: 0 }
+impl Held for Joined {
+    fn heap_bytes(&self) -> usize {
+        self.text.heap_bytes() + self.separator.heap_bytes()
     }
+}
 
-    fn resize(&mut self, groups: usize) {
-        self.texts.resize(groups, None);
-        self.separators.resize(groups, None);
-    }
-
-    /// # Errors
-    /// 9829 beyond 8,000 bytes of a type that is not `max`.
-    fn append(&mut self, group: usize, text: &str, separator: &str) -> Result<(), SqlError> {
-        self.bytes += text.len() + separator.len();
-        let held = &mut self.texts[group];
-        match held {
-            None => *held = Some(text.to_string()),
+impl Joined {
+    fn append(&mut self, text: &str, separator: &str) {
+        match &mut self.text {
+            None => self.text = Some(text.to_owned()),
             Some(held) => {
                 held.push_str(separator);
                 held.push_str(text);
             }
         }
+        if self.separator.as_deref() != Some(separator) {
+            self.separator = Some(separator.to_owned());
+        }
+    }
+}
+
+pub(super) struct StringAgg {
+    aggregate: Aggregate,
+    groups: Groups<Joined>,
+}
+
+impl StringAgg {
+    pub(super) fn new(aggregate: Aggregate) -> StringAgg {
+        StringAgg { aggregate, groups: Groups::default() }
+    }
+
+    /// # Errors
+    /// 9829 beyond 8,000 bytes of a type that is not `max`.
+    fn append(&mut self, group: usize, text: &str, separator: &str) -> Result<(), SqlError> {
+        self.groups.change(group, |joined| joined.append(text, separator));
         let limit = match declared_length(self.aggregate.result) {
             Some(MaxLength::Limited(limit)) => usize::from(limit),
             _ => return Ok(()),
         };
-        let too_long = held.as_ref().is_some_and(|held| crate::text::code_page::units(held) > limit);
+        let held = self.groups.get(group).text.as_deref();
+        let too_long = held.is_some_and(|held| crate::text::code_page::units(held) > limit);
         if too_long {
             return Err(SqlError::new(
                 number::STRING_AGG_TOO_LONG,
                 "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
             ));
-        }
-        if self.separators[group].as_deref() != Some(separator) {
-            self.separators[group] = Some(separator.to_string());
         }
         Ok(())
     }
@@ -73,7 +86,7 @@ impl StringAgg {
             if outcome.is_ok() {
                 let length = texts.value(row).len() + separator.len();
                 outcome = meter.build(length).and_then(|()| {
-                    meter.value(length + self.texts[group].as_ref().map_or(0, String::len))?;
+                    meter.value(length + self.groups.get(group).text.as_ref().map_or(0, String::len))?;
                     self.append(group, texts.value(row), separator)
                 });
             }
@@ -90,7 +103,7 @@ impl GroupsAccumulator for StringAgg {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.resize(total_groups);
+        self.groups.resize(total_groups);
         let [texts, separators] = values else {
             return Err(SqlError::internal("STRING_AGG takes a text and a separator"));
         };
@@ -105,11 +118,6 @@ impl GroupsAccumulator for StringAgg {
         self.append_rows(texts, separators, groups, filter)
     }
 
-    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        let groups = vec![0; argument(values)?.len()];
-        self.update_batch(values, &groups, None, 1)
-    }
-
     fn merge_batch(
         &mut self,
         states: &[ArrayRef],
@@ -117,7 +125,7 @@ impl GroupsAccumulator for StringAgg {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.resize(total_groups);
+        self.groups.resize(total_groups);
         let [texts, separators] = states else {
             return Err(SqlError::internal("a state of STRING_AGG has two columns"));
         };
@@ -128,18 +136,18 @@ impl GroupsAccumulator for StringAgg {
     }
 
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        take(&mut self.separators, emit);
-        let texts = take(&mut self.texts, emit);
-        Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()))
+        let texts = self.groups.take(emit).into_iter().map(|joined| joined.text);
+        Ok(Arc::new(texts.collect::<StringViewArray>()))
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        let separators = take(&mut self.separators, emit).into_iter().collect::<StringViewArray>();
-        let texts = take(&mut self.texts, emit).into_iter().collect::<StringViewArray>();
+        let joined = self.groups.take(emit);
+        let texts = joined.iter().map(|joined| joined.text.as_deref()).collect::<StringViewArray>();
+        let separators = joined.iter().map(|joined| joined.separator.as_deref()).collect::<StringViewArray>();
         Ok(vec![Arc::new(texts), Arc::new(separators)])
     }
 
     fn size(&self) -> usize {
-        self.bytes + (self.texts.capacity() + self.separators.capacity()) * size_of::<Option<String>>()
+        self.groups.size()
     }
 }

@@ -14,7 +14,8 @@ use arrow::datatypes::{Decimal128Type, Float32Type, Float64Type, Int16Type, Int3
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
-use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row, take};
+use super::groups::Groups;
+use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
 use crate::arithmetic::money_limit;
 use crate::carrier::not_the_carrier;
 use crate::decimal::{divide_wide, fits};
@@ -126,18 +127,18 @@ where
 /// Sums of exact numbers.
 pub(super) struct ExactSum {
     aggregate: Aggregate,
-    sums: Vec<i128>,
-    counts: Vec<i64>,
+    sums: Groups<i128>,
+    counts: Groups<i64>,
 }
 
 impl ExactSum {
     pub(super) fn new(aggregate: Aggregate) -> ExactSum {
-        ExactSum { aggregate, sums: Vec::new(), counts: Vec::new() }
+        ExactSum { aggregate, sums: Groups::default(), counts: Groups::default() }
     }
 
     fn resize(&mut self, groups: usize) {
-        self.sums.resize(groups, 0);
-        self.counts.resize(groups, 0);
+        self.sums.resize(groups);
+        self.counts.resize(groups);
     }
 
     /// The result of one group that has rows.
@@ -161,7 +162,7 @@ impl GroupsAccumulator for ExactSum {
     ) -> Result<(), SqlError> {
         self.resize(total_groups);
         let array = argument(values)?;
-        let states = (&mut self.sums[..], &mut self.counts[..]);
+        let states = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
         let overflowed = with_exact!(array, self.aggregate.input, typed, add_rows(typed, states, groups, filter));
         if overflowed { Err(overflow(self.aggregate.result)) } else { Ok(()) }
     }
@@ -170,9 +171,9 @@ impl GroupsAccumulator for ExactSum {
         self.resize(1);
         let array = argument(values)?;
         let sum = with_exact!(array, self.aggregate.input, typed, typed.whole_sum());
-        let total = sum.and_then(|sum| self.sums[0].checked_add(sum));
-        self.sums[0] = total.ok_or_else(|| overflow(self.aggregate.result))?;
-        self.counts[0] += i64::try_from(array.len() - array.null_count()).unwrap_or(i64::MAX);
+        let total = sum.and_then(|sum| self.sums.get(0).checked_add(sum));
+        self.sums.as_mut_slice()[0] = total.ok_or_else(|| overflow(self.aggregate.result))?;
+        self.counts.as_mut_slice()[0] += i64::try_from(array.len() - array.null_count()).unwrap_or(i64::MAX);
         Ok(())
     }
 
@@ -189,19 +190,20 @@ impl GroupsAccumulator for ExactSum {
         };
         let partial_sums = typed::<Decimal128Type>(sums, self.aggregate.result)?;
         let partial_counts = typed::<Int64Type>(counts, SqlType::BigInt)?;
+        let (totals, rows) = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
         let mut overflowed = false;
         each_row(groups, filter, sums.nulls(), |row, group| {
-            let (sum, over) = self.sums[group].overflowing_add(partial_sums.value(row));
-            self.sums[group] = sum;
+            let (sum, over) = totals[group].overflowing_add(partial_sums.value(row));
+            totals[group] = sum;
             overflowed |= over;
-            self.counts[group] += partial_counts.value(row);
+            rows[group] += partial_counts.value(row);
         });
         if overflowed { Err(overflow(self.aggregate.result)) } else { Ok(()) }
     }
 
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let sums = take(&mut self.sums, emit);
-        let counts = take(&mut self.counts, emit);
+        let sums = self.sums.take(emit);
+        let counts = self.counts.take(emit);
         let too_large = || overflow(self.aggregate.result);
         let results: Result<Vec<Option<i128>>, SqlError> = sums
             .into_iter()
@@ -240,33 +242,31 @@ impl GroupsAccumulator for ExactSum {
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        let sums = Decimal128Array::from(take(&mut self.sums, emit)).with_precision_and_scale(38, 0);
-        let counts = Int64Array::from(take(&mut self.counts, emit));
+        let sums = Decimal128Array::from(self.sums.take(emit)).with_precision_and_scale(38, 0);
+        let counts = Int64Array::from(self.counts.take(emit));
         Ok(vec![Arc::new(sums.map_err(from_arrow)?), Arc::new(counts)])
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<i128>() + self.counts.capacity() * size_of::<i64>()
+        self.sums.size() + self.counts.size()
     }
 }
 
 /// Sums of floats.
 pub(super) struct FloatSum {
     aggregate: Aggregate,
-    sums: Vec<f64>,
-    counts: Vec<i64>,
+    sums: Groups<f64>,
+    counts: Groups<i64>,
 }
 
 impl FloatSum {
     pub(super) fn new(aggregate: Aggregate) -> FloatSum {
-        FloatSum { aggregate, sums: Vec::new(), counts: Vec::new() }
+        FloatSum { aggregate, sums: Groups::default(), counts: Groups::default() }
     }
 
-    fn add(&mut self, wide: &PrimitiveArray<Float64Type>, groups: &[usize], filter: Option<&BooleanArray>) {
-        each_row(groups, filter, wide.nulls(), |row, group| {
-            self.sums[group] += wide.value(row);
-            self.counts[group] += 1;
-        });
+    fn resize(&mut self, groups: usize) {
+        self.sums.resize(groups);
+        self.counts.resize(groups);
     }
 
     fn wide(&self, array: &ArrayRef) -> Result<PrimitiveArray<Float64Type>, SqlError> {
@@ -285,19 +285,21 @@ impl GroupsAccumulator for FloatSum {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.sums.resize(total_groups, 0.0);
-        self.counts.resize(total_groups, 0);
+        self.resize(total_groups);
         let wide = self.wide(argument(values)?)?;
-        self.add(&wide, groups, filter);
+        let (sums, counts) = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
+        each_row(groups, filter, wide.nulls(), |row, group| {
+            sums[group] += wide.value(row);
+            counts[group] += 1;
+        });
         Ok(())
     }
 
     fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        self.sums.resize(1, 0.0);
-        self.counts.resize(1, 0);
+        self.resize(1);
         let wide = self.wide(argument(values)?)?;
-        self.sums[0] += arrow::compute::sum(&wide).unwrap_or(0.0);
-        self.counts[0] += i64::try_from(wide.len() - wide.null_count()).unwrap_or(i64::MAX);
+        self.sums.as_mut_slice()[0] += arrow::compute::sum(&wide).unwrap_or(0.0);
+        self.counts.as_mut_slice()[0] += i64::try_from(wide.len() - wide.null_count()).unwrap_or(i64::MAX);
         Ok(())
     }
 
@@ -308,23 +310,23 @@ impl GroupsAccumulator for FloatSum {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.sums.resize(total_groups, 0.0);
-        self.counts.resize(total_groups, 0);
+        self.resize(total_groups);
         let [sums, counts] = states else {
             return Err(SqlError::internal("a sum's state has two columns"));
         };
         let sums = typed::<Float64Type>(sums, SqlType::Float)?;
         let counts = typed::<Int64Type>(counts, SqlType::BigInt)?;
+        let (totals, rows) = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
         each_row(groups, filter, sums.nulls(), |row, group| {
-            self.sums[group] += sums.value(row);
-            self.counts[group] += counts.value(row);
+            totals[group] += sums.value(row);
+            rows[group] += counts.value(row);
         });
         Ok(())
     }
 
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
-        let mut sums = take(&mut self.sums, emit);
-        let counts = take(&mut self.counts, emit);
+        let mut sums = self.sums.take(emit);
+        let counts = self.counts.take(emit);
         if self.aggregate.kind == AggregateKind::Avg {
             sums.iter_mut().zip(&counts).for_each(|(sum, count)| *sum /= (*count).max(1) as f64);
         }
@@ -336,11 +338,11 @@ impl GroupsAccumulator for FloatSum {
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        let sums = Float64Array::from(take(&mut self.sums, emit));
-        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(take(&mut self.counts, emit)))])
+        let sums = Float64Array::from(self.sums.take(emit));
+        Ok(vec![Arc::new(sums), Arc::new(Int64Array::from(self.counts.take(emit)))])
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<f64>() + self.counts.capacity() * size_of::<i64>()
+        self.sums.size() + self.counts.size()
     }
 }

@@ -120,3 +120,42 @@ fn texts_are_strung_together() {
     let array = accumulator.evaluate(Emit::All).unwrap();
     assert_eq!(array.as_ref(), &StringViewArray::from(vec!["a, b"]) as &dyn Array);
 }
+
+#[test]
+fn memory_is_what_the_groups_hold_and_no_more() {
+    use arrow::array::{BinaryViewArray, FixedSizeBinaryArray};
+    const ROWS: u128 = 10_000;
+    let binary = SqlType::VarBinary(MaxLength::Limited(100));
+    let text = SqlType::VarChar(MaxLength::Limited(100));
+    let bytes = |row: u128| row.to_be_bytes();
+    let guids = FixedSizeBinaryArray::try_from_iter((0..ROWS).map(bytes)).unwrap();
+    let binaries: BinaryViewArray = (0..ROWS).map(|row| Some(bytes(row))).collect();
+    let texts: StringViewArray = (0..ROWS).map(|row| Some(format!("{row:032}"))).collect();
+    let ascending: [(SqlType, ArrayRef); 3] =
+        [(SqlType::UniqueIdentifier, Arc::new(guids)), (binary, Arc::new(binaries)), (text, Arc::new(texts))];
+    for (input, values) in ascending {
+        let aggregate = Aggregate::new(AggregateKind::Max, input, CI).unwrap();
+        let mut one = aggregate.accumulator().unwrap();
+        one.update_all(&[Arc::clone(&values)]).unwrap();
+        assert!(one.size() < 500, "one value of {input} takes {} bytes", one.size());
+        let groups: Vec<usize> = (0..values.len()).map(|row| row % 100).collect();
+        let mut many = aggregate.accumulator().unwrap();
+        many.update_batch(&[values], &groups, None, 100).unwrap();
+        let all = many.size();
+        assert!((100 * 40..100 * 200).contains(&all), "100 values of {input} take {all} bytes");
+        many.evaluate(Emit::First(90)).unwrap();
+        assert!(many.size() < all / 2, "10 values of {input} take {} bytes", many.size());
+        many.state(Emit::All).unwrap();
+        assert_eq!(many.size(), 0);
+    }
+    let aggregate = Aggregate::new(AggregateKind::StringAgg, SqlType::VarChar(MaxLength::Max), CI).unwrap();
+    let mut joined = aggregate.accumulator().unwrap();
+    let words: ArrayRef = Arc::new(StringViewArray::from(vec!["a long word or two, to fill a group"; 1000]));
+    let commas: ArrayRef = Arc::new(StringViewArray::from(vec![","; 1000]));
+    for _ in 0..20 {
+        let groups: Vec<usize> = (0..1000).collect();
+        joined.update_batch(&[Arc::clone(&words), Arc::clone(&commas)], &groups, None, 1000).unwrap();
+        joined.evaluate(Emit::First(1000)).unwrap();
+        assert!(joined.size() < 1000, "no group takes {} bytes", joined.size());
+    }
+}

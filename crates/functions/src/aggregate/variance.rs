@@ -8,7 +8,8 @@ use arrow::datatypes::{Float64Type, Int64Type};
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
-use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row, take};
+use super::groups::{Groups, Held};
+use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
 use crate::cast::cast_array;
 
 #[derive(Clone, Copy, Default)]
@@ -17,6 +18,8 @@ struct Moments {
     mean: f64,
     squares: f64,
 }
+
+impl Held for Moments {}
 
 impl Moments {
     fn add(&mut self, value: f64) {
@@ -48,12 +51,12 @@ impl Moments {
 
 pub(super) struct Variance {
     aggregate: Aggregate,
-    groups: Vec<Moments>,
+    groups: Groups<Moments>,
 }
 
 impl Variance {
     pub(super) fn new(aggregate: Aggregate) -> Variance {
-        Variance { aggregate, groups: Vec::new() }
+        Variance { aggregate, groups: Groups::default() }
     }
 }
 
@@ -65,16 +68,12 @@ impl GroupsAccumulator for Variance {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.groups.resize(total_groups, Moments::default());
+        self.groups.resize(total_groups);
         let wide = cast_array(argument(values)?, self.aggregate.input, SqlType::Float, None, false)?;
         let wide = wide.as_primitive::<Float64Type>();
-        each_row(groups, filter, wide.nulls(), |row, group| self.groups[group].add(wide.value(row)));
+        let moments = self.groups.as_mut_slice();
+        each_row(groups, filter, wide.nulls(), |row, group| moments[group].add(wide.value(row)));
         Ok(())
-    }
-
-    fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
-        let groups = vec![0; argument(values)?.len()];
-        self.update_batch(values, &groups, None, 1)
     }
 
     fn merge_batch(
@@ -84,7 +83,7 @@ impl GroupsAccumulator for Variance {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<(), SqlError> {
-        self.groups.resize(total_groups, Moments::default());
+        self.groups.resize(total_groups);
         let broken = || SqlError::internal("a variance's state has three columns");
         let [counts, means, squares] = states else {
             return Err(broken());
@@ -92,21 +91,22 @@ impl GroupsAccumulator for Variance {
         let counts = counts.as_primitive_opt::<Int64Type>().ok_or_else(broken)?;
         let means = means.as_primitive_opt::<Float64Type>().ok_or_else(broken)?;
         let squares = squares.as_primitive_opt::<Float64Type>().ok_or_else(broken)?;
+        let moments = self.groups.as_mut_slice();
         each_row(groups, filter, counts.nulls(), |row, group| {
             let partial = Moments { count: counts.value(row), mean: means.value(row), squares: squares.value(row) };
-            self.groups[group].merge(partial);
+            moments[group].merge(partial);
         });
         Ok(())
     }
 
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
         let kind = self.aggregate.kind;
-        let results = take(&mut self.groups, emit).into_iter().map(|moments| moments.result(kind));
+        let results = self.groups.take(emit).into_iter().map(|moments| moments.result(kind));
         Ok(Arc::new(results.collect::<Float64Array>()))
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {
-        let groups = take(&mut self.groups, emit);
+        let groups = self.groups.take(emit);
         Ok(vec![
             Arc::new(Int64Array::from_iter_values(groups.iter().map(|moments| moments.count))),
             Arc::new(Float64Array::from_iter_values(groups.iter().map(|moments| moments.mean))),
@@ -115,6 +115,6 @@ impl GroupsAccumulator for Variance {
     }
 
     fn size(&self) -> usize {
-        self.groups.capacity() * size_of::<Moments>()
+        self.groups.size()
     }
 }
