@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
-use datafusion::execution::session_state::SessionState as Planner;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
 use hobt_sync::{processor, waits};
@@ -25,7 +26,7 @@ use super::statistics;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
-use crate::execute::{InsertTarget, StatementRun, insert_select, run_query};
+use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query};
 use crate::wrap::sql_error_of;
 
 /// Rows of a batch between operators.
@@ -35,11 +36,11 @@ const NO_READ_AHEAD: i32 = 652;
 /// How often a statement is bound again because a table changed before its lock was granted.
 pub(super) const BIND_ATTEMPTS: usize = 20;
 
-/// A query that is bound, with its tables locked and its plan optimised.
+/// A query that is bound and planned, with its tables locked.
 struct Prepared {
     query: BoundQuery,
-    plan: LogicalPlan,
-    planner: Planner,
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
     /// The statement's place among those whose operators keep rows in memory.
     _grant: Option<MemoryGrant>,
 }
@@ -125,7 +126,7 @@ impl Interpreter<'_> {
             begin(this, &prepared.query)?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
-            let rows = run_query(run, &executor.workers, &prepared.planner, &prepared.plan, &mut |batch| {
+            let rows = run_query(run, &executor.workers, prepared.plan, prepared.task, &mut |batch| {
                 on_batch(this, batch).map_err(|failure| {
                     let error = failure.error.clone();
                     failed = Some(failure);
@@ -182,13 +183,14 @@ impl Interpreter<'_> {
                 .and_then(LogicalPlanBuilder::build)
                 .map_err(sql_error_of)?,
         };
-        let plan = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        let plan = cancellable(physical_plan(&planner, &logical)?, run)?;
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
-        let grant = executor.gate.enter(&plan, &|| self.is_cancelled()).map_err(|_| Failure::cancelled())?;
-        Ok(Prepared { query, plan, planner, _grant: grant })
+        let grant = executor.gate.enter(&logical, &|| self.is_cancelled()).map_err(|_| Failure::cancelled())?;
+        Ok(Prepared { query, plan, task: planner.task_ctx(), _grant: grant })
     }
 
     /// Binds, and locks the tables that were named until the statement has ended.
@@ -253,7 +255,7 @@ impl Interpreter<'_> {
             run.hold_locks(vec![this.lock(&place.database, table.id, LockMode::SchemaModification)?]);
             let target = InsertTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
-            Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, &target, true)?)
+            Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, &target, true)?)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name);
@@ -272,7 +274,7 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         let prepared = self.prepare(run, options, bind)?;
         let executor = Arc::clone(&self.environment.executor);
-        Ok(insert_select(run, &executor.workers, &prepared.planner, &prepared.plan, target, parallel)?)
+        Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
     }
 
     /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
