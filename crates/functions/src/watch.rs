@@ -2,7 +2,7 @@
 //!
 //! A kernel works on a whole batch, and one that builds or searches long texts may be at it for minutes and make
 //! gigabytes of kilobytes. So each thread that runs kernels is told whose statement it works for ([`set_watch`]), and
-//! such kernels count what they look at and what they build ([`Meter`]). Where nobody is told, nothing is limited.
+//! such kernels count what they look at and what they build (`Meter`). Where nobody is told, nothing is limited.
 //!
 //! What a kernel built is charged while it builds: whoever takes the batch charges for what it keeps.
 
