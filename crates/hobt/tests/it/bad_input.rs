@@ -221,6 +221,25 @@ fn a_flipped_bit_is_reported_with_its_page_and_file() {
 }
 
 #[test]
+fn a_table_whose_list_of_runs_is_damaged_does_not_vanish_from_the_views() {
+    let folder = Folder::new();
+    folder.succeeds("USE d; CREATE TABLE t (a varchar(40)); INSERT INTO t VALUES ('a marker to find again')");
+    let path = folder.path().join("d.mdf");
+    let mut bytes = fs::read(&path).expect("the file");
+    let marker = b"a marker to find again";
+    let at = bytes.windows(marker.len()).position(|window| window == marker).expect("the row");
+    // The list of runs lies on the first page of the first run, the rows on the next.
+    let list = (at / 8192 - 1) * 8192;
+    bytes[list + 100] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    for view in ["partitions", "allocation_units", "dm_db_partition_stats", "sysindexes"] {
+        let text = folder.fails(824, &format!("SELECT * FROM sys.{view}"));
+        assert!(text.contains("d.mdf"), "{text}");
+    }
+    folder.shows("SELECT name FROM sys.tables", "t");
+}
+
+#[test]
 fn a_file_cut_short_is_refused_or_reported() {
     for keep in [0, 100, 8192, 3 * 8192 + 17, 40 * 8192] {
         let folder = Folder::new();

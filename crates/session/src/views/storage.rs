@@ -1,6 +1,6 @@
 //! Where rows lie: filegroups, partitions and their sizes.
 
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_catalog::{DataSpace, Index};
 use hobt_engine::DatabaseUse;
 use hobt_query::interpreter::ViewContext;
@@ -135,6 +135,9 @@ pub(super) static VIEWS: &[Definition] = &[
 const DATA_SPACE: &str = "name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit, \
     is_system bit";
 
+/// What the id of a partition's unit of long values has beside the partition's.
+const LOB_UNIT: u64 = 1 << 62;
+
 /// The id of a filegroup or scheme.
 pub(super) fn data_space_id(space: &DataSpace) -> i64 {
     match space {
@@ -156,51 +159,76 @@ fn data_spaces(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(groups.chain(schemes).collect())
 }
 
-/// Sizes of an index or partition.
+/// Sizes of an index or partition, in pages. Long values lie on pages of their own, which are not among the others.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sizes {
     pub(super) rows: u64,
     pub(super) data_pages: u64,
-    pub(super) used_pages: u64,
-    pub(super) reserved_pages: u64,
+    used_pages: u64,
+    reserved_pages: u64,
+    lob_used_pages: u64,
+    lob_reserved_pages: u64,
 }
 
-/// The sizes of all partitions of an index.
+impl Sizes {
+    /// Pages that are formatted.
+    pub(super) fn all_used(&self) -> u64 {
+        self.used_pages + self.lob_used_pages
+    }
+
+    /// Pages that are allocated.
+    pub(super) fn all_reserved(&self) -> u64 {
+        self.reserved_pages + self.lob_reserved_pages
+    }
+}
+
+/// The sizes of all partitions of an index that are still there.
 pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<Sizes, SqlError> {
     let mut sum = Sizes::default();
     for partition in &index.partitions {
-        let sizes = sizes(database, partition.hobt)?;
+        let Some(sizes) = sizes(database, partition.hobt)? else { continue };
         sum.rows += sizes.rows;
         sum.data_pages += sizes.data_pages;
         sum.used_pages += sizes.used_pages;
         sum.reserved_pages += sizes.reserved_pages;
+        sum.lob_used_pages += sizes.lob_used_pages;
+        sum.lob_reserved_pages += sizes.lob_reserved_pages;
     }
     Ok(sum)
 }
 
-fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Sizes, SqlError> {
-    let hobt = database.hobt_to_read(hobt).map_err(|error| error.to_sql_error())?;
-    Ok(Sizes {
+/// The sizes of a partition; `None` when its table was dropped since the snapshot was taken.
+fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<Sizes>, SqlError> {
+    let hobt = match database.hobt_to_read(hobt).map_err(|error| error.to_sql_error()) {
+        Ok(hobt) => hobt,
+        Err(error) if error.number == number::INVALID_OBJECT => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (lob_used_pages, lob_reserved_pages) = hobt.large_value_pages();
+    Ok(Some(Sizes {
         rows: hobt.row_count(),
         data_pages: hobt.data_pages(),
-        used_pages: hobt.used_pages(),
-        reserved_pages: hobt.reserved_pages(),
-    })
+        // The two are read one after the other, while somebody may load.
+        used_pages: hobt.used_pages().saturating_sub(lob_used_pages),
+        reserved_pages: hobt.reserved_pages().saturating_sub(lob_reserved_pages),
+        lob_used_pages,
+        lob_reserved_pages,
+    }))
 }
 
-/// Makes a row for each partition of each index.
-fn for_each_partition(
+/// Makes rows for each partition of each index.
+fn for_each_partition<R: IntoIterator<Item = Vec<Value>>>(
     context: &ViewContext,
-    make: impl Fn(i32, &Index, &hobt_catalog::Partition, Sizes) -> Vec<Value>,
+    make: impl Fn(i32, &Index, &hobt_catalog::Partition, Sizes) -> R,
 ) -> Rows {
     let snapshot = context.database.snapshot();
     let mut rows = Vec::new();
     for table in sorted_tables(&snapshot) {
         for index in &table.indexes {
             for partition in &index.partitions {
-                // A table that was dropped since the snapshot was taken has no size any more.
-                let Ok(sizes) = sizes(&context.database, partition.hobt) else { continue };
-                rows.push(make(table.id.0, index, partition, sizes));
+                if let Some(sizes) = sizes(&context.database, partition.hobt)? {
+                    rows.extend(make(table.id.0, index, partition, sizes));
+                }
             }
         }
     }
@@ -209,28 +237,40 @@ fn for_each_partition(
 
 fn partitions(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |table, index, partition, sizes| {
-        row![partition.hobt.0, table, index.id.0, partition.number.0, partition.hobt.0, sizes.rows, 0, 0, "NONE"]
+        [row![partition.hobt.0, table, index.id.0, partition.number.0, partition.hobt.0, sizes.rows, 0, 0, "NONE"]]
     })
 }
 
 fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |_, _, partition, sizes| {
-        row![
-            partition.hobt.0,
+        let id = partition.hobt.0;
+        let rows = row![
+            id,
             1,
             "IN_ROW_DATA",
-            partition.hobt.0,
+            id,
             partition.filegroup.0,
             sizes.reserved_pages,
             sizes.used_pages,
             sizes.data_pages
-        ]
+        ];
+        let lob = row![
+            id | LOB_UNIT,
+            2,
+            "LOB_DATA",
+            id,
+            partition.filegroup.0,
+            sizes.lob_reserved_pages,
+            sizes.lob_used_pages,
+            sizes.lob_used_pages
+        ];
+        std::iter::once(rows).chain((sizes.lob_reserved_pages > 0).then_some(lob))
     })
 }
 
 fn partition_stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |table, index, partition, sizes| {
-        row![
+        [row![
             partition.hobt.0,
             table,
             index.id.0,
@@ -238,13 +278,13 @@ fn partition_stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             sizes.data_pages,
             sizes.used_pages,
             sizes.reserved_pages,
+            sizes.lob_used_pages,
+            sizes.lob_reserved_pages,
             0,
             0,
-            0,
-            0,
-            sizes.used_pages,
-            sizes.reserved_pages,
+            sizes.all_used(),
+            sizes.all_reserved(),
             sizes.rows
-        ]
+        ]]
     })
 }
