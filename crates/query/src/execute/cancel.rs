@@ -42,7 +42,7 @@ pub(crate) fn cancellable(
     run: &Arc<StatementRun>,
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let made = plan.transform_up(|node| {
-        let join: Arc<dyn ExecutionPlan> = if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        let inner: Arc<dyn ExecutionPlan> = if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
             match join.filter() {
                 None => Arc::clone(&node),
                 Some(filter) => Arc::new(NestedLoopJoinExec::try_new(
@@ -63,7 +63,7 @@ pub(crate) fn cancellable(
         } else {
             return Ok(Transformed::no(node));
         };
-        Ok(Transformed::yes(Arc::new(CancelExec { join, run: Arc::clone(run) }) as Arc<dyn ExecutionPlan>))
+        Ok(Transformed::yes(Arc::new(CancelExec { inner, run: Arc::clone(run) }) as Arc<dyn ExecutionPlan>))
     });
     made.data().map_err(sql_error_of)
 }
@@ -89,14 +89,14 @@ fn check(run: &StatementRun) -> Result<()> {
 /// Passes an operator's batches on until its statement is cancelled.
 #[derive(Debug)]
 struct CancelExec {
-    join: Arc<dyn ExecutionPlan>,
+    inner: Arc<dyn ExecutionPlan>,
     run: Arc<StatementRun>,
 }
 
 impl CancelExec {
     fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
-        let join = children.pop().unwrap_or_else(|| Arc::clone(&self.join));
-        Arc::new(CancelExec { join, run: Arc::clone(&self.run) })
+        let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
+        Arc::new(CancelExec { inner, run: Arc::clone(&self.run) })
     }
 }
 
@@ -112,11 +112,11 @@ impl ExecutionPlan for CancelExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.join.properties()
+        self.inner.properties()
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.join]
+        vec![&self.inner]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -147,13 +147,13 @@ impl ExecutionPlan for CancelExec {
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let join = self.join.execute(partition, task)?;
-        Ok(Box::pin(CancelStream { join, run: Arc::clone(&self.run) }))
+        let inner = self.inner.execute(partition, task)?;
+        Ok(Box::pin(CancelStream { inner, run: Arc::clone(&self.run) }))
     }
 }
 
 struct CancelStream {
-    join: SendableRecordBatchStream,
+    inner: SendableRecordBatchStream,
     run: Arc<StatementRun>,
 }
 
@@ -164,13 +164,13 @@ impl Stream for CancelStream {
         if let Err(error) = check(&self.run) {
             return Poll::Ready(Some(Err(error)));
         }
-        self.join.poll_next_unpin(task)
+        self.inner.poll_next_unpin(task)
     }
 }
 
 impl RecordBatchStream for CancelStream {
     fn schema(&self) -> SchemaRef {
-        self.join.schema()
+        self.inner.schema()
     }
 }
 
