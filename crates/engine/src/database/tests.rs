@@ -12,7 +12,8 @@ use hobt_txn::UndoError;
 use hobt_types::SqlType;
 
 use crate::{
-    ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, EngineError, Instance, InstanceSettings, TableDefinition,
+    ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DatabaseUse, EngineError, Instance, InstanceSettings,
+    TableDefinition,
 };
 
 fn open(disk: &Arc<SimulatedDisk>) -> Result<Arc<Instance>, EngineError> {
@@ -23,6 +24,20 @@ fn open(disk: &Arc<SimulatedDisk>) -> Result<Arc<Instance>, EngineError> {
 
 fn simulated() -> Arc<SimulatedDisk> {
     SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory")
+}
+
+/// An instance with a database, and a table to be made in it.
+fn shop() -> (Arc<Instance>, DatabaseUse, TableDefinition) {
+    let instance = open(&simulated()).expect("it opens");
+    let definition = DatabaseDefinition { name: "shop".to_owned(), ..DatabaseDefinition::default() };
+    let database = instance.create_database(&definition).expect("made").database;
+    let table = TableDefinition {
+        schema: "dbo".to_owned(),
+        name: "t".to_owned(),
+        columns: vec![ColumnDefinition::new("id", SqlType::Int, false)],
+        data_space: DataSpaceDefinition::Default,
+    };
+    (instance, database, table)
 }
 
 fn number_of<T>(result: Result<T, EngineError>) -> i32 {
@@ -50,15 +65,7 @@ fn a_change_of_master_that_cannot_be_undone_is_not_saved_as_clean() {
 
 #[test]
 fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
-    let instance = open(&simulated()).expect("it opens");
-    let definition = DatabaseDefinition { name: "shop".to_owned(), ..DatabaseDefinition::default() };
-    let database = instance.create_database(&definition).expect("made").database;
-    let table = TableDefinition {
-        schema: "dbo".to_owned(),
-        name: "t".to_owned(),
-        columns: vec![ColumnDefinition::new("id", SqlType::Int, false)],
-        data_space: DataSpaceDefinition::Default,
-    };
+    let (instance, database, table) = shop();
     let statement = || instance.statement_context(SessionId(51), 1, Arc::default()).expect("it is open");
     let ctx = statement();
     let made = database.create_table(&ctx, &table).expect("made");
@@ -84,15 +91,7 @@ fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
 /// The name of a table says which table it is only while it is claimed, and nobody waits for a table with it claimed.
 #[test]
 fn a_table_that_is_dropped_is_the_one_that_is_locked() {
-    let instance = open(&simulated()).expect("it opens");
-    let definition = DatabaseDefinition { name: "shop".to_owned(), ..DatabaseDefinition::default() };
-    let database = instance.create_database(&definition).expect("made").database;
-    let table = TableDefinition {
-        schema: "dbo".to_owned(),
-        name: "t".to_owned(),
-        columns: vec![ColumnDefinition::new("id", SqlType::Int, false)],
-        data_space: DataSpaceDefinition::Default,
-    };
+    let (instance, database, table) = shop();
     let statement = || instance.statement_context(SessionId(51), 1, Arc::default()).expect("it is open");
     let make = || {
         let ctx = statement();
