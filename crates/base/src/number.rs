@@ -162,8 +162,6 @@ pub const ROW_TOO_LARGE_DEFINITION: i32 = 1701;
 pub const TOO_MANY_COLUMNS: i32 = 1702;
 /// Database '%s' already exists.
 pub const DATABASE_EXISTS: i32 = 1801;
-/// CREATE DATABASE failed; some file names could not be created.
-pub const CREATE_DATABASE_FAILED: i32 = 1802;
 /// A file name is used twice, or a file belongs to another database.
 pub const FILE_NAME_IN_USE: i32 = 1828;
 /// The file '%s' cannot be overwritten. It is being used by database '%s'.
@@ -220,20 +218,14 @@ pub const MULTI_PART_IDENTIFIER: i32 = 4104;
 pub const NOT_A_CONDITION: i32 = 4145;
 /// Cannot truncate a table.
 pub const CANNOT_TRUNCATE: i32 = 4701;
-/// Cannot find the object because it does not exist or you do not have permission.
-pub const CANNOT_FIND_OBJECT: i32 = 4902;
 /// A device activation error: the physical file name may be incorrect.
 pub const DEVICE_ACTIVATION: i32 = 5120;
 /// A file cannot be opened or created: operating system error.
 pub const CANNOT_CREATE_FILE: i32 = 5123;
-/// A file has been truncated.
-pub const FILE_TRUNCATED: i32 = 5125;
 /// A file has the wrong size.
 pub const FILE_SIZE: i32 = 5169;
 /// Cannot create file '%s' because it already exists.
 pub const FILE_EXISTS: i32 = 5170;
-/// The header of a file is not a valid database file header.
-pub const INVALID_FILE_HEADER: i32 = 5172;
 /// Could not find server '%s' in sys.servers.
 pub const UNKNOWN_SERVER: i32 = 7202;
 /// The type '%s' is not valid for this operation.
@@ -276,10 +268,6 @@ pub const DIVIDE_BY_ZERO: i32 = 8134;
 pub const TOO_MANY_ARGUMENTS: i32 = 8144;
 /// More than one column DEFAULT constraint specified for a column.
 pub const DEFAULT_TWICE: i32 = 8148;
-/// Insufficient result space to convert.
-pub const RESULT_SPACE: i32 = 8152;
-/// A null value is eliminated by an aggregate (a warning).
-pub const NULL_ELIMINATED: i32 = 8153;
 /// No column name was specified for column %d of '%s'.
 pub const NO_COLUMN_NAME: i32 = 8155;
 /// The column '%s' was specified more than once.

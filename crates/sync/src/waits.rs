@@ -208,11 +208,6 @@ pub fn set_statement_counters(counters: Option<Arc<WaitCounters>>) -> StatementC
     StatementCountersGuard { previous, same_thread: PhantomData }
 }
 
-/// The counters that waits of this thread count for at the moment.
-pub fn statement_counters() -> Option<Arc<WaitCounters>> {
-    STATEMENT.try_with(|statement| statement.borrow().clone()).ok().flatten()
-}
-
 /// Puts the counters that were set before back when dropped. Stays on its thread.
 #[derive(Debug)]
 pub struct StatementCountersGuard {

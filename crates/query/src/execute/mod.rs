@@ -19,7 +19,7 @@ pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
 pub use profile::OperatorProfile;
-pub use runner::{explain, physical_plan, run_query};
+pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;
 pub use statement::StatementRun;
 pub use workers::{PendingReasons, WorkerPool, WorkerReport};

@@ -14,7 +14,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use hobt_base::SqlError;
 use tokio::sync::Semaphore;
@@ -59,15 +59,6 @@ fn wait_for<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
-}
-
-/// The physical plan as indented text, for `EXPLAIN`-like views and tests.
-///
-/// # Errors
-/// The planner's.
-pub fn explain(state: &SessionState, plan: &LogicalPlan) -> Result<String, SqlError> {
-    let plan = physical_plan(state, plan)?;
-    Ok(displayable(plan.as_ref()).indent(false).to_string())
 }
 
 /// Runs a query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker has

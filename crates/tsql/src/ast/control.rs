@@ -351,21 +351,6 @@ pub struct Parameter {
 }
 
 impl AssignmentOperator {
-    /// The compound assignment that applies an operator.
-    pub fn of(operator: super::ArithmeticOperator) -> AssignmentOperator {
-        use super::ArithmeticOperator as A;
-        match operator {
-            A::Add => AssignmentOperator::Add,
-            A::Subtract => AssignmentOperator::Subtract,
-            A::Multiply => AssignmentOperator::Multiply,
-            A::Divide => AssignmentOperator::Divide,
-            A::Modulo => AssignmentOperator::Modulo,
-            A::BitAnd => AssignmentOperator::BitAnd,
-            A::BitOr => AssignmentOperator::BitOr,
-            A::BitXor => AssignmentOperator::BitXor,
-        }
-    }
-
     /// The operator that a compound assignment applies; `None` for `=`.
     pub fn arithmetic(self) -> Option<super::ArithmeticOperator> {
         use super::ArithmeticOperator as A;
