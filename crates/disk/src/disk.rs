@@ -1,10 +1,11 @@
 //! The two traits that storage is written against, and the choice of what is behind them.
 
 use crate::error::Result;
+use crate::os_disk::OsDisk;
 use crate::queue::Request;
 use crate::simulated::{SimulatedConfig, SimulatedDisk};
 use crate::statistics::FileStatistics;
-use crate::threads::ThreadsDisk;
+use crate::threads::Threads;
 use crate::throughput::Throughput;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,14 +155,14 @@ impl DiskKind {
 pub fn open_disk(kind: DiskKind) -> Result<Arc<dyn Disk>> {
     match kind {
         #[cfg(target_os = "linux")]
-        DiskKind::Auto => match crate::uring::UringDisk::start() {
-            Ok(disk) => Ok(Arc::new(disk)),
-            Err(_) => Ok(Arc::new(ThreadsDisk::start())),
+        DiskKind::Auto => match crate::uring::Uring::start() {
+            Ok(ring) => Ok(Arc::new(OsDisk::new(ring))),
+            Err(_) => Ok(Arc::new(OsDisk::new(Threads::default()))),
         },
         #[cfg(not(target_os = "linux"))]
-        DiskKind::Auto => Ok(Arc::new(ThreadsDisk::start())),
+        DiskKind::Auto => Ok(Arc::new(OsDisk::new(Threads::default()))),
         #[cfg(target_os = "linux")]
-        DiskKind::IoUring => Ok(Arc::new(crate::uring::UringDisk::start()?)),
+        DiskKind::IoUring => Ok(Arc::new(OsDisk::new(crate::uring::Uring::start()?))),
         #[cfg(not(target_os = "linux"))]
         DiskKind::IoUring => Err(crate::error::DiskError::new(
             crate::error::Operation::Start,
@@ -169,7 +170,7 @@ pub fn open_disk(kind: DiskKind) -> Result<Arc<dyn Disk>> {
             None,
             std::io::Error::new(std::io::ErrorKind::Unsupported, "io_uring is there on Linux alone"),
         )),
-        DiskKind::Threads => Ok(Arc::new(ThreadsDisk::start())),
+        DiskKind::Threads => Ok(Arc::new(OsDisk::new(Threads::default()))),
         DiskKind::Simulated(config) => Ok(SimulatedDisk::start(config)?),
     }
 }

@@ -19,6 +19,7 @@
 mod buffer;
 mod disk;
 mod error;
+mod os_disk;
 mod os_file;
 mod queue;
 mod simulated;

@@ -1,5 +1,5 @@
-//! Files of the operating system: all that io_uring and threads have in common, which is everything but who issues the
-//! transfers.
+//! An open file of the operating system and its transfers under way: sizes, locks, alignment, accounting, and what a
+//! failed write means. Who issues a transfer is the matter of the [backends](crate::os_disk::Backend).
 
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::OpenOptions;
@@ -376,50 +376,4 @@ fn fill_with_zeroes(file: &File, before: u64, bytes: u64) -> io::Result<()> {
         position += chunk as u64;
     }
     file.set_len(bytes)
-}
-
-/// What a disk of the operating system does with names.
-pub(crate) mod names {
-    use super::{DiskError, Operation, Path, PathBuf, Result, Wait, WaitType, fs, io};
-    use std::os::unix::ffi::OsStrExt;
-
-    pub(crate) fn create_directory(path: &Path) -> Result<()> {
-        fs::create_dir_all(path).map_err(|error| DiskError::new(Operation::Directory, path, None, error))
-    }
-
-    pub(crate) fn remove(path: &Path) -> Result<()> {
-        let _wait = Wait::begin(WaitType::PreemptiveDeleteFile);
-        fs::remove_file(path).map_err(|error| DiskError::new(Operation::Remove, path, None, error))
-    }
-
-    pub(crate) fn list(path: &Path) -> Result<Vec<PathBuf>> {
-        let entries = || fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
-        let mut paths = entries().map_err(|error| DiskError::new(Operation::Directory, path, None, error))?;
-        paths.sort_unstable();
-        Ok(paths)
-    }
-
-    pub(crate) fn sync_directory(path: &Path) -> Result<()> {
-        let _wait = Wait::begin(WaitType::PreemptiveFlushFileBuffers);
-        let sync = || fs::File::open(path)?.sync_all();
-        sync().map_err(|error| DiskError::new(Operation::Directory, path, None, error))
-    }
-
-    pub(crate) fn free_space(path: &Path) -> Result<u64> {
-        let _wait = Wait::begin(WaitType::PreemptiveGetDiskFreeSpace);
-        statvfs(path).map_err(|error| DiskError::new(Operation::Stat, path, None, error))
-    }
-
-    fn statvfs(path: &Path) -> io::Result<u64> {
-        let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-        // SAFETY: statvfs is a struct of integers, for which zero is a valid value.
-        let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
-        // SAFETY: `name` ends in a zero byte and `answer` is valid for writing; both outlive the call.
-        if unsafe { libc::statvfs(name.as_ptr(), &mut answer) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // The types differ between systems: 64 bits on Linux, 32 bits for blocks on macOS.
-        #[allow(clippy::useless_conversion, reason = "not useless on macOS")]
-        Ok(u64::from(answer.f_bavail).saturating_mul(u64::from(answer.f_frsize)))
-    }
 }

@@ -2,15 +2,11 @@
 //!
 //! Threads are started when a request finds none idle, up to a limit, and stay until the disk and its files are gone.
 
-use crate::disk::{Disk, DiskFile, OpenOptions};
-use crate::error::{DiskError, Operation, Result};
-use crate::os_file::{Flight, OsFile, names};
-use crate::queue::Request;
-use crate::statistics::FileStatistics;
-use crate::throughput::Throughput;
+use crate::error::{DiskError, Operation};
+use crate::os_disk::Backend;
+use crate::os_file::Flight;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// As many transfers are with the device at once.
@@ -30,13 +26,18 @@ struct Shared {
     work: Condvar,
 }
 
-/// The pool's owner: when the last one goes, the threads finish what is waiting and end.
+/// The backend. The disk and its files own it together: when the last one goes, the threads finish what is waiting and
+/// end.
 #[derive(Debug, Default)]
-struct Pool {
+pub(crate) struct Threads {
     shared: Arc<Shared>,
 }
 
-impl Pool {
+impl Backend for Threads {
+    fn kind(&self) -> &'static str {
+        "threads"
+    }
+
     fn submit(&self, flight: Box<Flight>) {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(flight);
@@ -53,7 +54,9 @@ impl Pool {
             self.without_thread(error);
         }
     }
+}
 
+impl Threads {
     /// The system gives no thread. Those that are there will get to the request; without any, it fails.
     #[cold]
     fn without_thread(&self, error: std::io::Error) {
@@ -70,7 +73,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.state.lock().closing = true;
         self.shared.work.notify_all();
@@ -95,107 +98,5 @@ impl Shared {
                 state.idle -= 1;
             }
         }
-    }
-}
-
-/// The disk of this backend.
-#[derive(Debug)]
-pub(crate) struct ThreadsDisk {
-    pool: Arc<Pool>,
-    throughput: Arc<Throughput>,
-}
-
-impl ThreadsDisk {
-    pub(crate) fn start() -> ThreadsDisk {
-        ThreadsDisk { pool: Arc::default(), throughput: Arc::new(Throughput::new()) }
-    }
-}
-
-impl Disk for ThreadsDisk {
-    fn kind(&self) -> &'static str {
-        "threads"
-    }
-
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
-        let file = Arc::new(OsFile::open(path, options, &self.throughput)?);
-        Ok(Arc::new(ThreadsFile { file, pool: self.pool.clone() }))
-    }
-
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        names::create_directory(path)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        names::remove(path)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        path.exists()
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<PathBuf>> {
-        names::list(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        names::sync_directory(path)
-    }
-
-    fn free_space(&self, path: &Path) -> Result<u64> {
-        names::free_space(path)
-    }
-
-    fn throughput(&self) -> &Throughput {
-        &self.throughput
-    }
-}
-
-#[derive(Debug)]
-struct ThreadsFile {
-    file: Arc<OsFile>,
-    pool: Arc<Pool>,
-}
-
-impl DiskFile for ThreadsFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
-
-    fn size(&self) -> Result<u64> {
-        self.file.size()
-    }
-
-    fn set_size(&self, bytes: u64) -> Result<()> {
-        self.file.set_size(bytes)
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(buffer, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn try_lock_exclusive(&self) -> Result<()> {
-        self.file.try_lock_exclusive()
-    }
-
-    fn submit(&self, request: Request) {
-        if let Some(flight) = Flight::start(&self.file, request) {
-            self.pool.submit(flight);
-        }
-    }
-
-    fn statistics(&self) -> &FileStatistics {
-        self.file.statistics()
     }
 }

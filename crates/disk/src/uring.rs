@@ -13,17 +13,15 @@
 //!
 //! No callback (waker, drop of a file or a queue) runs with the mutex held.
 
-use crate::disk::{Disk, DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Result};
-use crate::os_file::{Flight, OsFile, names};
-use crate::queue::{Direction, Request};
-use crate::statistics::FileStatistics;
-use crate::throughput::Throughput;
+use crate::os_disk::Backend;
+use crate::os_file::Flight;
+use crate::queue::Direction;
 use io_uring::{IoUring, opcode, squeue, types};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,13 +47,6 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes flights over, to the kernel as far as there is room.
-    fn submit(&self, flights: impl Iterator<Item = Box<Flight>>) {
-        let mut submission = self.submission.lock();
-        submission.overflow.extend(flights);
-        self.fill(&mut submission);
-    }
-
     /// Moves flights from the overflow list to the kernel.
     fn fill(&self, submission: &mut Submission) {
         let mut pushed = 0;
@@ -177,37 +168,16 @@ fn entry_of(flight: &Flight) -> squeue::Entry {
     }
 }
 
-/// The ring's owner, shared by the disk and its files: when the last one goes, the completion thread finishes what is
+/// The backend. The disk and its files own it together: when the last one goes, the completion thread finishes what is
 /// under way and ends. It is not waited for, since the last owner may go on that thread.
-struct Ring {
+pub(crate) struct Uring {
     shared: Arc<Shared>,
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        let mut submission = self.shared.submission.lock();
-        submission.closing = true;
-        // With a full kernel a completion is about to wake the thread anyway.
-        if submission.in_kernel < ENTRIES {
-            let entry = opcode::Nop::new().build().user_data(CLOSE);
-            // SAFETY: the entry points to nothing.
-            unsafe { self.shared.push(&entry) };
-            submission.in_kernel += 1;
-            self.shared.enter();
-        }
-    }
-}
-
-/// The disk of this backend.
-pub(crate) struct UringDisk {
-    ring: Arc<Ring>,
-    throughput: Arc<Throughput>,
-}
-
-impl UringDisk {
+impl Uring {
     /// # Errors
     /// `Io` where the kernel has no io_uring or forbids it (containers), or gives no thread.
-    pub(crate) fn start() -> Result<UringDisk> {
+    pub(crate) fn start() -> Result<Uring> {
         let refused = |error| DiskError::new(Operation::Start, Path::new("io_uring"), None, error);
         let ring = IoUring::new(ENTRIES).map_err(refused)?;
         let mut probe = io_uring::Probe::new();
@@ -221,94 +191,34 @@ impl UringDisk {
         let worker = shared.clone();
         let started = std::thread::Builder::new().name("hobt-ring".into()).spawn(move || worker.work());
         started.map_err(refused)?;
-        Ok(UringDisk { ring: Arc::new(Ring { shared }), throughput: Arc::new(Throughput::new()) })
+        Ok(Uring { shared })
     }
 }
 
-impl Disk for UringDisk {
+impl Backend for Uring {
     fn kind(&self) -> &'static str {
         "io_uring"
     }
 
-    fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
-        let file = Arc::new(OsFile::open(path, options, &self.throughput)?);
-        Ok(Arc::new(UringFile { file, ring: self.ring.clone() }))
-    }
-
-    fn create_directory(&self, path: &Path) -> Result<()> {
-        names::create_directory(path)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        names::remove(path)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        path.exists()
-    }
-
-    fn list(&self, path: &Path) -> Result<Vec<PathBuf>> {
-        names::list(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        names::sync_directory(path)
-    }
-
-    fn free_space(&self, path: &Path) -> Result<u64> {
-        names::free_space(path)
-    }
-
-    fn throughput(&self) -> &Throughput {
-        &self.throughput
+    /// Takes the flight over, to the kernel if there is room.
+    fn submit(&self, flight: Box<Flight>) {
+        let mut submission = self.shared.submission.lock();
+        submission.overflow.push_back(flight);
+        self.shared.fill(&mut submission);
     }
 }
 
-struct UringFile {
-    file: Arc<OsFile>,
-    ring: Arc<Ring>,
-}
-
-impl DiskFile for UringFile {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
-
-    fn size(&self) -> Result<u64> {
-        self.file.size()
-    }
-
-    fn set_size(&self, bytes: u64) -> Result<()> {
-        self.file.set_size(bytes)
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(buffer, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn try_lock_exclusive(&self) -> Result<()> {
-        self.file.try_lock_exclusive()
-    }
-
-    fn submit(&self, request: Request) {
-        if let Some(flight) = Flight::start(&self.file, request) {
-            self.ring.shared.submit(std::iter::once(flight));
+impl Drop for Uring {
+    fn drop(&mut self) {
+        let mut submission = self.shared.submission.lock();
+        submission.closing = true;
+        // With a full kernel a completion is about to wake the thread anyway.
+        if submission.in_kernel < ENTRIES {
+            let entry = opcode::Nop::new().build().user_data(CLOSE);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.shared.push(&entry) };
+            submission.in_kernel += 1;
+            self.shared.enter();
         }
-    }
-
-    fn statistics(&self) -> &FileStatistics {
-        self.file.statistics()
     }
 }
