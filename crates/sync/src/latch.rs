@@ -78,6 +78,8 @@ impl<T: ?Sized> Latch<T> {
     #[cold]
     fn read_slow(&self) -> LatchReadGuard<'_, T> {
         let since = slots::accounting().then(Instant::now);
+        #[cfg(test)]
+        crate::handshake::waits();
         let guard = self.lock.read();
         self.record(WaitType::LatchSh, since);
         guard
@@ -86,6 +88,8 @@ impl<T: ?Sized> Latch<T> {
     #[cold]
     fn write_slow(&self) -> LatchWriteGuard<'_, T> {
         let since = slots::accounting().then(Instant::now);
+        #[cfg(test)]
+        crate::handshake::waits();
         let guard = self.lock.write();
         self.record(WaitType::LatchEx, since);
         guard
@@ -104,9 +108,8 @@ impl<T: ?Sized> Latch<T> {
 mod tests {
     use super::Latch;
     use crate::names::LatchClass;
-    use crate::{latches, waits};
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
+    use crate::{handshake, latches, waits};
+    use std::sync::mpsc;
 
     fn waits_of(class: LatchClass) -> latches::LatchRow {
         latches::snapshot().into_iter().find(|row| row.latch_class == class).expect("every class has a row")
@@ -142,19 +145,15 @@ mod tests {
         }
         assert_eq!(waits_of(LatchClass::AllocCreateRingBuffer).waiting_requests_count, 0);
         let counters = std::sync::Arc::new(waits::WaitCounters::new());
-        let waiting = AtomicBool::new(false);
+        let (tell, waiting) = mpsc::channel();
         std::thread::scope(|scope| {
             let held = latch.write();
             let waiter = scope.spawn(|| {
                 let _guard = waits::set_statement_counters(Some(counters.clone()));
-                waiting.store(true, Ordering::SeqCst);
+                handshake::tell_when_waiting(tell);
                 drop(latch.read());
             });
-            while !waiting.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            // The waiter is about to try; hold long enough that a try cannot miss.
-            std::thread::sleep(Duration::from_millis(50));
+            waiting.recv().expect("the latch is held");
             drop(held);
             waiter.join().expect("the waiter ends");
         });

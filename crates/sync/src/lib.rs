@@ -14,6 +14,8 @@
 //! Left to others: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
 
 mod counter;
+#[cfg(test)]
+mod handshake;
 mod latch;
 pub mod latches;
 mod names;

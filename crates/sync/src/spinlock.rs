@@ -82,6 +82,8 @@ impl<T: ?Sized> Spinlock<T> {
                 continue;
             }
             backoffs += 1;
+            #[cfg(test)]
+            crate::handshake::waits();
             if backoffs <= YIELDS_BEFORE_SLEEP {
                 std::thread::yield_now();
             } else {
@@ -137,8 +139,8 @@ impl<T: ?Sized> Drop for SpinlockGuard<'_, T> {
 mod tests {
     use super::Spinlock;
     use crate::names::SpinlockName;
-    use crate::spinlocks;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use crate::{handshake, spinlocks};
+    use std::sync::mpsc;
 
     fn row(name: SpinlockName) -> spinlocks::SpinlockRow {
         spinlocks::snapshot().into_iter().find(|row| row.name == name).expect("every name has a row")
@@ -169,17 +171,15 @@ mod tests {
         assert_eq!(row(SpinlockName::XdesMgr).collisions, 0);
         let guard = lock.lock();
         assert!(lock.try_lock().is_none());
-        let started = AtomicBool::new(false);
+        let (tell, waiting) = mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                started.store(true, Ordering::SeqCst);
+            // The guard stays on its thread.
+            let lock = &lock;
+            scope.spawn(move || {
+                handshake::tell_when_waiting(tell);
                 drop(lock.lock());
             });
-            while !started.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            // Long enough that the other thread cannot find the lock free at its first try.
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            waiting.recv().expect("the lock is held");
             drop(guard);
         });
         let counted = row(SpinlockName::XdesMgr);
