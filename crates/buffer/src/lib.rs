@@ -21,7 +21,7 @@
 //! BufferPool::new(PoolSettings { bytes }) -> Result<Arc<BufferPool>, BufferError>
 //!   .register_file(PoolFileDescription { database, database_tag, file, disk }) -> Arc<PoolFile>
 //!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
-//!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all() / .flush_database(DatabaseId)
+//!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all()
 //!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames
 //!   .add_load_owner(Weak<dyn LoadOwner>)                             asked to publish while somebody waits
 //!   .statistics() -> PoolStatistics                                  .descriptors() -> impl Iterator<PageDescriptor>

@@ -5,7 +5,7 @@
 //! write a page anew while an older version of it is under way. Only the first page of a run is waited for, when no
 //! other latch is held; a neighbour that is held exclusively ends the run.
 
-use hobt_base::{DatabaseId, PAGE_SIZE};
+use hobt_base::PAGE_SIZE;
 use hobt_page::{PageBytes, seal};
 use hobt_sync::{Wait, WaitType};
 
@@ -26,16 +26,6 @@ impl BufferPool {
     /// [`BufferError::Disk`]; pages that were not written stay changed.
     pub fn flush_file(&self, file: &PoolFile) -> Result<u64, BufferError> {
         self.flush_registered(file.registered())
-    }
-
-    /// The same for the files of one database.
-    ///
-    /// # Errors
-    /// As [`BufferPool::flush_file`].
-    pub fn flush_database(&self, database: DatabaseId) -> Result<u64, BufferError> {
-        let files = self.registered_files();
-        let files = files.iter().filter(|file| file.database == database);
-        files.map(|file| self.flush_registered(file)).sum()
     }
 
     /// The same for all files.

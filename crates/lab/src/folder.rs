@@ -52,11 +52,6 @@ impl DataFolder {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Whether it stays.
-    pub fn is_kept(&self) -> bool {
-        self.keep
-    }
 }
 
 /// Removes what is in a folder, its mark last: an emptying that was cut short can be taken up again.
