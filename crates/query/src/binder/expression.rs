@@ -104,7 +104,7 @@ impl Binder<'_> {
         {
             return Ok(current);
         } else if let Some(typed) = self.resolver.variable(&name.value) {
-            self.is_cacheable.set(false);
+            self.progress.is_cacheable.set(false);
             return BoundExpr::literal(typed.value, typed.sql_type, name.position);
         }
         Err(SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{}\".", name.value))
@@ -116,7 +116,7 @@ impl Binder<'_> {
             let message = format!("Must declare the scalar variable \"{}\".", name.value);
             SqlError::new(number::UNDECLARED_VARIABLE, message).at(name.position)
         })?;
-        self.is_cacheable.set(false);
+        self.progress.is_cacheable.set(false);
         BoundExpr::literal(typed.value, typed.sql_type, name.position)
     }
 
@@ -179,8 +179,8 @@ impl Binder<'_> {
         if volatility != Volatility::OncePerReference {
             return self.context.clone();
         }
-        let place = self.next_name.get();
-        self.next_name.set(place + 1);
+        let place = self.progress.next_name.get();
+        self.progress.next_name.set(place + 1);
         let mut context = (*self.context).clone();
         let place = u64::try_from(place).unwrap_or(0);
         context.random_seed ^= place.wrapping_mul(0x9E37_79B9_7F4A_7C15);

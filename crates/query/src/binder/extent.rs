@@ -156,13 +156,13 @@ impl Binder<'_> {
     /// # Errors
     /// 8631 where too many lie within each other, and those of `bind`.
     pub(super) fn within<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let level = self.level.get() + 1;
+        let level = self.progress.level.get() + 1;
         if level > LEVELS_MAX {
             return Err(too_deep());
         }
-        self.level.set(level);
+        self.progress.level.set(level);
         let bound = bind();
-        self.level.set(level - 1);
+        self.progress.level.set(level - 1);
         bound
     }
 }

@@ -104,8 +104,8 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         match resolved {
             Resolved::Table { provider, columns } => self.scan(provider, &columns, &alias.value, full),
-            Resolved::View { definition } => {
-                let body = self.view(&definition, &name.name.value)?;
+            Resolved::View { definition, database } => {
+                let body = self.in_database(database.as_ref(), |binder| binder.view(&definition, &name.name.value))?;
                 let (plan, mut scope) = self.named_rows(body, &alias.value, &[])?;
                 scope.tables[0].full = full;
                 Ok((plan, scope))
@@ -239,9 +239,11 @@ impl Binder<'_> {
                 }
                 Ok((plan, scope))
             }
-            Resolved::InlineFunction { definition } => {
-                let body =
-                    self.inline_function(&definition, &name.name.value, bound).map_err(|error| error.at(position))?;
+            Resolved::InlineFunction { definition, database } => {
+                let body = self.in_database(database.as_ref(), |binder| {
+                    binder.inline_function(&definition, &name.name.value, bound)
+                });
+                let body = body.map_err(|error| error.at(position))?;
                 self.named_rows(body, shown, list).map_err(|error| error.at(position))
             }
             Resolved::View { .. } => Err(SqlError::new(

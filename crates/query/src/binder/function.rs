@@ -150,7 +150,7 @@ impl Binder<'_> {
         let bound = BoundExpr::new(expr, result, true, position).with_collation(collation);
         match def.volatility {
             Volatility::Statement | Volatility::OncePerReference if is_constant => {
-                self.is_cacheable.set(false);
+                self.progress.is_cacheable.set(false);
                 let value = self.evaluate(&bound)?;
                 Ok(BoundExpr::literal(value, result, position)?.with_collation(collation))
             }
@@ -171,7 +171,7 @@ impl Binder<'_> {
                 format!("'{name}' is not a recognized built-in function name."),
             ));
         };
-        self.is_cacheable.set(false);
+        self.progress.is_cacheable.set(false);
         let literals: Option<Vec<_>> = arguments.iter().map(|argument| argument.literal.clone()).collect();
         if let Some(values) = literals.filter(|_| function.is_constant) {
             return BoundExpr::literal((function.evaluate)(&values)?, function.result, position);

@@ -164,6 +164,6 @@ impl Binder<'_> {
             columns.push(bound.result());
         }
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
-        Ok(BoundQuery { plan, columns, into: None, is_cacheable: self.is_cacheable.get() })
+        Ok(BoundQuery { plan, columns, into: None, is_cacheable: self.progress.is_cacheable.get() })
     }
 }

@@ -52,6 +52,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
 use datafusion::physical_expr::create_physical_expr;
 use hobt_base::{Position, SqlError, number};
+use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value};
 use hobt_tsql::ast::{Condition, Expression, Query};
 use hobt_types::Value;
@@ -90,6 +91,11 @@ pub struct Binder<'r> {
     resolver: &'r dyn NameResolver,
     options: BindOptions,
     context: Arc<FunctionContext>,
+    progress: Rc<Progress>,
+}
+
+/// How far a statement is bound: shared by the binders of the modules that it uses.
+struct Progress {
     /// The number of the next internal column.
     next_name: Cell<usize>,
     /// Whether nothing of this moment went into the plan.
@@ -100,6 +106,18 @@ pub struct Binder<'r> {
     applied: Cell<usize>,
     /// Queries, conditions and expressions around what is being bound.
     level: Cell<usize>,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            next_name: Cell::new(1),
+            is_cacheable: Cell::new(true),
+            nesting: Cell::new(0),
+            applied: Cell::new(0),
+            level: Cell::new(0),
+        }
+    }
 }
 
 /// What a clause lets an expression do.
@@ -136,16 +154,23 @@ impl<'p> Site<'p> {
 impl<'r> Binder<'r> {
     /// A binder for one statement.
     pub fn new(resolver: &'r dyn NameResolver, options: BindOptions) -> Binder<'r> {
-        Binder {
-            resolver,
-            options,
-            context: resolver.function_context(),
-            next_name: Cell::new(1),
-            is_cacheable: Cell::new(true),
-            nesting: Cell::new(0),
-            applied: Cell::new(0),
-            level: Cell::new(0),
-        }
+        Binder { resolver, options, context: resolver.function_context(), progress: Rc::default() }
+    }
+
+    /// Binds the text of a module with the names of the database where it lives; `None` is the binder's own.
+    fn in_database<T>(
+        &self,
+        database: Option<&DatabaseUse>,
+        bind: impl FnOnce(&Binder<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let Some(database) = database else { return bind(self) };
+        let resolver = self.resolver.in_database(database);
+        bind(&Binder {
+            resolver: &*resolver,
+            options: self.options,
+            context: Arc::clone(&self.context),
+            progress: Rc::clone(&self.progress),
+        })
     }
 
     /// Binds a query that sends rows.
@@ -176,7 +201,7 @@ impl<'r> Binder<'r> {
 
     fn finish(&self, body: query::Body) -> BoundQuery {
         let columns = body.columns.iter().map(query::BodyColumn::result).collect();
-        BoundQuery { plan: body.plan, columns, into: body.into, is_cacheable: self.is_cacheable.get() }
+        BoundQuery { plan: body.plan, columns, into: body.into, is_cacheable: self.progress.is_cacheable.get() }
     }
 
     /// Binds an expression outside a query. A subquery in it makes [`Binder::evaluate`] refuse it: use
@@ -245,8 +270,8 @@ impl<'r> Binder<'r> {
 
     /// A name for an internal column: unique in the statement, in characters that DataFusion never quotes.
     fn fresh(&self, base: &str) -> String {
-        let number = self.next_name.get();
-        self.next_name.set(number + 1);
+        let number = self.progress.next_name.get();
+        self.progress.next_name.set(number + 1);
         let mut name: String =
             base.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(24).collect::<String>();
         name.make_ascii_lowercase();
@@ -258,7 +283,7 @@ impl<'r> Binder<'r> {
 
     /// Counts a view, function or common table expression that is entered.
     fn enter<T>(&self, name: &str, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let depth = self.nesting.get() + 1;
+        let depth = self.progress.nesting.get() + 1;
         if depth > NESTING_LIMIT {
             return Err(SqlError::new(
                 number::NESTED_TOO_DEEPLY,
@@ -267,9 +292,9 @@ impl<'r> Binder<'r> {
                 ),
             ));
         }
-        self.nesting.set(depth);
+        self.progress.nesting.set(depth);
         let result = bind();
-        self.nesting.set(depth - 1);
+        self.progress.nesting.set(depth - 1);
         result
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use hobt_base::SqlError;
 use hobt_catalog::PartitionFunction;
+use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
@@ -45,11 +46,15 @@ pub enum Resolved {
     View {
         /// The text of its `CREATE VIEW`.
         definition: String,
+        /// Where it lives, when that is not the resolver's own database: its text means what it means there.
+        database: Option<DatabaseUse>,
     },
     /// An inline table-valued function.
     InlineFunction {
         /// The text of its `CREATE FUNCTION`.
         definition: String,
+        /// As with a view.
+        database: Option<DatabaseUse>,
     },
 }
 
@@ -109,4 +114,8 @@ pub trait NameResolver {
 
     /// What date and random functions read.
     fn function_context(&self) -> Arc<FunctionContext>;
+
+    /// The same names as a module of `database` sees them: what says no database lies there, and functions like
+    /// `DB_NAME` answer for it.
+    fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_>;
 }

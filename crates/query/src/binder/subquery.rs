@@ -84,9 +84,9 @@ impl Binder<'_> {
             )
             .at(query.span.position));
         }
-        self.applied.set(self.applied.get() + 1);
+        self.progress.applied.set(self.progress.applied.get() + 1);
         let body = self.query(query, &names, usage);
-        self.applied.set(self.applied.get() - 1);
+        self.progress.applied.set(self.progress.applied.get() - 1);
         body
     }
 

@@ -10,6 +10,7 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
+use super::ddl::Place;
 use super::failure::{Failure, Reach};
 use super::frame::Frame;
 use super::names::written;
@@ -115,7 +116,10 @@ impl Interpreter<'_> {
             arguments.push(Argument { given, value });
         }
         match name.name.value.to_lowercase().as_str() {
-            "sp_executesql" => return self.sp_executesql(&arguments, protected, call.span.position),
+            "sp_executesql" => {
+                let database = self.procedure_place(name, call.span.position)?.database;
+                return self.sp_executesql(&arguments, database, protected, call.span.position);
+            }
             "sp_configure" => return self.sp_configure(&arguments, call.span.position),
             "sp_autostats" | "sp_rename" | "sp_updatestats" | "sp_createstats" => {
                 return Err(SqlError::not_supported(&name.name.value).at(call.span.position).into());
@@ -133,12 +137,17 @@ impl Interpreter<'_> {
         Ok(status)
     }
 
-    fn find_procedure(&self, name: &ObjectName, position: Position) -> Result<Procedure, Failure> {
-        let unknown = || Failure::from(unknown_procedure(&written(name), position));
-        let place = self.place(name).map_err(|error| match error.number {
+    /// Where a procedure's name points; an unknown database is an unknown procedure.
+    fn procedure_place(&self, name: &ObjectName, position: Position) -> Result<Place, SqlError> {
+        self.place(name).map_err(|error| match error.number {
             number::DATABASE_DOES_NOT_EXIST => unknown_procedure(&written(name), position),
             _ => error,
-        })?;
+        })
+    }
+
+    fn find_procedure(&self, name: &ObjectName, position: Position) -> Result<Procedure, Failure> {
+        let unknown = || Failure::from(unknown_procedure(&written(name), position));
+        let place = self.procedure_place(name, position)?;
         let snapshot = place.database.snapshot();
         let module = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.module(schema, &place.name));
         let text = match module {
@@ -232,10 +241,11 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// `sp_executesql @statement, @parameters, values…`.
+    /// `sp_executesql @statement, @parameters, values…`; the text runs in `database`.
     fn sp_executesql(
         &mut self,
         arguments: &[Argument<'_>],
+        database: DatabaseUse,
         protected: bool,
         position: Position,
     ) -> Result<i32, Failure> {
@@ -253,7 +263,11 @@ impl Interpreter<'_> {
         let values = arguments.get(2..).unwrap_or_default();
         let mut frame = Frame::new(None, protected);
         self.bind_parameters(&parameters, "sp_executesql", values, &mut frame, position)?;
-        let (status, frame) = self.execute_text(&statement, frame)?;
+        let statement: Arc<str> = Arc::from(statement);
+        let (status, frame) = self.in_scope(Arc::clone(&statement), frame, |this| {
+            this.state.database = database;
+            this.batch(&statement)
+        })?;
         self.return_outputs(&parameters, values, &frame)?;
         Ok(status)
     }

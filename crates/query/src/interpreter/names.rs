@@ -3,6 +3,7 @@
 //! Tables that were resolved are remembered, so that the statement can lock them before it runs.
 
 use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -37,23 +38,26 @@ pub(super) struct UsedTable {
     pub(super) mode: LockMode,
 }
 
-/// The names that one statement can use.
+/// The names that one statement can use. Clones note the tables that they resolve in one list.
+#[derive(Clone)]
 pub(super) struct Names<'a> {
     pub(super) environment: &'a Environment,
     pub(super) state: &'a SessionState,
+    /// Where names lie that say no database: the session's, or the one of the module whose text is bound.
+    pub(super) database: DatabaseUse,
     pub(super) frame: &'a Frame,
     pub(super) caught: Option<&'a Caught>,
     function_context: Arc<FunctionContext>,
     /// The statement that reads the tables; where there is none yet, one is made for the first table.
-    run: OnceCell<Arc<StatementRun>>,
+    run: Rc<OnceCell<Arc<StatementRun>>>,
     cancelled: &'a Arc<AtomicBool>,
-    used: RefCell<Vec<UsedTable>>,
+    used: Rc<RefCell<Vec<UsedTable>>>,
 }
 
 impl Interpreter<'_> {
     /// The names that the statement `run` can use.
     pub(super) fn names(&self, run: &Arc<StatementRun>) -> Names<'_> {
-        Names { run: OnceCell::from(Arc::clone(run)), ..self.names_alone() }
+        Names { run: Rc::new(OnceCell::from(Arc::clone(run))), ..self.names_alone() }
     }
 
     /// The names that an expression can use.
@@ -62,12 +66,13 @@ impl Interpreter<'_> {
         Names {
             environment: self.environment,
             state: self.state,
+            database: self.state.database.clone(),
             frame,
             caught: self.caught.last(),
             function_context: Arc::new(FunctionContext::now()),
-            run: OnceCell::new(),
+            run: Rc::default(),
             cancelled: &self.cancelled,
-            used: RefCell::default(),
+            used: Rc::default(),
         }
     }
 }
@@ -82,7 +87,7 @@ impl<'a> Names<'a> {
 impl Names<'_> {
     /// The tables resolved so far, as often as they were named.
     pub(super) fn into_used(self) -> Vec<UsedTable> {
-        self.used.into_inner()
+        self.used.take()
     }
 
     fn statement(&self) -> Result<Arc<StatementRun>, SqlError> {
@@ -120,10 +125,17 @@ impl Names<'_> {
 
     /// A place, where an unknown database is an unknown object.
     fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
-        place_of(self.environment, self.state, name).map_err(|error| match error.number {
-            number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
-            _ => error,
+        place_of(self.environment, &self.database, &self.state.temporary_tables, name).map_err(|error| {
+            match error.number {
+                number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
+                _ => error,
+            }
         })
+    }
+
+    /// The database of a module that was found; `None` where its text means what it would mean here.
+    fn other(&self, database: &DatabaseUse) -> Option<DatabaseUse> {
+        (database.id() != self.database.id()).then(|| database.clone())
     }
 
     fn system_view(&self, place: &Place) -> Option<SystemView> {
@@ -142,7 +154,10 @@ impl NameResolver for Names<'_> {
             }
             if let Some(module) = snapshot.module(schema, &place.name) {
                 return match module.kind {
-                    ModuleKind::View => Ok(Resolved::View { definition: module.definition.clone() }),
+                    ModuleKind::View => Ok(Resolved::View {
+                        definition: module.definition.clone(),
+                        database: self.other(&place.database),
+                    }),
                     _ => Err(without_parameters(name)),
                 };
             }
@@ -160,12 +175,16 @@ impl NameResolver for Names<'_> {
         let module = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.module(schema, &place.name));
         if let Some(module) = module {
             return match module.kind {
-                ModuleKind::InlineFunction => Ok(Resolved::InlineFunction { definition: module.definition.clone() }),
+                ModuleKind::InlineFunction => Ok(Resolved::InlineFunction {
+                    definition: module.definition.clone(),
+                    database: self.other(&place.database),
+                }),
                 _ => Err(not_a_function(name)),
             };
         }
         if let Some(definition) = procedures::inline_function(&place.schema, &place.name) {
-            return Ok(Resolved::InlineFunction { definition: definition.to_owned() });
+            let (definition, database) = (definition.to_owned(), self.other(&place.database));
+            return Ok(Resolved::InlineFunction { definition, database });
         }
         let view = self.system_view(&place).ok_or_else(|| invalid_object(name))?;
         if view.parameters.is_empty() {
@@ -220,7 +239,7 @@ impl NameResolver for Names<'_> {
         };
         let database = match database {
             Some(database) => self.environment.instance.database(&database.value).map_err(|_| unknown())?,
-            None => self.state.database.clone(),
+            None => self.database.clone(),
         };
         database.snapshot().partition_function(&name.value).cloned().ok_or_else(unknown)
     }
@@ -239,6 +258,10 @@ impl NameResolver for Names<'_> {
 
     fn function_context(&self) -> Arc<FunctionContext> {
         Arc::clone(&self.function_context)
+    }
+
+    fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_> {
+        Box::new(Names { database: database.clone(), ..self.clone() })
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
     let state = names.state;
     let world = World {
         environment: names.environment.clone(),
-        database: state.database.clone(),
+        database: names.database.clone(),
         login: state.login.clone(),
         host: state.host.clone(),
         program: state.program.clone(),

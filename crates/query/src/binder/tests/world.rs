@@ -10,6 +10,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use hobt_base::{SqlError, number};
 use hobt_catalog::PartitionFunction;
+use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value, carrier, format_value};
 use hobt_tsql::ast::{ColumnKind, Identifier, ObjectName, Statement, StatementKind, VariableName};
 use hobt_tsql::parse_batch;
@@ -68,12 +69,13 @@ impl World {
                 }
                 StatementKind::CreateView(view) => {
                     let definition = sql.to_string();
-                    self.objects.insert(view.name.name.value.to_lowercase(), Resolved::View { definition });
+                    self.objects
+                        .insert(view.name.name.value.to_lowercase(), Resolved::View { definition, database: None });
                 }
                 StatementKind::CreateFunction(function) => {
                     let definition = sql.to_string();
                     let name = function.name.name.value.to_lowercase();
-                    self.objects.insert(name, Resolved::InlineFunction { definition });
+                    self.objects.insert(name, Resolved::InlineFunction { definition, database: None });
                 }
                 other => panic!("{other:?}"),
             }
@@ -271,5 +273,9 @@ impl NameResolver for World {
 
     fn function_context(&self) -> Arc<FunctionContext> {
         Arc::new(FunctionContext { now_local: 0, now_utc: 0, random_seed: 42 })
+    }
+
+    fn in_database(&self, _: &DatabaseUse) -> Box<dyn NameResolver + '_> {
+        unreachable!("the world is one database")
     }
 }

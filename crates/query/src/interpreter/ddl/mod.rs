@@ -19,7 +19,6 @@ use hobt_txn::{LockError, LockMode, ObjectLock, Patience, StatementContext};
 use super::environment::Environment;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
-use super::state::SessionState;
 
 /// A name with its parts found: the database in use, the schema's name, the object's.
 #[derive(Clone)]
@@ -70,7 +69,7 @@ impl Interpreter<'_> {
     /// # Errors
     /// 911 for an unknown database, 7202 for a name with a server.
     pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
-        place_of(self.environment, self.state, name)
+        place_of(self.environment, &self.state.database, &self.state.temporary_tables, name)
     }
 
     /// A database by its name.
@@ -147,8 +146,13 @@ impl Interpreter<'_> {
     }
 }
 
-/// See [`Interpreter::place`].
-pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &ObjectName) -> Result<Place, SqlError> {
+/// See [`Interpreter::place`]; names without a database lie in `current`.
+pub(super) fn place_of(
+    environment: &Environment,
+    current: &DatabaseUse,
+    temporary_tables: &HashMap<String, String>,
+    name: &ObjectName,
+) -> Result<Place, SqlError> {
     if let Some(server) = &name.server {
         let text = format!("Could not find server '{}' in sys.servers.", server.value);
         return Err(SqlError::new(number::UNKNOWN_SERVER, text).at(server.position));
@@ -157,12 +161,12 @@ pub(super) fn place_of(environment: &Environment, state: &SessionState, name: &O
         return Ok(Place {
             database: environment.instance.tempdb().map_err(SqlError::from)?,
             schema: "dbo".to_owned(),
-            name: stored_name(&state.temporary_tables, &name.name.value),
+            name: stored_name(temporary_tables, &name.name.value),
         });
     }
     let database = match &name.database {
         Some(database) => database_of(environment, database)?,
-        None => state.database.clone(),
+        None => current.clone(),
     };
     let schema = name.schema.as_ref().map_or_else(|| "dbo".to_owned(), |schema| schema.value.clone());
     Ok(Place { database, schema, name: name.name.value.clone() })

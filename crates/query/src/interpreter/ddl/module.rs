@@ -5,9 +5,11 @@ use hobt_catalog::ModuleKind;
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_tsql::ast::{
     CreateFunction, CreateMode, CreateProcedure, CreateView, FunctionBody, ObjectKind, ObjectName, Statement,
+    StatementKind,
 };
 
 use super::super::failure::Failure;
+use super::super::program::{Program, Step};
 use super::super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
@@ -19,6 +21,7 @@ impl Interpreter<'_> {
         if create.check_option {
             return Err(SqlError::not_supported("CREATE VIEW … WITH CHECK OPTION").into());
         }
+        check_prefix(&create.name, "VIEW")?;
         self.bind_view(create)?;
         self.create_module(&create.name, ModuleKind::View, create.mode, statement)
     }
@@ -28,6 +31,7 @@ impl Interpreter<'_> {
         create: &CreateFunction,
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
+        check_prefix(&create.name, "FUNCTION")?;
         match &create.body {
             FunctionBody::Inline { .. } => {
                 self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
@@ -44,6 +48,8 @@ impl Interpreter<'_> {
         create: &CreateProcedure,
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
+        check_prefix(&create.name, "PROCEDURE")?;
+        check_body(&create.statements)?;
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
     }
 
@@ -105,5 +111,34 @@ impl Interpreter<'_> {
                 .drop_module(context, &place.schema, &place.name, module)
                 .map_err(SqlError::from)?)
         })
+    }
+}
+
+/// A module is made in the current database, whose names its text is checked with.
+///
+/// # Errors
+/// 166 for a name with a database.
+fn check_prefix(name: &ObjectName, kind: &str) -> Result<(), SqlError> {
+    let Some(database) = &name.database else { return Ok(()) };
+    let text = format!(
+        "'CREATE/ALTER {kind}' does not allow specifying the database name as a prefix to the object name. USE the \
+         database first."
+    );
+    Err(SqlError { severity: 15, ..SqlError::new(166, text) }.at(database.position))
+}
+
+/// What a procedure is refused for before its names mean anything.
+///
+/// # Errors
+/// 154 for `USE`: a procedure runs in the database where it lives. Those of jumps and declarations.
+fn check_body(statements: &[Statement]) -> Result<(), SqlError> {
+    let program = Program::compile(statements)?;
+    let is_use = |step: &Step<'_>| matches!(step, Step::Run(Statement { kind: StatementKind::Use { .. }, .. }));
+    match program.steps.iter().map(|placed| placed.step).find(is_use) {
+        Some(Step::Run(statement)) => {
+            let text = "a USE database statement is not allowed in a procedure, function or trigger.";
+            Err(SqlError { severity: 15, ..SqlError::new(154, text) }.at(statement.span.position))
+        }
+        _ => Ok(()),
     }
 }
