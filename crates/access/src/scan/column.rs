@@ -92,12 +92,32 @@ impl ColumnVector {
         self.rows
     }
 
-    /// Bytes of values that were fetched.
-    pub fn large_bytes(&self) -> usize {
+    /// Bytes of values that do not stand in their views, those that were fetched among them.
+    pub fn value_bytes(&self) -> usize {
         match &self.data {
-            VectorData::Views { large, .. } => large.iter().map(Vec::len).sum(),
+            VectorData::Views { bytes, large, .. } => bytes.len() + large.iter().map(Vec::len).sum::<usize>(),
             _ => 0,
         }
+    }
+
+    /// An empty vector of the same column with room for as much as this one holds, so that the next batch need not grow.
+    pub fn next(&self) -> ColumnVector {
+        let rows = self.rows;
+        let data = match &self.data {
+            VectorData::U8(_) => VectorData::U8(Vec::with_capacity(rows)),
+            VectorData::I16(_) => VectorData::I16(Vec::with_capacity(rows)),
+            VectorData::I32(_) => VectorData::I32(Vec::with_capacity(rows)),
+            VectorData::I64(_) => VectorData::I64(Vec::with_capacity(rows)),
+            VectorData::I128(_) => VectorData::I128(Vec::with_capacity(rows)),
+            VectorData::Bytes16(values) => VectorData::Bytes16(Vec::with_capacity(values.len())),
+            VectorData::Views { bytes, .. } => VectorData::Views {
+                views: Vec::with_capacity(rows),
+                bytes: Vec::with_capacity(bytes.len()),
+                large: Vec::new(),
+                is_ascii: true,
+            },
+        };
+        ColumnVector { column: self.column, data, validity: Vec::new(), null_count: 0, rows: 0 }
     }
 
     /// Adds a page's live rows. Blocks if values have to be fetched.

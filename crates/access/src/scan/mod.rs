@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
 use hobt_buffer::LOAD_PAGES_MAX;
 use hobt_buffer::PageRun;
-use hobt_page::{PageDamage, RowLayout, RowPage, Run, RunContents, ValuePointer};
+use hobt_page::{PageDamage, RowLayout, RowPage, Run, ValuePointer};
 use hobt_txn::{IoCounts, StatementContext};
 
 use crate::{AccessError, DataFile, Hobt, LargeValues, ValueReader};
@@ -42,9 +42,6 @@ pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
 pub use worker::ScanWorker;
-
-/// Bytes of large values that a batch should hold at most.
-pub const BATCH_VALUE_BYTES: u64 = 16 << 20;
 
 /// What the laboratory and the administrator vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,6 +119,11 @@ pub trait PageVisitor {
         let _the_page_is_read_as_a_whole = next;
         self.visit(partition, id, page)
     }
+
+    /// Whether it has enough for now. The rest of the range is kept until it asks again.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// The page that a scan shows next, if it is resident.
@@ -165,15 +167,6 @@ impl LargeValues for ScanValues<'_> {
     }
 }
 
-/// How many pages of rows bring about [`BATCH_VALUE_BYTES`] of large values along, at least one: a visitor that fetches
-/// them holds those of a range.
-fn pages_of_a_batch(runs: &[(usize, usize, Run)], row_pages: u64) -> u32 {
-    let large = runs.iter().filter(|(_, _, run)| run.contents == RunContents::LargeValues);
-    let value_pages: u64 = large.map(|(_, _, run)| u64::from(run.used)).sum();
-    let pages = (BATCH_VALUE_BYTES / PAGE_SIZE as u64).saturating_mul(row_pages).checked_div(value_pages);
-    pages.map_or(u32::MAX, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1))
-}
-
 impl Scan {
     /// A scan of `hobts` (one table's) by `workers` workers. Takes the runs as they are now.
     ///
@@ -210,7 +203,6 @@ impl Scan {
         let pool_pages = first.storage().pool().statistics().frames;
         let through_pool = page_count * 100 <= pool_pages * u64::from(settings.pool_share_percent);
         let unit = if settings.read_ahead { settings.read_pages } else { settings.read_pages.min(8) };
-        let unit = unit.min(pages_of_a_batch(&runs, page_count));
         Ok(Arc::new(Scan {
             rows: Arc::clone(first.row_layout()),
             dispenser: Dispenser::new(&runs, unit, workers, settings.dealer),

@@ -42,6 +42,8 @@ struct Worker {
     window: usize,
     pending: VecDeque<Pending>,
     spare: Vec<AlignedBuffer>,
+    /// What a visitor that had enough left of the range that it was shown.
+    rest: Option<Arrived>,
     next_tag: u64,
     exhausted: bool,
     rows_by_worker: u64,
@@ -80,6 +82,22 @@ impl Pending {
     }
 }
 
+/// A range whose pages can be shown.
+struct Arrived {
+    /// The pages that have not been shown yet.
+    range: PageRange,
+    /// Their bytes, unless they are in the pool.
+    private: Option<PrivatePages>,
+}
+
+/// Pages that were read past the pool.
+struct PrivatePages {
+    snapshot: StateSnapshot,
+    buffer: AlignedBuffer,
+    /// The number of the buffer's first page.
+    first: u32,
+}
+
 impl std::fmt::Debug for ScanWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScanWorker").field("grants", &self.grants()).field("rows", &self.rows()).finish_non_exhaustive()
@@ -90,6 +108,13 @@ impl std::fmt::Debug for ScanWorker {
 enum Work<'a> {
     Visit(&'a mut dyn PageVisitor),
     Count(&'a mut Counts),
+}
+
+impl Work<'_> {
+    /// Whether the pages shown so far are enough for one time.
+    fn is_done(&self) -> bool {
+        matches!(self, Work::Visit(visitor) if visitor.is_full())
+    }
 }
 
 impl ScanWorker {
@@ -120,8 +145,9 @@ impl ScanWorker {
         self.shared.0.lock().grants
     }
 
-    /// Shows the pages of one range; `Ready(None)` when the scan is over for this worker. Starts reads of later ranges
-    /// first. Pending while every range of the window is still being read.
+    /// Shows the pages of one range, or as many of them as the visitor takes: it gets the others first the next time.
+    /// `Ready(None)` when the scan is over for this worker. Starts reads of later ranges first. Pending while every range
+    /// of the window is still being read.
     pub fn poll_range(
         &mut self,
         task: &mut Context<'_>,
@@ -169,6 +195,7 @@ impl Worker {
             window,
             pending: VecDeque::new(),
             spare: Vec::new(),
+            rest: None,
             next_tag: 0,
             exhausted: false,
             rows_by_worker: 0,
@@ -184,6 +211,9 @@ impl Worker {
         }
         if let Err(error) = self.fill_window() {
             return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(rest) = self.rest.take() {
+            return Poll::Ready(Some(self.show_arrived(rest, work)));
         }
         loop {
             while let Some(completion) = self.queue.try_pop() {
@@ -256,6 +286,9 @@ impl Worker {
     /// Takes ranges until enough reads are under way. A resident range ends the filling: there is something to do. Nor
     /// does a worker hold more than its share of what is left, so that none runs dry while another has a full window.
     fn fill_window(&mut self) -> Result<(), AccessError> {
+        if self.rest.is_some() && self.pending.iter().any(|pending| matches!(pending.source, Source::Resident)) {
+            return Ok(());
+        }
         while !self.exhausted {
             let share = self.scan.dispenser.remaining().div_ceil(self.scan.workers).max(1);
             if self.pending.len() >= self.window.min(share) {
@@ -335,36 +368,57 @@ impl Worker {
         let range = pending.range;
         let file = Arc::clone(&self.scan.files[range.file]);
         self.scan.counts.logical_reads.fetch_add(u64::from(range.count), Ordering::Relaxed);
-        match pending.source {
-            Source::Resident | Source::Elsewhere => self.resident(&file, &range, work),
+        let private = match pending.source {
+            Source::Resident | Source::Elsewhere => None,
             Source::Load { load, completions } => {
                 load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
-                self.resident(&file, &range, work)
+                None
             }
             Source::Private { snapshot, completion } => {
                 let completion = completion.expect("the range is ready");
                 let buffer = completion.buffer.into_owned().expect("the worker's own buffer");
                 completion.result.map_err(AccessError::Disk)?;
-                let done = self.private(&file, &range, &snapshot, &buffer, work);
-                self.spare.push(buffer);
-                done
+                Some(PrivatePages { snapshot, buffer, first: range.first })
+            }
+        };
+        self.show_arrived(Arrived { range, private }, work)
+    }
+
+    /// Shows the pages of a range until the visitor has enough, and keeps the others for it.
+    fn show_arrived(&mut self, arrived: Arrived, work: &mut Work<'_>) -> Result<(), AccessError> {
+        let Arrived { range, private } = arrived;
+        let file = Arc::clone(&self.scan.files[range.file]);
+        let shown = match &private {
+            Some(pages) => self.private(&file, &range, pages, work),
+            None => self.resident(&file, &range, work),
+        };
+        match shown {
+            Ok(shown) if shown < range.count => {
+                let rest = PageRange { first: range.first + shown, count: range.count - shown, ..range };
+                self.rest = Some(Arrived { range: rest, private });
+            }
+            _ => self.spare.extend(private.map(|pages| pages.buffer)),
+        }
+        shown.map(drop)
+    }
+
+    /// Shows pages that are in the pool; how many of them.
+    fn resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<u32, AccessError> {
+        match work {
+            Work::Visit(_) => self.visit_resident(file, range, work),
+            Work::Count(counts) => {
+                match counts.words() {
+                    Some(words) => self.count_resident(file, range, words, work)?,
+                    None => (range.first..range.first + range.count)
+                        .try_for_each(|number| self.page_from_pool(file, range, number, work))?,
+                }
+                Ok(range.count)
             }
         }
     }
 
-    fn resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<(), AccessError> {
-        match work {
-            Work::Visit(_) => self.visit_resident(file, range, work),
-            Work::Count(counts) => match counts.words() {
-                Some(words) => self.count_resident(file, range, words, work),
-                None => (range.first..range.first + range.count)
-                    .try_for_each(|number| self.page_from_pool(file, range, number, work)),
-            },
-        }
-    }
-
     /// Shows resident pages; the header of the page after next is prefetched here, columns of the next by the visitor.
-    fn visit_resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<(), AccessError> {
+    fn visit_resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<u32, AccessError> {
         let run = file.pool_file().page_run(range.first, range.count);
         let end = range.first + range.count;
         for number in range.first..end {
@@ -376,8 +430,11 @@ impl Worker {
                 TryRead::Guard(guard) => self.show(range, number, &guard, work, next.as_ref())?,
                 TryRead::Busy | TryRead::NotResident => self.page_from_pool(file, range, number, work)?,
             }
+            if work.is_done() {
+                return Ok(number + 1 - range.first);
+            }
         }
-        Ok(())
+        Ok(range.count)
     }
 
     /// The warm `COUNT`: a few words of each page, headers of later pages on their way.
@@ -488,19 +545,21 @@ impl Worker {
         Ok(())
     }
 
+    /// Shows pages that were read past the pool; how many of them.
     fn private(
         &mut self,
         file: &DataFile,
         range: &PageRange,
-        snapshot: &StateSnapshot,
-        buffer: &AlignedBuffer,
+        private: &PrivatePages,
         work: &mut Work<'_>,
-    ) -> Result<(), AccessError> {
+    ) -> Result<u32, AccessError> {
         let mut changed = std::mem::take(&mut self.changed);
         changed.clear();
-        file.pool_file().changed_since(snapshot, &mut changed);
-        let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
-        for (number, page) in (range.first..).zip(&pages[..range.count as usize]) {
+        file.pool_file().changed_since(&private.snapshot, &mut changed);
+        let (pages, _) = private.buffer.as_chunks::<PAGE_SIZE>();
+        let from = (range.first - private.first) as usize;
+        let mut shown = 0;
+        for (number, page) in (range.first..).zip(&pages[from..from + range.count as usize]) {
             let id = PageId::new(file.id(), number);
             let sound = changed.binary_search(&number).is_err()
                 && verify(page, id, self.scan.partitions[range.partition].hobt.storage().database_tag()).is_ok();
@@ -509,9 +568,13 @@ impl Worker {
             } else {
                 self.page_from_pool(file, range, number, work)?;
             }
+            shown += 1;
+            if work.is_done() {
+                break;
+            }
         }
         self.changed = changed;
-        Ok(())
+        Ok(shown)
     }
 
     fn show(
@@ -544,6 +607,7 @@ impl Worker {
         // Loads first: each waits for its reads and gives its frames back.
         self.pending.clear();
         self.spare.clear();
+        self.rest = None;
         self.scan.context.memory().shrink(std::mem::take(&mut self.held_bytes));
     }
 }

@@ -312,6 +312,50 @@ fn a_read_error_stops_the_scan_and_the_next_one_works() {
     }
 }
 
+/// Collects, and has enough after each page or so.
+struct Sipping(Collect, u64);
+
+impl PageVisitor for Sipping {
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.0.visit(partition, id, page)
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.pages.is_multiple_of(self.1)
+    }
+}
+
+#[test]
+fn a_visitor_that_stops_within_a_range_is_shown_the_rest() {
+    for share in [0, 75] {
+        for warm in [false, true] {
+            for pages_at_once in [1, 3, 100] {
+                let world = slow_world(2048);
+                let (hobt, rows) = world.cold_heap(9000, 21);
+                if warm {
+                    scan(&world, &[Arc::clone(&hobt)], 1, small_reads()).expect("no faults");
+                }
+                let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+                let scan = Scan::new(&[hobt], 1, settings, world.context(), Arc::default()).expect("a scan");
+                let mut worker = ScanWorker::new(Arc::clone(&scan));
+                let mut sipping = Sipping(Collect::default(), pages_at_once);
+                let mut times = 0;
+                loop {
+                    let before = sipping.0.pages;
+                    let Some(range) = block_on(poll_fn(|task| worker.poll_range(task, &mut sipping))) else { break };
+                    range.expect("no faults");
+                    assert!(sipping.0.pages - before <= pages_at_once, "it had enough");
+                    times += 1;
+                }
+                assert!(times >= scan.page_count() / pages_at_once.min(16));
+                assert_eq!(sipping.0.pages, scan.page_count());
+                assert_eq!(worker.rows(), rows.len() as u64);
+                assert!(sorted(sipping.0.rows) == sorted(rows));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_cancelled_scan_stops() {
     let world = slow_world(2048);

@@ -65,6 +65,19 @@ fn a_sort_of_more_than_the_memory_goes_to_disk() {
 }
 
 #[test]
+fn wide_rows_are_sorted_in_as_little_memory() {
+    let (_folder, _instance, mut session) = open(128);
+    let insert = "CREATE TABLE t (k int NOT NULL, s varchar(3000) NOT NULL);
+         INSERT INTO t WITH (TABLOCK) SELECT (7919 * n) % 100003, REPLICATE(CHAR(65 + n % 26), n % 3000)
+         FROM (SELECT CAST(value AS int) n FROM GENERATE_SERIES(1, 60000)) series";
+    session.run(insert).expect("90 megabytes");
+    for dop in [1, 2, 4] {
+        let sorted = format!("SELECT k, s FROM t ORDER BY s, k OFFSET 59990 ROWS OPTION (MAXDOP {dop})");
+        session.run(&sorted).expect(&sorted);
+    }
+}
+
+#[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
     // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this plan

@@ -15,6 +15,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -24,9 +25,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use hobt_access::AccessError;
-use hobt_access::scan::{
-    BATCH_VALUE_BYTES, ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData,
-};
+use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
@@ -38,8 +37,10 @@ use super::statement::StatementRun;
 use crate::source::HeapTable;
 use crate::wrap::external;
 
-/// Rows that a batch aims at.
-const BATCH_ROWS: usize = 8192;
+/// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
+const BATCH_VALUE_BYTES: usize = 16 << 20;
+/// How many batches one worker's part of the operators' memory should hold.
+const BATCHES_IN_PART: usize = 16;
 
 /// Reads some columns of a heap's rows.
 pub struct ScanExec {
@@ -90,6 +91,13 @@ impl ScanExec {
     /// The columns read, as places in the table.
     pub fn projection(&self) -> &[usize] {
         &self.projection
+    }
+
+    /// Bytes of a row's columns that are read: what they may be by declaration, or what the table's rows take on their
+    /// pages if that is less.
+    pub fn row_width(&self) -> usize {
+        let declared: usize = self.projection.iter().map(|&column| width_of(self.table.table(), column)).sum();
+        declared.min(self.table.row_bytes())
     }
 
     /// The shared scan; the first caller starts it.
@@ -164,7 +172,7 @@ impl ExecutionPlan for ScanExec {
         Ok(Arc::new(fresh))
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let started = self.start()?;
         let columns = batch_columns(self.table.table(), &self.projection);
         Ok(Box::pin(ScanStream {
@@ -174,8 +182,14 @@ impl ExecutionPlan for ScanExec {
             table: Arc::clone(&self.table),
             run: Arc::clone(&self.run),
             schema: Arc::clone(&self.schema),
-            projection: self.projection.clone(),
-            batch: BatchBuilder { columns, rows: 0, scan: started.scan },
+            batch: BatchBuilder {
+                columns,
+                rows: 0,
+                page_rows: 0,
+                rows_max: context.session_config().batch_size(),
+                bytes_max: batch_bytes(&context, self.run.degree()),
+                scan: started.scan,
+            },
             waiting: false,
             done: false,
         }))
@@ -187,18 +201,36 @@ impl ExecutionPlan for ScanExec {
         // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
         let mut statistics = Statistics::new_unknown(&self.schema);
         statistics.num_rows = Precision::Inexact(rows);
-        let width: usize = self.projection.iter().map(|&column| width_of(self.table.table(), column)).sum();
-        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(width));
+        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.row_width()));
         Ok(Arc::new(statistics))
     }
 }
 
+/// Bytes of a row of all tables that a plan scans: about what its widest rows have.
+pub(crate) fn row_width(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return scan.row_width();
+    }
+    plan.children().into_iter().map(row_width).sum()
+}
+
+/// Bytes of a value as a batch holds it, the most that is declared.
 fn width_of(table: &Table, column: usize) -> usize {
+    const VIEW_BYTES: usize = 16;
     let sql_type = table.columns[column].sql_type;
     sql_type.physical().width().unwrap_or_else(|| match sql_type.max_length_bytes() {
-        -1 => 256,
-        bytes => usize::from(bytes.unsigned_abs()) / 2,
+        -1 => usize::MAX >> 16,
+        bytes => usize::from(bytes.unsigned_abs()) + VIEW_BYTES,
     })
+}
+
+/// Bytes of texts and binaries after which a batch ends.
+fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
+    const LEAST: usize = 64 << 10;
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => (bytes / parts.max(1) / BATCHES_IN_PART).clamp(LEAST, BATCH_VALUE_BYTES),
+        _ => BATCH_VALUE_BYTES,
+    }
 }
 
 /// Empty vectors for the columns of a batch.
@@ -219,15 +251,12 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
     rows: usize,
+    /// Rows of the last page.
+    page_rows: usize,
+    /// What a batch should not go beyond. One page may.
+    rows_max: usize,
+    bytes_max: usize,
     scan: Arc<Scan>,
-}
-
-impl BatchBuilder {
-    /// Whether so much was fetched from pages of long values that the batch should go on.
-    fn is_large(&self) -> bool {
-        let bytes: usize = self.columns.iter().map(ColumnVector::large_bytes).sum();
-        bytes as u64 >= BATCH_VALUE_BYTES
-    }
 }
 
 impl PageVisitor for BatchBuilder {
@@ -243,7 +272,8 @@ impl PageVisitor for BatchBuilder {
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
         let values = self.scan.large_values(partition);
-        self.rows += page.row_count() - page.deleted_count();
+        self.page_rows = page.row_count() - page.deleted_count();
+        self.rows += self.page_rows;
         for column in &mut self.columns {
             if let Some(next) = next {
                 next.fetch(page, column.column);
@@ -251,6 +281,11 @@ impl PageVisitor for BatchBuilder {
             column.append_page(id, page, &values)?;
         }
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows + self.page_rows > self.rows_max
+            || self.columns.iter().map(ColumnVector::value_bytes).sum::<usize>() >= self.bytes_max
     }
 }
 
@@ -261,7 +296,6 @@ struct ScanStream {
     table: Arc<HeapTable>,
     run: Arc<StatementRun>,
     schema: SchemaRef,
-    projection: Vec<usize>,
     batch: BatchBuilder,
     waiting: bool,
     done: bool,
@@ -276,12 +310,10 @@ impl ScanStream {
     }
 
     fn take_batch(&mut self) -> Result<RecordBatch> {
-        let columns = batch_columns(self.table.table(), &self.projection);
-        let scan = Arc::clone(&self.batch.scan);
-        let full = std::mem::replace(&mut self.batch, BatchBuilder { columns, rows: 0, scan });
-        let rows = full.rows;
-        let arrays: Result<Vec<ArrayRef>, SqlError> = full
-            .columns
+        let next = self.batch.columns.iter().map(ColumnVector::next).collect();
+        let columns = std::mem::replace(&mut self.batch.columns, next);
+        let rows = std::mem::take(&mut self.batch.rows);
+        let arrays: Result<Vec<ArrayRef>, SqlError> = columns
             .into_iter()
             .map(|vector| array_of(&self.table.table().columns[vector.column].sql_type, vector))
             .collect();
@@ -316,7 +348,7 @@ impl Stream for ScanStream {
                 }
                 Poll::Ready(Some(Ok(()))) => {
                     // A small table's ranges are small so that its rows are shared evenly; they are passed on at once.
-                    let is_full = this.batch.rows >= BATCH_ROWS / 2 || this.batch.is_large();
+                    let is_full = this.batch.rows >= this.batch.rows_max / 2 || this.batch.is_full();
                     if is_full || (this.batch.rows > 0 && this.worker.is_small_scan()) {
                         break;
                     }

@@ -177,13 +177,16 @@ pub(super) fn merge_bytes(runtime: &RuntimeEnv, parts: usize) -> usize {
     }
 }
 
-/// Rows of a batch between operators, `most` where memory is no matter. A merge keeps a batch of each of its inputs, and
-/// a batch of merged texts keeps all the inputs that they come from, so that little memory wants short batches.
-pub(super) fn batch_rows(runtime: &RuntimeEnv, parts: usize, most: usize) -> usize {
-    const LEAST: usize = 512;
-    const BYTES_FOR_ROW: usize = 4096;
+/// Rows of a batch between operators, `most` where memory is no matter; `width` is the bytes of a row. A merge keeps a
+/// batch of each of its inputs, and a batch of merged texts keeps all the inputs that they come from, so that little
+/// memory wants short batches.
+pub(super) fn batch_rows(runtime: &RuntimeEnv, parts: usize, width: usize, most: usize) -> usize {
+    const LEAST: usize = 16;
+    const BATCHES: usize = 32;
     match runtime.memory_pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => (bytes / parts.max(1) / BYTES_FOR_ROW).clamp(LEAST, most),
+        MemoryLimit::Finite(bytes) => {
+            (bytes / parts.max(1) / BATCHES.saturating_mul(width.max(1))).clamp(LEAST.min(most), most)
+        }
         _ => most,
     }
 }

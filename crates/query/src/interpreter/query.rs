@@ -26,7 +26,7 @@ use super::statistics;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
-use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query};
+use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, row_width, run_query};
 use crate::wrap::sql_error_of;
 
 /// Rows of a batch between operators.
@@ -172,9 +172,9 @@ impl Interpreter<'_> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let query = self.bind_and_lock(run, options, bind)?;
         let executor = &self.environment.executor;
-        let mut config = session_config(run.degree(), batch_rows(&executor.runtime, run.degree(), BATCH_ROWS));
+        let mut config = session_config(run.degree(), BATCH_ROWS);
         config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(&executor.runtime, run.degree());
-        let planner = session_state(config, Arc::clone(&executor.runtime));
+        let mut planner = session_state(config, Arc::clone(&executor.runtime));
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
             0 => query.plan.clone(),
@@ -184,7 +184,11 @@ impl Interpreter<'_> {
                 .map_err(sql_error_of)?,
         };
         let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
-        let plan = cancellable(physical_plan(&planner, &logical)?, run)?;
+        let plan = physical_plan(&planner, &logical)?;
+        // The operators ask for it when they start, and only the plan says how wide its rows are.
+        let rows = batch_rows(&executor.runtime, run.degree(), row_width(&plan), BATCH_ROWS);
+        *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
+        let plan = cancellable(plan, run)?;
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
@@ -357,7 +361,7 @@ fn is_current(used: &UsedTable) -> bool {
 }
 
 pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
-    let mut options = BindOptions::default();
+    let mut options = BindOptions { hash_joins: hints.hash_joins, ..BindOptions::default() };
     if let Some(limit) = hints.max_recursion {
         options.max_recursion = limit;
     }

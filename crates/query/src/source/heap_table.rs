@@ -10,7 +10,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::{AccessError, Hobt};
-use hobt_base::SqlError;
+use hobt_base::{PAGE_SIZE, SqlError};
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
@@ -64,6 +64,15 @@ impl HeapTable {
     /// Rows of all partitions, as far as they can be opened.
     pub fn row_count(&self) -> u64 {
         self.hobts().map_or(0, |hobts| hobts.iter().map(|hobt| hobt.row_count()).sum())
+    }
+
+    /// Bytes that a row takes on its pages, values on pages of their own counted in, on average.
+    pub fn row_bytes(&self) -> usize {
+        let Ok(hobts) = self.hobts() else { return PAGE_SIZE };
+        let pages: u64 = hobts.iter().map(|hobt| hobt.used_pages()).sum();
+        let rows: u64 = hobts.iter().map(|hobt| hobt.row_count()).sum();
+        let bytes = pages.saturating_mul(PAGE_SIZE as u64).checked_div(rows).unwrap_or(PAGE_SIZE as u64);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// An error of its storage as the user sees it.
