@@ -222,6 +222,8 @@ pub const CANNOT_TRUNCATE: i32 = 4701;
 pub const DEVICE_ACTIVATION: i32 = 5120;
 /// A file cannot be opened or created: operating system error.
 pub const CANNOT_CREATE_FILE: i32 = 5123;
+/// A file cannot be expanded: operating system error.
+pub const CANNOT_EXPAND_FILE: i32 = 5149;
 /// A file has the wrong size.
 pub const FILE_SIZE: i32 = 5169;
 /// Cannot create file '%s' because it already exists.

@@ -62,7 +62,8 @@ pub enum DiskError {
         /// What was named.
         path: PathBuf,
     },
-    /// The device or the user's quota is full. What was in the file before is still there.
+    /// The device or the user's quota is full, or the file as large as it may be. What was in the file before is still
+    /// there.
     NoSpace {
         /// What needed space.
         operation: Operation,
@@ -140,8 +141,35 @@ impl DiskError {
 
     /// The operating system's error number, where it gave one.
     pub fn os_error(&self) -> Option<i32> {
+        self.source_error()?.raw_os_error()
+    }
+
+    /// The operating system's number and words, as SQL Server's messages have them: "24(Too many open files)".
+    pub fn os_error_text(&self) -> Option<String> {
+        self.source_error().and_then(|source| Some(format!("{}({})", source.raw_os_error()?, words_of(source))))
+    }
+
+    /// What to do about the operating system's error, as a clause without a full stop. `None` where its words say all,
+    /// or nobody knows.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self.os_error()? {
+            libc::EMFILE => "raise the process's limit of open files (ulimit -n)",
+            libc::ENFILE => "raise the system's limit of open files (fs.file-max)",
+            libc::EACCES | libc::EPERM => "let the account of this process read and write there",
+            libc::EROFS => "let the file system be written to",
+            libc::ENOSPC => "make room on the disk, or ask for less",
+            libc::EDQUOT => "raise the account's quota, or ask for less",
+            libc::EFBIG => {
+                "the file system, or a limit of the process (ulimit -f), allows no file of this size: ask for less"
+            }
+            libc::EISDIR | libc::ENOTDIR => "something else of that name is in the way: move it",
+            _ => return None,
+        })
+    }
+
+    fn source_error(&self) -> Option<&io::Error> {
         match self {
-            DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => source.raw_os_error(),
+            DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -153,8 +181,12 @@ impl fmt::Display for DiskError {
             DiskError::NotFound { path } => write!(f, "\"{}\" does not exist", path.display()),
             DiskError::AlreadyExists { path } => write!(f, "\"{}\" exists already", path.display()),
             DiskError::NoSpace { operation, path, source } => {
-                write!(f, "{operation} of \"{}\" failed, the disk is full: ", path.display())?;
-                write_source(f, source)
+                let what = match source.kind() {
+                    io::ErrorKind::FileTooLarge => "the file would be too large",
+                    _ => "the disk is full",
+                };
+                write!(f, "{operation} of \"{}\" failed, {what}: ", path.display())?;
+                self.write_source(f, source)
             }
             DiskError::Locked { path } => write!(f, "\"{}\" is in use by another process", path.display()),
             DiskError::OutOfRange { path, offset, length, transferred } => write!(
@@ -174,27 +206,31 @@ impl fmt::Display for DiskError {
                     write!(f, " at offset {offset}")?;
                 }
                 f.write_str(" failed: ")?;
-                write_source(f, source)
+                self.write_source(f, source)
             }
         }
     }
 }
 
-/// "operating system error 5: Input/output error", the form of SQL Server's messages.
-fn write_source(f: &mut fmt::Formatter<'_>, source: &io::Error) -> fmt::Result {
-    let Some(number) = source.raw_os_error() else { return write!(f, "{source}") };
+impl DiskError {
+    /// "operating system error 5: Input/output error", the form of SQL Server's messages, and what to do.
+    fn write_source(&self, f: &mut fmt::Formatter<'_>, source: &io::Error) -> fmt::Result {
+        let Some(number) = source.raw_os_error() else { return write!(f, "{source}") };
+        write!(f, "operating system error {number}: {}", words_of(source))?;
+        self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+    }
+}
+
+/// The system's words alone: the standard library appends the number.
+fn words_of(source: &io::Error) -> String {
     let text = source.to_string();
-    // The standard library appends the number, which is already said.
-    let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text);
-    write!(f, "operating system error {number}: {text}")
+    let number = source.raw_os_error().map(|number| format!(" (os error {number})")).unwrap_or_default();
+    text.strip_suffix(&number).unwrap_or(&text).to_owned()
 }
 
 impl std::error::Error for DiskError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => Some(source),
-            _ => None,
-        }
+        self.source_error().map(|source| source as _)
     }
 }
 
@@ -220,8 +256,28 @@ mod tests {
     }
 
     #[test]
+    fn what_the_user_can_mend_is_said() {
+        let path = Path::new("/data/a.mdf");
+        for (number, said) in [
+            (libc::EMFILE, "ulimit -n"),
+            (libc::ENFILE, "fs.file-max"),
+            (libc::EACCES, "account"),
+            (libc::ENOSPC, "the disk is full"),
+            (libc::EFBIG, "the file would be too large"),
+            (libc::EISDIR, "in the way"),
+        ] {
+            let error = DiskError::new(Operation::Open, path, None, io::Error::from_raw_os_error(number));
+            let text = error.to_string();
+            assert!(text.contains(said) && text.contains("/data/a.mdf"), "{text}");
+            assert!(text.ends_with(error.advice().expect("there is something to do")), "{text}");
+            let system = error.os_error_text().expect("the system's error");
+            assert!(system.starts_with(&format!("{number}(")) && !system.contains("os error"), "{system}");
+        }
+    }
+
+    #[test]
     fn a_full_disk_is_a_kind_of_its_own() {
-        for number in [libc::ENOSPC, libc::EDQUOT] {
+        for number in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
             let source = io::Error::from_raw_os_error(number);
             let error = DiskError::new(Operation::SetSize, Path::new("x"), None, source);
             assert!(matches!(error, DiskError::NoSpace { operation: Operation::SetSize, .. }), "{error}");

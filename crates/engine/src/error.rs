@@ -1,12 +1,12 @@
 //! What can go wrong with an instance or a database, and the numbers that users know it by.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hobt_access::AccessError;
 use hobt_base::{SqlError, number};
 use hobt_catalog::CatalogError;
-use hobt_disk::DiskError;
+use hobt_disk::{DiskError, Operation};
 use hobt_txn::UndoError;
 
 use crate::database::DatabaseState;
@@ -129,13 +129,46 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
 }
 
 /// A device's error as a client sees it: 823, or 1105 where there is no room.
-pub(crate) fn disk_error(error: &DiskError) -> SqlError {
+fn disk_error(error: &DiskError) -> SqlError {
     let text = format!("The operating system returned an error to a file operation: {error}.");
     match error {
         DiskError::NoSpace { .. } => SqlError::new(number::FILEGROUP_FULL, text),
         DiskError::OutOfMemory { .. } => SqlError::new(number::OUT_OF_MEMORY, error.to_string()),
         _ => SqlError::new(number::IO_ERROR, text),
     }
+}
+
+/// Why a file that a user wants cannot be made: 5170 it exists, 5149 it cannot have the size, 5123 all else.
+pub(crate) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
+    let path = path.display();
+    if let DiskError::AlreadyExists { .. } = error {
+        return EngineError::statement(
+            number::FILE_EXISTS,
+            format!(
+                "Cannot create file '{path}' because it already exists. Change the file path or the file name, and \
+                 retry the operation."
+            ),
+        );
+    }
+    let (number, attempt, doing) = match error {
+        DiskError::NoSpace { operation: Operation::SetSize, .. } => {
+            (number::CANNOT_EXPAND_FILE, "MODIFY FILE", "expand the physical file")
+        }
+        _ => (number::CANNOT_CREATE_FILE, "CREATE FILE", "open or create the physical file"),
+    };
+    let system = error.os_error_text().map(|text| format!(" {text}"));
+    let why = match error {
+        DiskError::NoSpace { operation, .. } | DiskError::Io { operation, .. } if system.is_some() => {
+            let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+            format!("{operation} failed{advice}")
+        }
+        error => error.to_string(),
+    };
+    let system = system.unwrap_or_default();
+    EngineError::statement(
+        number,
+        format!("{attempt} encountered operating system error{system} while attempting to {doing} '{path}': {why}."),
+    )
 }
 
 impl fmt::Display for EngineError {

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use hobt_base::number;
 use hobt_disk::Disk;
 
-use crate::error::{EngineError, Result, disk_error};
+use crate::error::{EngineError, Result, cannot_create};
 
 /// The longest path in bytes, so that it fits a row of the catalog.
 const PATH_BYTES_MAX: usize = 4000;
@@ -97,7 +97,7 @@ impl AllowedFolders {
             if !folder.starts_with(&self.own) {
                 return Err(refuse(path, "its folder does not exist"));
             }
-            disk.create_directory(folder).map_err(|error| EngineError::Statement(disk_error(&error)))?;
+            disk.create_directory(folder).map_err(|error| cannot_create(&resolved, &error))?;
         }
         Ok(resolved)
     }

@@ -8,12 +8,12 @@ use hobt_catalog::Text;
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
-use super::plan::{cannot_create, logical_name_in_use};
+use super::plan::logical_name_in_use;
 use super::{DatabaseUse, Instance};
 use crate::data_file::{DataFile, FilePlan};
 use crate::database::Database;
 use crate::definition::FileDefinition;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_create};
 
 impl Instance {
     /// Adds an empty filegroup.
@@ -36,7 +36,7 @@ impl Instance {
     /// making one fails, those before it stay.
     ///
     /// # Errors
-    /// 1921, 1828, 1834, 5170, 5123, 5169, as in [`Instance::create_database`]; a device's error.
+    /// 1921, 1828, 1834, 5170, 5123, 5149, 5169, as in [`Instance::create_database`]; a device's error.
     pub fn add_files(&self, database: &DatabaseUse, filegroup: Option<&str>, files: &[FileDefinition]) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {

@@ -3,7 +3,7 @@
 //! Creation: files, folder synced, row in `master`. Dropping is the other way round. A crash in between leaves at worst
 //! files that no database lists, never a database without its files.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text
 use hobt_disk::DiskError;
 use parking_lot::Mutex;
 
-use super::plan::{DatabasePlan, cannot_create};
+use super::plan::DatabasePlan;
 use super::registry::{Entry, EntryState};
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::clock::time_of_day;
 use crate::data_file::DataFile;
 use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_create};
 
 /// A database that was made.
 #[derive(Debug)]
@@ -57,8 +57,8 @@ impl Instance {
     ///
     /// # Errors
     /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists,
-    /// 5123 a path is not allowed or the system refuses it (a full disk too), 5169 a size above its maximum. Nothing is
-    /// left then.
+    /// 5123 a path is not allowed or the system refuses it, 5149 the system refuses the size, 5169 a size above its
+    /// maximum. Nothing is left then.
     pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
         let _alone = self.definitions.lock();
         let name = &definition.name;
@@ -201,11 +201,11 @@ impl Instance {
         let _ = self.sync_folders(&paths);
     }
 
-    /// Makes the folders' entries for these files durable.
+    /// Makes the folders' entries for these files durable; 5123 where the system refuses.
     pub(super) fn sync_folders(&self, paths: &[&Path]) -> Result<()> {
-        let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
-        for folder in folders {
-            self.disk.sync_directory(folder)?;
+        let folders: BTreeMap<&Path, &Path> = paths.iter().filter_map(|path| Some((path.parent()?, *path))).collect();
+        for (folder, path) in folders {
+            self.disk.sync_directory(folder).map_err(|error| cannot_create(path, &error))?;
         }
         Ok(())
     }

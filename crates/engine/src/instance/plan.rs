@@ -10,7 +10,7 @@ use super::Instance;
 use crate::data_file::FilePlan;
 use crate::database::primary_filegroup;
 use crate::definition::{DatabaseDefinition, FileDefinition, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_create};
 
 /// 8 MiB.
 const SIZE_PAGES: u32 = 1024;
@@ -27,27 +27,6 @@ pub(super) fn logical_name_in_use(name: &str) -> EngineError {
         number::FILE_NAME_IN_USE,
         format!("The logical file name \"{name}\" is already in use. Choose a different name."),
     )
-}
-
-/// 5170 and 5123.
-pub(super) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
-    let path = path.display();
-    match error {
-        DiskError::AlreadyExists { .. } => EngineError::statement(
-            number::FILE_EXISTS,
-            format!(
-                "Cannot create file '{path}' because it already exists. Change the file path or the file name, and \
-                 retry the operation."
-            ),
-        ),
-        error => EngineError::statement(
-            number::CANNOT_CREATE_FILE,
-            format!(
-                "CREATE FILE encountered an operating system error while attempting to open or create the physical \
-                 file '{path}': {error}."
-            ),
-        ),
-    }
 }
 
 /// The filegroups and files of a new database.

@@ -187,6 +187,59 @@ fn files_lie_where_they_may_and_belong_to_one_database() {
     assert!(folder.succeeds("SELECT name FROM sys.databases").lines().all(|line| line.trim() != "e"));
 }
 
+/// Runs a batch with a limit of the shell's `ulimit`.
+fn run_limited(folder: &Folder, limit: &str, batch: &str) -> (Output, String) {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_hobt"), "sql", "--data"]);
+    let output = command.arg(folder.path()).args(["-W", "-b", "-Q", batch]).stdin(Stdio::null()).output();
+    let output = output.expect("a shell");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains("panicked"), "{limit}: {batch}\n{text}");
+    (output, text)
+}
+
+#[test]
+fn a_limit_of_open_files_is_named_and_leaves_nothing() {
+    let folder = Folder::new();
+    let adding = "ALTER DATABASE d ADD FILE (NAME = f, FILENAME = 'f.ndf', SIZE = 1MB)";
+    for (batch, file) in [("CREATE DATABASE e", "e.mdf"), (adding, "f.ndf")] {
+        // Below six the program itself cannot be loaded everywhere.
+        let mut refused = [0, 0];
+        let limits = 6..64;
+        let enough = limits.into_iter().find(|limit| {
+            let (output, text) = run_limited(&folder, &format!("-n {limit}"), batch);
+            if output.status.success() {
+                return true;
+            }
+            // 5120 while the instance starts, 5123 while the statement runs.
+            let number = [5120, 5123].iter().position(|number| text.contains(&format!("Msg {number}, ")));
+            refused[number.unwrap_or_else(|| panic!("{limit}: {text}"))] += 1;
+            assert!(text.contains("Too many open files") && text.contains("ulimit -n"), "{limit}: {text}");
+            assert!(!folder.path().join(file).exists(), "{limit}: {text}");
+            false
+        });
+        assert!(enough.is_some() && refused[0] > 0 && refused[1] > 0, "{enough:?} {refused:?}");
+        folder.shows("SELECT COUNT(*) FROM sys.databases WHERE state_desc <> 'ONLINE'", "0");
+    }
+    folder.shows("SELECT COUNT(*) FROM sys.database_files WHERE name = 'f'", "1");
+}
+
+#[test]
+fn a_size_beyond_the_limit_of_files_is_named_and_leaves_nothing() {
+    let folder = Folder::new();
+    let adding = "ALTER DATABASE d ADD FILE (NAME = f, FILENAME = 'f.ndf', SIZE = 100MB)";
+    let creating = "CREATE DATABASE e ON (NAME = f, FILENAME = 'f.ndf', SIZE = 100MB)";
+    for batch in [adding, creating] {
+        // In blocks of 512 or 1024 bytes, as the shell has it.
+        let (output, text) = run_limited(&folder, "-f 50000", batch);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("Msg 5149, ") && text.contains("File too large"), "{text}");
+        assert!(text.contains("f.ndf") && text.contains("ulimit -f"), "{text}");
+        assert!(!folder.path().join("f.ndf").exists(), "{text}");
+    }
+    folder.succeeds(adding);
+}
+
 #[test]
 fn a_folder_is_open_in_one_process() {
     let folder = Folder::new();
