@@ -205,6 +205,8 @@ pub struct QueryHints {
     pub max_recursion: Option<u32>,
     /// `RECOMPILE`.
     pub recompile: bool,
+    /// `HASH JOIN`.
+    pub hash_joins: bool,
     /// `FORCE ORDER`.
     pub force_order: bool,
     /// `LABEL`.
@@ -234,7 +236,10 @@ impl QueryHints {
                 Kind::MaxRecursion(value) => hints.max_recursion = Some(number_of(*value, "MAXRECURSION", 32767)?),
                 Kind::Recompile => hints.recompile = true,
                 Kind::ForceOrder => hints.force_order = true,
-                Kind::Join(hint) => check_join_hint(*hint).map_err(|error| error.at(option.span.position))?,
+                Kind::Join(hint) => {
+                    check_join_hint(*hint).map_err(|error| error.at(option.span.position))?;
+                    hints.hash_joins = true;
+                }
                 Kind::OrderGroup => return Err(unforced("ORDER GROUP").at(option.span.position)),
                 Kind::MergeUnion => return Err(unforced("MERGE UNION").at(option.span.position)),
                 Kind::UsePlan(_) => return Err(unforced("USE PLAN").at(option.span.position)),

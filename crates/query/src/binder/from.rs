@@ -4,11 +4,14 @@ use datafusion::common::{Column, JoinType, NullEquality, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
 use hobt_base::{Position, SqlError, number};
-use hobt_tsql::ast::{Expression, Identifier, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource};
+use hobt_tsql::ast::{
+    Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource,
+};
 use hobt_types::TypedValue;
 
 use super::bound::{ExprCollation, check_join_hint};
 use super::extent::{check_list, check_plan};
+use super::hash_join::{joins_by_hash, no_plan};
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
@@ -284,6 +287,9 @@ impl Binder<'_> {
         };
         let site = Site { scope: &scope, names, clause: Clause::On, collector: None };
         let on = step.on.as_ref().map(|on| self.condition(on, site)).transpose()?;
+        if step.hint == Some(JoinHint::Hash) && !joins_by_hash(&left, &right, on.as_ref()) {
+            return Err(no_plan().at(position));
+        }
         let plan = match on {
             Some(on) if join_type == JoinType::Inner && (super::subquery::has_subquery(&on) || on.contains_outer()) => {
                 let product = join(left, right, JoinType::Inner, None)?;

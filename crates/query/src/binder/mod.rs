@@ -22,6 +22,7 @@ mod extent;
 mod from;
 mod function;
 mod grouping;
+mod hash_join;
 mod in_order;
 mod insert;
 mod limit;
@@ -78,11 +79,13 @@ const NESTING_LIMIT: usize = 32;
 pub struct BindOptions {
     /// How often a recursive common table expression may recurse; 0 is no limit.
     pub max_recursion: u32,
+    /// `OPTION (HASH JOIN)`: whether a join that cannot be one is refused.
+    pub hash_joins: bool,
 }
 
 impl Default for BindOptions {
     fn default() -> BindOptions {
-        BindOptions { max_recursion: 100 }
+        BindOptions { max_recursion: 100, hash_joins: false }
     }
 }
 

@@ -16,6 +16,7 @@ use super::bound::{BoundExpr, Constant};
 use super::comparison::{has_key, key};
 use super::condition::balanced;
 use super::convert::implicit;
+use super::hash_join::{all_join_by_hash, no_plan};
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
 use super::scope::{Names, Scope};
 use super::window::window_plan;
@@ -66,8 +67,11 @@ impl Binder<'_> {
         };
         let collector = RefCell::new(Collector::default());
         let site = Site { scope: &scope, names, clause: Clause::Where, collector: None };
-        if let Some(condition) = &select.condition {
-            let predicate = self.condition(condition, site)?;
+        let predicate = select.condition.as_ref().map(|condition| self.condition(condition, site)).transpose()?;
+        if self.options.hash_joins && !all_join_by_hash(&plan, predicate.as_ref()) {
+            return Err(no_plan().at(select.span.position));
+        }
+        if let Some(predicate) = predicate {
             plan = self.filter(plan, predicate)?;
         }
         let site = Site { clause: Clause::Select, collector: Some(&collector), ..site };
