@@ -241,6 +241,30 @@ fn a_size_beyond_the_limit_of_files_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn a_folder_for_spilling_that_cannot_be_used_is_named_at_the_start() {
+    let folder = Folder::new();
+    let spilling = folder.path().join("tempdb");
+    let refused = || {
+        let (output, text) = folder.run("SELECT 1");
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let place = spilling.to_str().expect("text");
+        assert!(text.contains("Msg 5123, ") && text.contains(place) && text.contains("account"), "{text}");
+    };
+    fs::remove_dir_all(&spilling).expect("removed");
+    fs::write(&spilling, "").expect("a file in the folder's place");
+    refused();
+    fs::remove_file(&spilling).expect("removed");
+    // A folder in which nobody makes anything, not even an administrator.
+    #[cfg(target_os = "linux")]
+    {
+        std::os::unix::fs::symlink("/proc", &spilling).expect("a link");
+        refused();
+        fs::remove_file(&spilling).expect("removed");
+    }
+    folder.succeeds("SELECT 1");
+}
+
+#[test]
 fn a_folder_is_open_in_one_process() {
     let folder = Folder::new();
     let mut first = Running::start(&folder);

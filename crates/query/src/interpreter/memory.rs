@@ -36,21 +36,26 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 /// What all operators of an instance run with: its memory, and a clean folder to spill into.
 ///
 /// # Errors
-/// 5123: the folder cannot be made.
+/// 5123: the folder cannot be made, or nothing can be made in it.
 pub(super) fn operators_runtime(instance: &Instance) -> Result<Arc<RuntimeEnv>, SqlError> {
     let folder = instance.folder().join(SPILL_FOLDER);
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        let text =
-            format!("The folder '{}', which sorts and joins spill into, cannot be made: {error}.", folder.display());
+    let refused = |error: &dyn fmt::Display| {
+        let text = format!(
+            "The folder '{}', which sorts and joins spill into, cannot be used: {error}. Let the account of this process \
+             write there, and move away what is in its place and no folder.",
+            folder.display()
+        );
         SqlError::new(number::CANNOT_CREATE_FILE, text)
-    })?;
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
     remove_spills(&folder);
     let pool = BudgetPool::new(instance.memory());
-    RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(pool))
-        .with_temp_file_path(folder)
-        .build_arc()
-        .map_err(sql_error_of)
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_temp_file_path(folder.clone());
+    runtime.build_arc().map_err(|error| match &error {
+        // The executor makes a folder of its own in it.
+        DataFusionError::IoError(error) => refused(error),
+        _ => sql_error_of(error),
+    })
 }
 
 /// Removes what a process that was killed left behind. The instance is locked: nobody else spills here.
