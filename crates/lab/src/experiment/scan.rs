@@ -311,4 +311,16 @@ mod tests {
         assert_eq!(found(&[mark(1.0, false), mark(20.0, true)]), Some((20.0, None)));
         assert_eq!(found(&[mark(4.0, false), mark(20.0, true), mark(3.5, false)]), Some((4.0, Some(false))));
     }
+
+    #[test]
+    fn a_mark_is_decided_only_when_its_aim_lies_outside_the_interval() {
+        let with = |value, low, high| {
+            let interval = crate::MedianInterval { count: 12, low, high };
+            Mark { interval: Some(interval), ..mark(value, false) }.is_met()
+        };
+        assert_eq!(with(2.5, 2.0, 2.9), Some(true));
+        assert_eq!(with(2.5, 2.0, 3.1), None);
+        assert_eq!(with(3.5, 2.0, 3.6), None);
+        assert_eq!(with(3.5, 3.2, 3.6), Some(false));
+    }
 }

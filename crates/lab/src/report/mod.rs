@@ -42,10 +42,12 @@ impl Mark {
         if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
     }
 
-    /// Whether it is met; `None` where it is not and too little was measured to say so.
+    /// Whether it is met; `None` where that cannot be said: it is missed on too little, or the aim lies inside the
+    /// interval that the true median is in.
     pub fn is_met(&self) -> Option<bool> {
         match self.is_reached() {
             false if self.too_small => None,
+            _ if self.interval.is_some_and(|interval| interval.low < self.aim && self.aim < interval.high) => None,
             reached => Some(reached),
         }
     }
@@ -215,7 +217,9 @@ fn mark_text(mark: &Mark) -> String {
     let verdict = match mark.is_met() {
         Some(true) => "met",
         Some(false) => "NOT MET",
-        None => "too small to judge",
+        None if mark.too_small && !mark.is_reached() => "too small to judge",
+        None if mark.is_reached() => "met by the median, not decided",
+        None => "missed by the median, not decided",
     };
     let of = mark.of.as_ref().map_or_else(String::new, |of| format!(" ({of})"));
     let interval = mark.interval.map_or_else(String::new, |interval| {
