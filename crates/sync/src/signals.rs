@@ -1,16 +1,18 @@
 //! The signals that ask a program to end, taken one after the other by a thread that waits for them.
 //!
-//! [`hold`] keeps them from ending the process. Threads inherit that from the one that starts them, so it is called while
-//! there is one thread. [`wait`] takes the next signal, and one that came before it as well: the system keeps one of each
-//! kind.
+//! From [`EndSignals::hold`] on they do not end the process. [`EndSignals::forever`] gives each that came, before it as
+//! well; of those of one kind that came together it gives one.
 //!
 //! [`fail_on_file_size_limit`] makes an error of what would end the program in the middle of a write.
 //!
-//! Left to others: what a signal means to the program.
+//! Left to others: what a signal means to the program. Handlers, and the way from them to a thread, are those of crate
+//! `signal-hook`; it restarts system calls that a handler interrupts, where the system can.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+
+use signal_hook::iterator::Signals;
 
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,52 +56,25 @@ impl EndSignal {
     }
 }
 
-/// The signals that are held. A hang-up stays ignored where it was.
-fn held() -> libc::sigset_t {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `set` is valid for writes of a sigset_t, which sigemptyset makes whole.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: sigemptyset has made it whole.
-    let mut set = unsafe { set.assume_init() };
-    for signal in EndSignal::ALL {
-        if signal != EndSignal::HangUp || !signal.is_ignored() {
-            // SAFETY: `set` is a whole sigset_t and the number that of a signal.
-            unsafe { libc::sigaddset(&mut set, signal.number()) };
-        }
-    }
-    set
-}
+/// The signals, taken over by the program.
+#[derive(Debug)]
+pub struct EndSignals(Signals);
 
-/// From here on the signals do not end the process but wait for [`wait`]: on this thread and on those that it starts.
-///
-/// # Errors
-/// The system's.
-pub fn hold() -> io::Result<()> {
-    let set = held();
-    // SAFETY: `set` is a whole sigset_t; the old mask is not asked for.
-    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut()) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+impl EndSignals {
+    /// From here on the signals do not end the process but wait for [`EndSignals::forever`]. A hang-up stays ignored where
+    /// it was. They never get their usual effect back, dropped or not.
+    ///
+    /// # Errors
+    /// The system's: no handle is left for the pipe from handler to thread, or it allows no handlers.
+    pub fn hold() -> io::Result<EndSignals> {
+        let held = EndSignal::ALL.into_iter().filter(|signal| *signal != EndSignal::HangUp || !signal.is_ignored());
+        Signals::new(held.map(EndSignal::number)).map(EndSignals)
     }
-}
 
-/// The next signal. Blocks until there is one. Every thread must have them held ([`hold`]).
-///
-/// # Errors
-/// The system's.
-pub fn wait() -> io::Result<EndSignal> {
-    let set = held();
-    loop {
-        let mut number = 0;
-        // SAFETY: `set` is a whole sigset_t and `number` valid for writes.
-        match unsafe { libc::sigwait(&set, &mut number) } {
-            0 => {}
-            libc::EINTR => continue,
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-        if let Some(signal) = EndSignal::ALL.into_iter().find(|signal| signal.number() == number) {
-            return Ok(signal);
-        }
+    /// The signals as they come. Blocks until there is one, and never ends.
+    pub fn forever(&mut self) -> impl Iterator<Item = EndSignal> + '_ {
+        let signal_of = |number| EndSignal::ALL.into_iter().find(|signal| signal.number() == number);
+        self.0.forever().filter_map(signal_of)
     }
 }
 
@@ -116,15 +91,12 @@ mod tests {
 
     #[test]
     fn a_held_signal_waits_and_says_which_it_is() {
-        let taker = std::thread::spawn(|| {
-            hold().expect("a mask");
-            for signal in [EndSignal::Terminate, EndSignal::Interrupt] {
-                // SAFETY: the signal goes to this thread, which has just blocked it.
-                assert_eq!(unsafe { libc::raise(signal.number()) }, 0);
-                assert_eq!(wait().expect("a signal"), signal);
-            }
-        });
-        taker.join().expect("the thread");
+        let mut signals = EndSignals::hold().expect("handlers");
+        for signal in [EndSignal::Terminate, EndSignal::Interrupt] {
+            // SAFETY: raising a signal touches no memory; it is held, and so does not end the process.
+            assert_eq!(unsafe { libc::raise(signal.number()) }, 0);
+            assert_eq!(signals.forever().next(), Some(signal));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hobt_session::{CancelHandle, stop_all_sessions};
-use hobt_sync::signals::{self, EndSignal};
+use hobt_sync::signals::{EndSignal, EndSignals};
 
 use crate::instance::Instance;
 
@@ -49,25 +49,25 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Interrupts {
     state: Arc<Mutex<State>>,
-    /// Whether the signals are held.
-    held: bool,
+    /// The signals until somebody watches for them; none where the system does not let the program have them.
+    held: Arc<Mutex<Option<EndSignals>>>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // The state is whole between any two statements on it.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is locked is whole between any two statements on it.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Interrupts {
-    /// Takes the signals over; they wait until somebody watches for them. Must be called before any thread is started.
-    /// Where the system does not allow it, they end the program as usual.
+    /// Takes the signals over; they wait until somebody watches for them. Where the system does not allow it, they end
+    /// the program as usual.
     pub(super) fn hold() -> Interrupts {
-        let held = signals::hold();
+        let held = EndSignals::hold();
         if let Err(error) = &held {
             eprintln!("Ctrl-C will not cancel statements: {error}");
         }
         let state = State { phase: Phase::Idle, count: 0, ends: None };
-        Interrupts { state: Arc::new(Mutex::new(state)), held: held.is_ok() }
+        Interrupts { state: Arc::new(Mutex::new(state)), held: Arc::new(Mutex::new(held.ok())) }
     }
 
     /// Watches over a session's batches.
@@ -95,19 +95,10 @@ impl Interrupts {
 
     /// Takes the signals on a thread of its own; `ends` cancels what runs and says whether the program is to end.
     fn watch_with(&self, ends: impl Fn(&State, EndSignal) -> bool + Send + 'static) {
-        if !self.held {
-            return;
-        }
+        let Some(mut signals) = lock(&self.held).take() else { return };
         let shared = Arc::clone(&self.state);
         std::thread::spawn(move || {
-            loop {
-                let signal = match signals::wait() {
-                    Ok(signal) => signal,
-                    Err(error) => {
-                        eprintln!("Ctrl-C does not cancel statements any more: {error}");
-                        return;
-                    }
-                };
+            for signal in signals.forever() {
                 let mut state = lock(&shared);
                 state.count += 1;
                 if state.count >= AT_ONCE {
