@@ -1,7 +1,10 @@
 //! `UNION`, `EXCEPT`, `INTERSECT`, `DISTINCT`: rows compared as wholes, NULL equal to NULL.
 
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality};
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, EmptyRelation, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union,
+};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{QueryBody, SetOperationStep, SetOperator};
@@ -14,6 +17,8 @@ use super::convert::unify;
 use super::extent::check_plan;
 use super::query::{Body, BodyColumn};
 use super::scope::Names;
+use super::subquery::has_subquery;
+use super::values::constant_rows;
 use super::{Binder, shared};
 use crate::wrap::sql_error_of;
 
@@ -249,8 +254,42 @@ fn run_of(steps: &[SetOperationStep]) -> usize {
     }
 }
 
-/// All rows of all plans.
+/// All rows of all plans. Rows of constants become one list, whose rows come in the order in which they are written;
+/// the partitions of a union are read as they come.
+///
+/// # Errors
+/// 8623 where there are too many, whether constant or not.
 pub(super) fn union(plans: Vec<LogicalPlan>) -> Result<LogicalPlan, SqlError> {
+    let rows: Option<Vec<_>> = plans.iter().map(constant_row).collect();
     let inputs = plans.into_iter().map(shared).collect();
-    Ok(LogicalPlan::Union(Union::try_new(inputs).map_err(sql_error_of)?))
+    let union = LogicalPlan::Union(Union::try_new(inputs).map_err(sql_error_of)?);
+    let Some(rows) = rows else { return Ok(union) };
+    check_plan(&union)?;
+    let fields = union.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    constant_rows(fields.collect(), rows)
+}
+
+/// The values of a plan that is a row of constants, with what a set operator makes of their types.
+fn constant_row(plan: &LogicalPlan) -> Option<Vec<Expr>> {
+    let LogicalPlan::Projection(outputs) = plan else { return None };
+    let LogicalPlan::Projection(values) = &*outputs.input else { return None };
+    let LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, .. }) = &*values.input else { return None };
+    if values.expr.iter().any(|value| value.contains_outer() || has_subquery(value)) {
+        return None;
+    }
+    let columns = values.schema.columns();
+    let in_place = |expr: &Expr| {
+        let put = expr.clone().transform_up(|node| {
+            let place = match &node {
+                Expr::Column(column) => columns.iter().position(|known| known == column),
+                _ => None,
+            };
+            Ok(match place {
+                Some(place) => Transformed::yes(values.expr[place].clone().unalias()),
+                None => Transformed::no(node),
+            })
+        });
+        put.ok().map(|put| put.data.unalias())
+    };
+    outputs.expr.iter().map(in_place).collect()
 }

@@ -637,3 +637,19 @@ fn collations() {
     check(&world, "SELECT COUNT(*) FROM c WHERE i = 'a' COLLATE Latin1_General_BIN2", &["1"]);
     check(&world, "SELECT COUNT(DISTINCT s), COUNT(DISTINCT i) FROM c", &["2|2"]);
 }
+
+#[test]
+fn rows_of_constants_are_one_list_in_their_order() {
+    let mut world = World::new();
+    world.set("@v", SqlType::VarChar(MaxLength::Limited(9)), Value::Text("v".into()));
+    let lists = [
+        ("SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3", vec!["1", "2", "3"]),
+        ("SELECT 3, @v UNION ALL SELECT 2.5, 'w' + @v UNION ALL SELECT NULL, 'x'", vec!["3.0|v", "2.5|wv", "NULL|x"]),
+        ("SELECT TOP (2) n FROM (SELECT 7 AS n UNION ALL SELECT 5 UNION ALL SELECT 6) AS d", vec!["7", "5"]),
+    ];
+    for (sql, rows) in lists {
+        assert_eq!(world.rows(sql), rows, "{sql}");
+        let plan = world.explain(sql).unwrap();
+        assert!(!plan.contains("UnionExec"), "{sql}: partitions are read as they come\n{plan}");
+    }
+}
