@@ -102,6 +102,16 @@ pub trait DiskFile: Send + Sync {
     /// `NoSpace`, `Poisoned`, `Io`; the file is poisoned by each of them.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
 
+    /// Writes `buffer` from `offset` on and returns when it is durable: one call where the system has one for that. Blocks.
+    /// Records no wait.
+    ///
+    /// # Errors
+    /// As [`DiskFile::write_at`] and [`DiskFile::sync`].
+    fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.write_at(buffer, offset)?;
+        self.sync()
+    }
+
     /// Makes all writes that were complete before the call durable, the file's size included. Blocks.
     ///
     /// # Errors

@@ -134,6 +134,10 @@ impl<B: Backend> DiskFile for OpenFile<B> {
         self.file.write_at(buffer, offset)
     }
 
+    fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.file.write_durable_at(buffer, offset)
+    }
+
     fn sync(&self) -> Result<()> {
         self.file.sync()
     }

@@ -27,6 +27,8 @@ pub(crate) struct OsFile {
     path: PathBuf,
     direct: bool,
     poisoned: AtomicBool,
+    /// The file system, or the system, has no write that waits for the device.
+    lacks_durable_writes: AtomicBool,
     statistics: FileStatistics,
     throughput: Arc<Throughput>,
 }
@@ -41,6 +43,7 @@ impl OsFile {
             path: path.to_path_buf(),
             direct,
             poisoned: AtomicBool::new(false),
+            lacks_durable_writes: AtomicBool::new(false),
             statistics: FileStatistics::new(),
             throughput: throughput.clone(),
         })
@@ -107,21 +110,36 @@ impl OsFile {
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: the piece is the buffer, which is borrowed exclusively for the whole call.
-        unsafe { self.transfer_one(Direction::Read, piece, offset) }
+        unsafe { self.transfer_one(Direction::Read, false, piece, offset) }
     }
 
     pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
         // SAFETY: the piece is the buffer, which is borrowed for the whole call and only read by a write.
-        unsafe { self.transfer_one(Direction::Write, piece, offset) }
+        unsafe { self.transfer_one(Direction::Write, false, piece, offset) }
     }
 
-    /// Transfers one piece of memory on the calling thread and counts it.
+    /// One call that writes and waits for the device. Where the file system does not know it, or the system has no such
+    /// call, a write and a sync.
+    pub(crate) fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        if self.lacks_durable_writes.load(Ordering::Relaxed) {
+            self.write_at(buffer, offset)?;
+            return self.sync();
+        }
+        self.check_writable()?;
+        let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
+        // SAFETY: as in `write_at`.
+        unsafe { self.transfer_one(Direction::Write, true, piece, offset) }?;
+        // Found out on the way: the write was one like any other.
+        if self.lacks_durable_writes.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+    }
+
+    /// Transfers one piece of memory on the calling thread and counts it; a `durable` write waits for the device.
     ///
     /// # Safety
     /// The piece must be valid during the call, for writing if the direction is `Read`, and not written by others.
-    unsafe fn transfer_one(&self, direction: Direction, piece: libc::iovec, offset: u64) -> Result<()> {
+    unsafe fn transfer_one(&self, direction: Direction, durable: bool, piece: libc::iovec, offset: u64) -> Result<()> {
         let aligned = piece.iov_base.addr().is_multiple_of(SECTOR_SIZE) && piece.iov_len.is_multiple_of(SECTOR_SIZE);
         if let Some(error) = self.misaligned(direction, offset, aligned) {
             return Err(error);
@@ -135,7 +153,13 @@ impl OsFile {
                 iov_len: piece.iov_len - progress.done,
             };
             // SAFETY: `rest` lies within the piece, which the caller vouches for.
-            let moved = unsafe { self.call(direction, &[rest], progress.position()) };
+            let moved = unsafe {
+                if durable && !self.lacks_durable_writes.load(Ordering::Relaxed) {
+                    self.write_durably(rest, progress.position())
+                } else {
+                    self.call(direction, &[rest], progress.position())
+                }
+            };
             match progress.advance(&self.path, moved) {
                 Step::Done => break Ok(()),
                 Step::Continue => {}
@@ -161,6 +185,32 @@ impl OsFile {
             }
         };
         usize::try_from(moved).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// One `pwritev2` that returns when the bytes are durable, or notes that there is no such thing and writes nothing.
+    ///
+    /// # Safety
+    /// The piece must be valid during the call and not written by others.
+    #[cfg(target_os = "linux")]
+    unsafe fn write_durably(&self, piece: libc::iovec, offset: u64) -> io::Result<usize> {
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: the descriptor is open as long as `self`; the piece is valid as the caller promises.
+        let moved = unsafe { libc::pwritev2(self.raw_fd(), &raw const piece, 1, offset, libc::RWF_DSYNC) };
+        usize::try_from(moved).map_err(|_| {
+            let error = io::Error::last_os_error();
+            if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL)) {
+                return error;
+            }
+            self.lacks_durable_writes.store(true, Ordering::Relaxed);
+            // As if a signal had come: the caller tries again, the other way.
+            io::Error::from_raw_os_error(libc::EINTR)
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    unsafe fn write_durably(&self, _: libc::iovec, _: u64) -> io::Result<usize> {
+        self.lacks_durable_writes.store(true, Ordering::Relaxed);
+        Err(io::Error::from_raw_os_error(libc::EINTR))
     }
 
     fn misaligned(&self, direction: Direction, offset: u64, aligned: bool) -> Option<DiskError> {

@@ -1,0 +1,59 @@
+//! What goes wrong with a log.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use hobt_disk::{DiskError, DiskFile};
+
+/// Why the log does not do what was asked.
+#[derive(Debug)]
+pub enum LogError {
+    /// The device failed, and with it the log: it takes nothing more until it is opened again.
+    Disk(DiskError),
+    /// What lies in a log file is not what was written there.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// No segment is free and no file may grow: error 9002.
+    Full {
+        /// Why the oldest segment is still needed.
+        reason: &'static str,
+    },
+    /// It failed before.
+    Failed {
+        /// How.
+        reason: String,
+    },
+}
+
+impl LogError {
+    pub(crate) fn damaged(disk: &dyn DiskFile, offset: u64, what: &'static str) -> LogError {
+        LogError::Damaged { path: disk.path().to_path_buf(), offset, what }
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Disk(error) => error.fmt(f),
+            LogError::Damaged { path, offset, what } => {
+                write!(f, "log file '{}' is damaged at byte {offset}: {what}", path.display())
+            }
+            LogError::Full { reason } => write!(f, "the log is full: {reason}"),
+            LogError::Failed { reason } => write!(f, "the log failed before: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+impl From<DiskError> for LogError {
+    fn from(error: DiskError) -> LogError {
+        LogError::Disk(error)
+    }
+}

@@ -1,0 +1,140 @@
+//! The front of each log file: which log it belongs to, and how it is divided into segments.
+//!
+//! ```text
+//!  0 checksum u32 | 4 magic "HLF1" | 8 log u64 | 16 version of this header u64
+//! 24 file u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 reserved
+//! 64 entries of 16 bytes: bytes of a segment u64 | segments u64
+//! ```
+//! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8 KiB
+//! on, in the order of the entries. Life, redo start and the number of files are those of the first file's header.
+
+use hobt_base::Lsn;
+use hobt_disk::{AlignedBuffer, DiskFile};
+
+use crate::block::{BLOCK_UNIT, crc32c};
+use crate::{LogError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+
+const MAGIC: [u8; 4] = *b"HLF1";
+const ENTRIES: usize = 64;
+/// How often a file can grow by segments of another size.
+const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
+/// Where the first segment begins.
+pub(crate) const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
+
+/// So many segments of one size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Division {
+    pub(crate) segment_bytes: u64,
+    pub(crate) segments: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FileHeader {
+    pub(crate) log: u64,
+    pub(crate) version: u64,
+    pub(crate) file: u32,
+    pub(crate) files: u32,
+    pub(crate) life: u64,
+    pub(crate) redo_start: Lsn,
+    pub(crate) divisions: Vec<Division>,
+}
+
+impl FileHeader {
+    /// Bytes that the file must have.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        SEGMENTS_START + self.divisions.iter().map(|one| one.segment_bytes * one.segments).sum::<u64>()
+    }
+
+    /// Adds segments behind the others.
+    pub(crate) fn divide(&mut self, segment_bytes: u64, segments: u64) {
+        match self.divisions.last_mut() {
+            Some(last) if last.segment_bytes == segment_bytes => last.segments += segments,
+            _ => self.divisions.push(Division { segment_bytes, segments }),
+        }
+    }
+
+    /// The size of segment that more room of `bytes` is divided into: an eighth, or the size of the last ones when there
+    /// is no place for another entry.
+    pub(crate) fn segment_bytes_for(&self, bytes: u64) -> u64 {
+        match self.divisions.last() {
+            Some(last) if self.divisions.len() == ENTRIES_MAX => last.segment_bytes,
+            _ => (bytes / 8).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+        }
+    }
+
+    /// Writes the header over the older copy, durably.
+    pub(crate) fn write(&mut self, disk: &dyn DiskFile) -> Result<(), LogError> {
+        self.version += 1;
+        let mut page = AlignedBuffer::new(BLOCK_UNIT)?;
+        page[4..8].copy_from_slice(&MAGIC);
+        page[8..16].copy_from_slice(&self.log.to_le_bytes());
+        page[16..24].copy_from_slice(&self.version.to_le_bytes());
+        page[24..28].copy_from_slice(&self.file.to_le_bytes());
+        let count = u32::try_from(self.divisions.len()).expect("at most ENTRIES_MAX");
+        page[28..32].copy_from_slice(&count.to_le_bytes());
+        page[32..40].copy_from_slice(&self.life.to_le_bytes());
+        page[40..48].copy_from_slice(&self.redo_start.0.to_le_bytes());
+        page[48..52].copy_from_slice(&self.files.to_le_bytes());
+        for (division, entry) in self.divisions.iter().zip(page[ENTRIES..].chunks_exact_mut(16)) {
+            entry[..8].copy_from_slice(&division.segment_bytes.to_le_bytes());
+            entry[8..].copy_from_slice(&division.segments.to_le_bytes());
+        }
+        let checksum = crc32c(&page[4..]);
+        page[..4].copy_from_slice(&checksum.to_le_bytes());
+        disk.write_durable_at(&page, self.version % 2 * BLOCK_UNIT as u64)?;
+        Ok(())
+    }
+
+    /// The newer sound copy of a file's header.
+    ///
+    /// # Errors
+    /// The file cannot be read, or neither copy is sound.
+    pub(crate) fn read(disk: &dyn DiskFile) -> Result<FileHeader, LogError> {
+        let mut newest: Option<FileHeader> = None;
+        let size = disk.size()?;
+        for copy in 0..2 {
+            let offset = copy * BLOCK_UNIT as u64;
+            if offset + BLOCK_UNIT as u64 > size {
+                continue;
+            }
+            let mut page = AlignedBuffer::new(BLOCK_UNIT)?;
+            disk.read_at(&mut page, offset)?;
+            if let Some(header) = FileHeader::parse(&page).filter(|header| header.version % 2 == copy)
+                && newest.as_ref().is_none_or(|newest| newest.version < header.version)
+            {
+                newest = Some(header);
+            }
+        }
+        newest.ok_or_else(|| LogError::damaged(disk, 0, "its header is not that of a log file"))
+    }
+
+    fn parse(page: &[u8]) -> Option<FileHeader> {
+        let u32_at = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+        let entries = u32_at(28) as usize;
+        if page[4..8] != MAGIC || u32_at(0) != crc32c(&page[4..]) || entries > ENTRIES_MAX {
+            return None;
+        }
+        let division = |index: usize| Division {
+            segment_bytes: u64_at(ENTRIES + index * 16),
+            segments: u64_at(ENTRIES + index * 16 + 8),
+        };
+        let divisions: Vec<Division> = (0..entries).map(division).collect();
+        let mut bytes = SEGMENTS_START;
+        for division in &divisions {
+            let size = division.segment_bytes;
+            let sound =
+                (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&size) && size.is_multiple_of(BLOCK_UNIT as u64);
+            bytes = bytes.checked_add(size.checked_mul(division.segments)?).filter(|_| sound)?;
+        }
+        Some(FileHeader {
+            log: u64_at(8),
+            version: u64_at(16),
+            file: u32_at(24),
+            files: u32_at(48),
+            life: u64_at(32),
+            redo_start: Lsn(u64_at(40)),
+            divisions,
+        })
+    }
+}

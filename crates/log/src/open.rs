@@ -1,0 +1,314 @@
+//! Finding the end of a log that was left, and reading it.
+
+use std::sync::Arc;
+
+use hobt_base::Lsn;
+use hobt_disk::{AlignedBuffer, DiskFile};
+
+use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
+use crate::file_header::FileHeader;
+use crate::log::Writer;
+use crate::record::{Record, read_record};
+use crate::segments::{Contents, OpenFile, Segments};
+use crate::{LSN_FIRST, Log, LogError, LogFile};
+
+/// A block that was found sound.
+#[derive(Clone, Copy, Debug)]
+struct BlockPlace {
+    first: Lsn,
+    end: Lsn,
+    file: usize,
+    offset: u64,
+}
+
+/// What an opened log held: all that recovery reads.
+pub struct Recovered {
+    /// Where recovery begins.
+    pub redo_start: Lsn,
+    /// Behind the last record.
+    pub end: Lsn,
+    blocks: Vec<BlockPlace>,
+    files: Vec<Arc<dyn DiskFile>>,
+}
+
+impl std::fmt::Debug for Recovered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recovered")
+            .field("redo_start", &self.redo_start)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recovered {
+    /// Shows every record from `from` on, in order; records that fill places are left out.
+    ///
+    /// # Errors
+    /// A file cannot be read, a block is not what it was when the log was opened, or what `visit` returned.
+    pub fn for_each<E: From<LogError>>(
+        &self,
+        from: Lsn,
+        visit: &mut dyn FnMut(Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.blocks.partition_point(|block| block.end <= from);
+        let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX).map_err(LogError::from)?;
+        for block in &self.blocks[start..] {
+            let mut records = self.read(block, &mut buffer)?;
+            while let Some(record) = records.next()? {
+                if record.lsn >= from && record.kind != crate::record::NOTHING {
+                    visit(record)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The record at `lsn`: for going back along a transaction's records.
+    ///
+    /// # Errors
+    /// There is none, or as [`Recovered::for_each`].
+    pub fn record(&self, lsn: Lsn) -> Result<Record, LogError> {
+        let place = self.blocks.partition_point(|block| block.end <= lsn);
+        let none = || LogError::damaged(&*self.files[0], 0, "a record that another names is not in the log");
+        let block = self.blocks.get(place).filter(|block| block.first <= lsn).ok_or_else(none)?;
+        let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+        let mut records = self.read(block, &mut buffer)?;
+        while let Some(record) = records.next()? {
+            if record.lsn == lsn {
+                return Ok(record);
+            }
+        }
+        Err(none())
+    }
+
+    fn read<'a>(&'a self, block: &BlockPlace, buffer: &'a mut AlignedBuffer) -> Result<BlockRecords<'a>, LogError> {
+        let disk = &*self.files[block.file];
+        let changed = || LogError::damaged(disk, block.offset, "a block has changed since the log was opened");
+        let (header, _) = read_block(disk, block.offset, u64::MAX, buffer)?.ok_or_else(changed)?;
+        if header.first != block.first || header.end() != block.end {
+            return Err(changed());
+        }
+        let records = &buffer[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + header.record_bytes as usize];
+        Ok(BlockRecords { records, lsn: header.first, disk, offset: block.offset })
+    }
+}
+
+/// The records of one block.
+struct BlockRecords<'a> {
+    records: &'a [u8],
+    lsn: Lsn,
+    disk: &'a dyn DiskFile,
+    offset: u64,
+}
+
+impl BlockRecords<'_> {
+    fn next(&mut self) -> Result<Option<Record>, LogError> {
+        if self.records.is_empty() {
+            return Ok(None);
+        }
+        let broken = || LogError::damaged(self.disk, self.offset, "a sound block holds what is no record");
+        let record = read_record(self.records, self.lsn).ok_or_else(broken)?;
+        self.records = &self.records[(record.end.0 - record.lsn.0) as usize..];
+        self.lsn = record.end;
+        Ok(Some(record))
+    }
+}
+
+/// The block at `offset`, read into `buffer`, with its checksum; `None` if there is no sound block of at most `room`
+/// bytes.
+fn read_block(
+    disk: &dyn DiskFile,
+    offset: u64,
+    room: u64,
+    buffer: &mut AlignedBuffer,
+) -> Result<Option<(BlockHeader, u32)>, LogError> {
+    if room < BLOCK_UNIT as u64 {
+        return Ok(None);
+    }
+    buffer.set_len(BLOCK_UNIT);
+    disk.read_at(buffer, offset)?;
+    let Some(header) = BlockHeader::read(buffer) else { return Ok(None) };
+    let bytes = header.block_bytes();
+    if bytes as u64 > room {
+        return Ok(None);
+    }
+    if bytes > BLOCK_UNIT {
+        buffer.set_len(bytes);
+        disk.read_at(&mut buffer[BLOCK_UNIT..], offset + BLOCK_UNIT as u64)?;
+    }
+    Ok(verify(buffer, &header).map(|checksum| (header, checksum)))
+}
+
+impl Log {
+    /// Opens a log that was made before: finds its end and begins a new life behind it. The files must be locked against
+    /// other processes.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, is no file of this log, or is cut short; a block in the middle is damaged.
+    ///
+    /// # Panics
+    /// When there is no file, or the ring is smaller than a mebibyte.
+    pub fn open(files: &[LogFile], ring_bytes: usize) -> Result<(Log, Recovered), LogError> {
+        assert!(!files.is_empty(), "a log has a file");
+        let mut segments = Segments::new(open_files(files)?);
+        let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
+        let first = segments.files[0].header.clone();
+        let firsts = first_blocks(&segments, first.log)?;
+        let walked = walk(&segments, &firsts, first.log, first.redo_start)?;
+        let last_sequence = walked.used.iter().map(|(_, contents)| contents.sequence).max().unwrap_or(0);
+        // What is not part of the log and could be taken for its continuation one day.
+        for (segment, header) in &firsts {
+            let is_used = walked.used.iter().any(|(used, _)| used == segment);
+            if !is_used && header.segment > last_sequence {
+                let zeros = AlignedBuffer::new(BLOCK_UNIT)?;
+                segments.disk(*segment).write_durable_at(&zeros, segments.all[*segment].offset)?;
+            }
+        }
+        segments.take_over(&walked.used);
+        segments.files[0].header.life += 1;
+        let mut header = segments.files[0].header.clone();
+        header.write(&*disks[0])?;
+        segments.files[0].header = header;
+        let writer = Writer {
+            log: first.log,
+            life: first.life + 1,
+            segment: None,
+            number: walked.number,
+            previous_checksum: walked.checksum,
+            buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
+        };
+        let log = Log::start(segments, writer, first.redo_start, walked.end, ring_bytes);
+        Ok((log, Recovered { redo_start: first.redo_start, end: walked.end, blocks: walked.blocks, files: disks }))
+    }
+}
+
+fn open_files(files: &[LogFile]) -> Result<Vec<OpenFile>, LogError> {
+    let mut open: Vec<OpenFile> = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        // What is read from now on must not be lost later, or pages could get ahead of the log.
+        file.disk.sync()?;
+        let header = FileHeader::read(&*file.disk)?;
+        let first = open.first().map_or(&header, |first| &first.header);
+        if header.log != first.log || header.file as usize != index || first.files as usize != files.len() {
+            return Err(LogError::damaged(&*file.disk, 0, "it is a file of another log, or not all files are given"));
+        }
+        if file.disk.size()? < header.file_bytes() {
+            return Err(LogError::damaged(&*file.disk, header.file_bytes(), "the file is cut short"));
+        }
+        let (growth_bytes, bytes_max) = (file.growth_bytes, file.bytes_max);
+        open.push(OpenFile { disk: Arc::clone(&file.disk), header, growth_bytes, bytes_max });
+    }
+    Ok(open)
+}
+
+/// The first block of each segment that begins with a sound one of this log.
+fn first_blocks(segments: &Segments, log: u64) -> Result<Vec<(usize, BlockHeader)>, LogError> {
+    let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    let mut firsts = Vec::new();
+    for (index, segment) in segments.all.iter().enumerate() {
+        let read = read_block(&**segments.disk(index), segment.offset, segment.bytes, &mut buffer)?;
+        firsts.extend(read.filter(|(header, _)| header.log == log).map(|(header, _)| (index, header)));
+    }
+    Ok(firsts)
+}
+
+struct Walked {
+    blocks: Vec<BlockPlace>,
+    used: Vec<(usize, Contents)>,
+    end: Lsn,
+    /// The number that the next block gets.
+    number: u64,
+    /// The checksum of the last block.
+    checksum: u32,
+}
+
+/// Follows the blocks from the segment that holds `redo_start` to the last one.
+fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, redo_start: Lsn) -> Result<Walked, LogError> {
+    let before = firsts.iter().filter(|(_, header)| header.first <= redo_start);
+    let Some(&(mut segment, mut first)) = before.max_by_key(|(_, header)| (header.segment, header.life)) else {
+        return if firsts.is_empty() && redo_start == LSN_FIRST {
+            Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: LSN_FIRST, number: 1, checksum: 0 })
+        } else {
+            Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"))
+        };
+    };
+    let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };
+    let mut walked = Walked {
+        blocks: Vec::new(),
+        used: vec![(segment, contents(&first))],
+        end: first.first,
+        number: first.number,
+        checksum: first.previous_checksum,
+    };
+    let mut used = 0;
+    loop {
+        let (disk, one) = (segments.disk(segment), &segments.all[segment]);
+        let offset = one.offset + used;
+        let read = read_block(&**disk, offset, one.bytes - used, &mut buffer)?;
+        let follows = |header: &BlockHeader| {
+            header.log == log
+                && header.number == walked.number
+                && header.first == walked.end
+                && header.previous_checksum == walked.checksum
+        };
+        let here =
+            read.filter(|(header, _)| follows(header) && header.segment == first.segment && header.life == first.life);
+        if let Some((header, checksum)) = here {
+            walked.blocks.push(BlockPlace { first: header.first, end: header.end(), file: one.file, offset });
+            walked.end = header.end();
+            walked.number += 1;
+            walked.checksum = checksum;
+            used += header.block_bytes() as u64;
+            continue;
+        }
+        let next = firsts.iter().filter(|(_, header)| header.segment > first.segment && follows(header));
+        match next.max_by_key(|(_, header)| header.life) {
+            Some(&(next_segment, next_first)) => {
+                (segment, first, used) = (next_segment, next_first, 0);
+                walked.used.push((segment, contents(&first)));
+            }
+            None => break,
+        }
+    }
+    refuse_a_gap(segments, firsts, (segment, &first, used), &walked)?;
+    if walked.end < redo_start {
+        return Err(LogError::damaged(&**segments.disk(segment), used, "the log ends before recovery begins"));
+    }
+    Ok(walked)
+}
+
+/// A flush begins when the one before has ended, so behind the end there is no sound block of the same log and life.
+/// Where there is one, what lies between was acknowledged and is damaged.
+fn refuse_a_gap(
+    segments: &Segments,
+    firsts: &[(usize, BlockHeader)],
+    (segment, first, used): (usize, &BlockHeader, u64),
+    walked: &Walked,
+) -> Result<(), LogError> {
+    let (disk, one) = (segments.disk(segment), &segments.all[segment]);
+    let gap =
+        || LogError::damaged(&**disk, one.offset + used, "a block is damaged, and there are sound ones behind it");
+    let is_later = |header: &BlockHeader| header.log == first.log && header.number > walked.number;
+    if firsts.iter().any(|(_, header)| header.segment > first.segment && is_later(header)) {
+        return Err(gap());
+    }
+    let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    let mut chunk = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    let mut at = used;
+    while at < one.bytes {
+        let bytes = usize::try_from(one.bytes - at).unwrap_or(usize::MAX).min(BLOCK_BYTES_MAX);
+        chunk.set_len(bytes);
+        disk.read_at(&mut chunk, one.offset + at)?;
+        for (place, unit) in (at..).step_by(BLOCK_UNIT).zip(chunk.chunks_exact(BLOCK_UNIT)) {
+            let is_candidate = |header: &BlockHeader| is_later(header) && header.segment == first.segment;
+            if BlockHeader::read(unit).is_some_and(|header| is_candidate(&header))
+                && read_block(&**disk, one.offset + place, one.bytes - place, &mut buffer)?.is_some()
+            {
+                return Err(gap());
+            }
+        }
+        at += bytes as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Records between their append and their flush: a ring of 64-bit words, and the word that deals places in it.
+//!
+//! A place is taken by one `fetch_add` on the tail. The record is copied word by word, its first word last: a first word
+//! that is not zero says that the record is whole. Who flushes copies records out in order and sets their words back to
+//! zero, so that the next lap finds them so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::record::{NewRecord, first_word, length_of, record_bytes};
+
+/// Bits of the tail that hold the position, in words.
+const POSITION_BITS: u32 = 52;
+const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+
+/// A number of the time between two checkpoints' beginnings. It wraps, after far more checkpoints than can begin between
+/// a look at it and an append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EpochNumber(pub(crate) u16);
+
+/// A place that was taken, in bytes from the log's beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    /// `[epoch: 12 | position in words: 52]`.
+    tail: AtomicU64,
+    words: Box<[AtomicU64]>,
+    /// Up to where the words have been copied out and are zero again, in bytes.
+    copied: AtomicU64,
+}
+
+impl Ring {
+    /// An empty ring of `bytes` bytes (a power of two) whose first record will be at `start`.
+    pub(crate) fn new(bytes: usize, start: u64) -> Ring {
+        assert!(bytes.is_power_of_two() && start.is_multiple_of(8), "a ring of {bytes} bytes from {start}");
+        let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+        Ring { tail: AtomicU64::new(start / 8), words, copied: AtomicU64::new(start) }
+    }
+
+    /// Bytes that fit.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    /// The position behind the last place that was taken.
+    pub(crate) fn end(&self) -> u64 {
+        (self.tail.load(Ordering::Acquire) & POSITION_MASK) * 8
+    }
+
+    /// The epoch in which the next place is taken.
+    pub(crate) fn epoch(&self) -> EpochNumber {
+        EpochNumber((self.tail.load(Ordering::Acquire) >> POSITION_BITS) as u16)
+    }
+
+    /// Takes the next `bytes` bytes, and says in which epoch they are.
+    pub(crate) fn take(&self, bytes: usize) -> (Place, EpochNumber) {
+        place(self.tail.fetch_add(bytes as u64 / 8, Ordering::AcqRel), bytes)
+    }
+
+    /// The same, as the first place of the next epoch.
+    pub(crate) fn take_in_next_epoch(&self, bytes: usize) -> (Place, EpochNumber) {
+        // Wrapping drops the carry out of the epoch.
+        let before = self.tail.fetch_add((1 << POSITION_BITS) + bytes as u64 / 8, Ordering::AcqRel);
+        let (place, epoch) = place(before, bytes);
+        (place, EpochNumber((epoch.0 + 1) & (u16::MAX >> 4)))
+    }
+
+    /// Whether the words of a place are free: what stood there a lap before has been copied out.
+    pub(crate) fn has_room(&self, place: Place) -> bool {
+        place.end <= self.copied.load(Ordering::Acquire) + self.capacity()
+    }
+
+    /// Copies a record into its place and publishes it. The place has room and is not written twice.
+    pub(crate) fn publish(&self, place: Place, record: &NewRecord<'_>) {
+        debug_assert_eq!(place.end - place.start, record_bytes(record.payload.len()) as u64, "the record's own place");
+        let put = |offset: u64, word: u64| self.word(place.start + offset).store(word, Ordering::Relaxed);
+        put(8, record.transaction);
+        put(16, record.previous.0);
+        let (whole, rest) = record.payload.as_chunks::<8>();
+        for (offset, chunk) in (24u64..).step_by(8).zip(whole) {
+            put(offset, u64::from_le_bytes(*chunk));
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            put(24 + whole.len() as u64 * 8, u64::from_le_bytes(last));
+        }
+        self.word(place.start).store(first_word(record.kind, record.payload.len()), Ordering::Release);
+    }
+
+    /// Fills a place that is not wanted any more.
+    pub(crate) fn publish_nothing(&self, place: Place) {
+        let bytes = (place.end - place.start) as usize;
+        self.word(place.start + 8).store(0, Ordering::Relaxed);
+        self.word(place.start + 16).store(0, Ordering::Relaxed);
+        // What lies between is zero since the lap before.
+        let first = first_word(crate::record::NOTHING, bytes - crate::record::RECORD_HEADER_BYTES);
+        self.word(place.start).store(first, Ordering::Release);
+    }
+
+    /// Copies whole published records from where the last copy ended, as many as fit `target`, and frees their words.
+    /// How many bytes that were. Called by one thread at a time.
+    pub(crate) fn copy_out(&self, target: &mut [u8]) -> usize {
+        let start = self.copied.load(Ordering::Relaxed);
+        let mut at = 0;
+        loop {
+            let length = length_of(self.word(start + at as u64).load(Ordering::Acquire));
+            if length == 0 || at + length > target.len() {
+                break;
+            }
+            for (offset, bytes) in (at as u64..).step_by(8).zip(target[at..at + length].as_chunks_mut::<8>().0) {
+                // Two steps: nobody else writes here until `copied` says that the words are free.
+                let word = self.word(start + offset);
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+                word.store(0, Ordering::Relaxed);
+            }
+            at += length;
+        }
+        self.copied.store(start + at as u64, Ordering::Release);
+        at
+    }
+
+    /// Whether the next record to be copied out is published.
+    pub(crate) fn has_published(&self) -> bool {
+        self.word(self.copied()).load(Ordering::Acquire) != 0
+    }
+
+    /// Up to where records were copied out.
+    pub(crate) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Acquire)
+    }
+
+    fn word(&self, position: u64) -> &AtomicU64 {
+        &self.words[(position / 8) as usize & (self.words.len() - 1)]
+    }
+}
+
+fn place(tail_before: u64, bytes: usize) -> (Place, EpochNumber) {
+    let start = (tail_before & POSITION_MASK) * 8;
+    (Place { start, end: start + bytes as u64 }, EpochNumber((tail_before >> POSITION_BITS) as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::{Lsn, SplitMix64};
+
+    use super::*;
+    use crate::record::read_record;
+
+    fn record(payload: &[u8]) -> NewRecord<'_> {
+        NewRecord { kind: 7, transaction: 11, previous: Lsn(5), payload }
+    }
+
+    fn put(ring: &Ring, payload: &[u8]) -> u64 {
+        let (place, _) = ring.take(record_bytes(payload.len()));
+        assert!(ring.has_room(place));
+        ring.publish(place, &record(payload));
+        place.start
+    }
+
+    #[test]
+    fn records_come_out_as_they_went_in_over_many_laps() {
+        let ring = Ring::new(1024, 4096);
+        let mut random = SplitMix64::new(1);
+        let mut out = [0; 1024];
+        for _ in 0..1000 {
+            let payload: Vec<u8> = (0..random.below(200)).map(|_| random.next_u64() as u8).collect();
+            let start = put(&ring, &payload);
+            let copied = ring.copy_out(&mut out);
+            assert_eq!(copied, record_bytes(payload.len()));
+            let read = read_record(&out[..copied], Lsn(start)).expect("a record");
+            assert_eq!((read.kind, read.transaction, read.previous), (7, 11, Lsn(5)));
+            assert_eq!(read.payload, payload);
+        }
+        assert!(ring.words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn nothing_comes_out_past_a_record_that_is_not_published() {
+        let ring = Ring::new(1024, 8);
+        put(&ring, b"one");
+        let (late, _) = ring.take(record_bytes(3));
+        put(&ring, b"three");
+        let mut out = [0; 1024];
+        assert_eq!(ring.copy_out(&mut out), record_bytes(3));
+        ring.publish(late, &record(b"two"));
+        let copied = ring.copy_out(&mut out);
+        assert_eq!(copied, record_bytes(3) + record_bytes(5));
+        assert_eq!(read_record(&out, Lsn(late.start)).expect("a record").payload, b"two");
+    }
+
+    #[test]
+    fn what_fits_is_copied_and_the_rest_stays() {
+        let ring = Ring::new(1024, 8);
+        put(&ring, &[1; 40]);
+        put(&ring, &[2; 40]);
+        let mut out = [0; 100];
+        assert_eq!(ring.copy_out(&mut out), record_bytes(40));
+        assert_eq!(ring.copy_out(&mut out), record_bytes(40));
+        assert_eq!(ring.copy_out(&mut out), 0);
+    }
+
+    #[test]
+    fn a_place_without_room_is_known() {
+        let ring = Ring::new(256, 8);
+        let (first, _) = ring.take(200);
+        let (second, _) = ring.take(64);
+        assert!(ring.has_room(first) && !ring.has_room(second));
+        ring.publish_nothing(first);
+        assert_eq!(ring.copy_out(&mut [0; 256]), 200);
+        assert!(ring.has_room(second));
+    }
+
+    #[test]
+    fn the_epoch_divides_places_exactly() {
+        let ring = Ring::new(1 << 20, 8);
+        std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| (0..2000).map(|_| ring.take(8)).collect::<Vec<(Place, EpochNumber)>>()))
+                .collect();
+            let begins: Vec<(Place, EpochNumber)> = (0..50).map(|_| ring.take_in_next_epoch(8)).collect();
+            let places = takers.into_iter().flat_map(|taker| taker.join().expect("no panic"));
+            for (place, epoch) in places {
+                let begun = begins.iter().filter(|(begin, _)| begin.start < place.start).count();
+                assert_eq!(usize::from(epoch.0), begun);
+            }
+        });
+    }
+}

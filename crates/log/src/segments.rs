@@ -1,0 +1,190 @@
+//! The segments of a log's files: which are free, which hold what, and how they become more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hobt_base::Lsn;
+use hobt_disk::{AlignedBuffer, DiskFile};
+
+use crate::file_header::{FileHeader, SEGMENTS_START};
+use crate::{LogError, LogFile};
+
+/// Bytes that are written at once where zeros are.
+const ZEROS_AT_ONCE: usize = 1 << 20;
+
+/// A log file with its header as it was written last.
+pub(crate) struct OpenFile {
+    pub(crate) disk: Arc<dyn DiskFile>,
+    pub(crate) header: FileHeader,
+    pub(crate) growth_bytes: u64,
+    pub(crate) bytes_max: u64,
+}
+
+/// What a segment holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Contents {
+    /// The segment's place in the order of segments.
+    pub(crate) sequence: u64,
+    /// The position of its first record.
+    pub(crate) first: Lsn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// None: the segment is free.
+    pub(crate) contents: Option<Contents>,
+}
+
+/// All segments.
+pub(crate) struct Segments {
+    pub(crate) files: Vec<OpenFile>,
+    /// In the order of their files and places.
+    pub(crate) all: Vec<Segment>,
+    /// Free ones, the one that is taken next first.
+    free: VecDeque<usize>,
+    /// The number of the last segment that was begun.
+    pub(crate) last_sequence: u64,
+}
+
+impl Segments {
+    /// The segments of files whose headers were read or just made; all are free.
+    pub(crate) fn new(files: Vec<OpenFile>) -> Segments {
+        let mut all = Vec::new();
+        for (file, open) in files.iter().enumerate() {
+            let mut offset = SEGMENTS_START;
+            for division in &open.header.divisions {
+                for _ in 0..division.segments {
+                    all.push(Segment { file, offset, bytes: division.segment_bytes, contents: None });
+                    offset += division.segment_bytes;
+                }
+            }
+        }
+        let free = (0..all.len()).collect();
+        Segments { files, all, free, last_sequence: 0 }
+    }
+
+    pub(crate) fn disk(&self, segment: usize) -> &Arc<dyn DiskFile> {
+        &self.files[self.all[segment].file].disk
+    }
+
+    /// Says what segments hold; those that are named are not free.
+    pub(crate) fn take_over(&mut self, contents: &[(usize, Contents)]) {
+        for &(segment, contents) in contents {
+            self.all[segment].contents = Some(contents);
+            self.last_sequence = self.last_sequence.max(contents.sequence);
+        }
+        self.free.retain(|&segment| self.all[segment].contents.is_none());
+    }
+
+    /// Bytes of free segments.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.iter().map(|&segment| self.all[segment].bytes).sum()
+    }
+
+    /// Takes the next free segment for records from `first` on.
+    pub(crate) fn begin(&mut self, first: Lsn) -> Option<usize> {
+        let segment = self.free.pop_front()?;
+        self.last_sequence += 1;
+        self.all[segment].contents = Some(Contents { sequence: self.last_sequence, first });
+        Some(segment)
+    }
+
+    /// Frees the segments all of whose records lie before `keep`, but the last.
+    pub(crate) fn free_before(&mut self, keep: Lsn) {
+        let mut used: Vec<(u64, usize, Lsn)> = self
+            .all
+            .iter()
+            .enumerate()
+            .filter_map(|(segment, one)| one.contents.map(|contents| (contents.sequence, segment, contents.first)))
+            .collect();
+        used.sort_unstable();
+        for pair in used.windows(2) {
+            let [(_, segment, _), (_, _, next_first)] = pair else { continue };
+            if *next_first <= keep {
+                self.all[*segment].contents = None;
+                self.free.push_back(*segment);
+            }
+        }
+    }
+
+    /// Grows one of the files, durably, by its own step or, where the device has no room for that, by less.
+    ///
+    /// # Errors
+    /// No file may or can grow.
+    pub(crate) fn grow(&mut self) -> Result<(), LogError> {
+        let mut reason = "its files may not grow: take a log backup, end the oldest transaction, or add a log file";
+        for file in 0..self.files.len() {
+            let open = &self.files[file];
+            let room = open.bytes_max.saturating_sub(open.header.file_bytes());
+            let bytes = open.growth_bytes.min(room);
+            if open.growth_bytes == 0 || bytes < crate::SEGMENT_BYTES_MIN {
+                continue;
+            }
+            match self.grow_file(file, bytes) {
+                Ok(()) => return Ok(()),
+                Err(LogError::Disk(hobt_disk::DiskError::NoSpace { .. })) => {
+                    reason = "the disk of its files has no room left";
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(LogError::Full { reason })
+    }
+
+    fn grow_file(&mut self, file: usize, bytes: u64) -> Result<(), LogError> {
+        let open = &mut self.files[file];
+        let start = open.header.file_bytes();
+        let size = open.header.segment_bytes_for(bytes).min(bytes);
+        let segments = bytes / size;
+        open.disk.set_size(start + size * segments)?;
+        fill_with_zeros(&*open.disk, start, size * segments)?;
+        let mut header = open.header.clone();
+        header.divide(size, segments);
+        header.write(&*open.disk)?;
+        open.header = header;
+        for index in 0..segments {
+            self.free.push_back(self.all.len());
+            self.all.push(Segment { file, offset: start + index * size, bytes: size, contents: None });
+        }
+        Ok(())
+    }
+}
+
+/// Makes the files of a new log: zeros, divided into segments. Zeros are written and not left to the file system, which
+/// would otherwise note at each flush that a piece of the file has been written for the first time.
+pub(crate) fn create_file(file: &LogFile, log: u64, index: u32, files: u32) -> Result<OpenFile, LogError> {
+    let mut header = FileHeader {
+        log,
+        version: 0,
+        file: index,
+        files,
+        life: 0,
+        redo_start: crate::LSN_FIRST,
+        divisions: Vec::new(),
+    };
+    let bytes = file.bytes.max(2 * crate::SEGMENT_BYTES_MIN);
+    let size = header.segment_bytes_for(bytes);
+    header.divide(size, (bytes / size).max(2));
+    file.disk.set_size(header.file_bytes())?;
+    fill_with_zeros(&*file.disk, 0, header.file_bytes())?;
+    header.write(&*file.disk)?;
+    file.disk.sync()?;
+    let (growth_bytes, bytes_max) = (file.growth_bytes, file.bytes_max);
+    Ok(OpenFile { disk: Arc::clone(&file.disk), header, growth_bytes, bytes_max })
+}
+
+fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64) -> Result<(), LogError> {
+    let mut zeros = AlignedBuffer::new(ZEROS_AT_ONCE)?;
+    let mut done = 0;
+    while done < bytes {
+        let step = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(ZEROS_AT_ONCE);
+        zeros.set_len(step);
+        disk.write_at(&zeros, start + done)?;
+        done += step as u64;
+    }
+    disk.sync()?;
+    Ok(())
+}
