@@ -226,11 +226,11 @@ struct Walked {
 fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, redo_start: Lsn) -> Result<Walked, LogError> {
     let before = firsts.iter().filter(|(_, header)| header.first <= redo_start);
     let Some(&(mut segment, mut first)) = before.max_by_key(|(_, header)| (header.segment, header.life)) else {
-        return if firsts.is_empty() && redo_start == LSN_FIRST {
-            Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: LSN_FIRST, number: 1, checksum: 0 })
-        } else {
-            Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"))
-        };
+        if !firsts.is_empty() || redo_start != LSN_FIRST {
+            return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
+        }
+        refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
+        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: LSN_FIRST, number: 1, checksum: 0 });
     };
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };
@@ -286,13 +286,26 @@ fn refuse_a_gap(
     (segment, first, used): (usize, &BlockHeader, u64),
     walked: &Walked,
 ) -> Result<(), LogError> {
-    let (disk, one) = (segments.disk(segment), &segments.all[segment]);
-    let gap =
-        || LogError::damaged(&**disk, one.offset + used, "a block is damaged, and there are sound ones behind it");
     let is_later = |header: &BlockHeader| header.log == first.log && header.number > walked.number;
     if firsts.iter().any(|(_, header)| header.segment > first.segment && is_later(header)) {
-        return Err(gap());
+        return Err(gap(segments, segment, used));
     }
+    refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))
+}
+
+fn gap(segments: &Segments, segment: usize, used: u64) -> LogError {
+    let what = "a block is damaged, and there are sound ones behind it";
+    LogError::damaged(&**segments.disk(segment), segments.all[segment].offset + used, what)
+}
+
+/// Looks for sound blocks that are `later` in what is left of a segment.
+fn refuse_later_blocks(
+    segments: &Segments,
+    segment: usize,
+    used: u64,
+    later: &dyn Fn(&BlockHeader) -> bool,
+) -> Result<(), LogError> {
+    let (disk, one) = (segments.disk(segment), &segments.all[segment]);
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let mut chunk = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let mut at = used;
@@ -301,11 +314,10 @@ fn refuse_a_gap(
         chunk.set_len(bytes);
         disk.read_at(&mut chunk, one.offset + at)?;
         for (place, unit) in (at..).step_by(BLOCK_UNIT).zip(chunk.chunks_exact(BLOCK_UNIT)) {
-            let is_candidate = |header: &BlockHeader| is_later(header) && header.segment == first.segment;
-            if BlockHeader::read(unit).is_some_and(|header| is_candidate(&header))
+            if BlockHeader::read(unit).is_some_and(|header| later(&header))
                 && read_block(&**disk, one.offset + place, one.bytes - place, &mut buffer)?.is_some()
             {
-                return Err(gap());
+                return Err(gap(segments, segment, used));
             }
         }
         at += bytes as u64;

@@ -1,0 +1,188 @@
+//! A log from its making over many openings.
+
+use hobt_base::Lsn;
+use hobt_disk::DiskFile;
+use hobt_log::{AppendError, LSN_FIRST, Log, LogError, NewRecord};
+
+use crate::world::{MIB, RING_BYTES, World, append, numbers, read};
+
+const ONE_FILE: [(u64, u64, u64); 1] = [(8 * MIB, 0, 8 * MIB)];
+
+#[test]
+fn an_empty_log_is_opened_empty() {
+    let world = World::new(&ONE_FILE);
+    drop(world.create());
+    for _ in 0..3 {
+        let (log, recovered) = world.open().expect("an empty log");
+        assert_eq!((recovered.redo_start, recovered.end, log.end()), (LSN_FIRST, LSN_FIRST, LSN_FIRST));
+        assert!(read(&recovered, LSN_FIRST).expect("readable").is_empty());
+    }
+}
+
+#[test]
+fn what_was_flushed_is_read_again_and_the_log_goes_on_behind_it() {
+    let world = World::new(&ONE_FILE);
+    let mut log = world.create();
+    let mut expected = Vec::new();
+    for life in 0..6 {
+        let mut last = LSN_FIRST;
+        for number in life * 100..life * 100 + 50 {
+            last = append(&log, number, (number * 97 % 3000) as usize);
+            expected.push(number);
+            if number % 7 == 0 {
+                log.flush_past(last).expect("a disk without faults");
+            }
+        }
+        log.flush_past(last).expect("a disk without faults");
+        assert!(log.durable() > last);
+        drop(log);
+        let (next, recovered) = world.open().expect("a sound log");
+        let records = read(&recovered, LSN_FIRST).expect("readable");
+        assert_eq!(numbers(&records), expected);
+        assert_eq!(records.last().expect("some").end, recovered.end);
+        for record in &records {
+            assert_eq!(&recovered.record(record.lsn).expect("there"), record);
+        }
+        log = next;
+    }
+}
+
+#[test]
+fn what_is_no_record_of_the_log_is_not_found() {
+    let world = World::new(&ONE_FILE);
+    let log = world.create();
+    let lsn = append(&log, 1, 100);
+    log.flush_past(lsn).expect("a disk without faults");
+    drop(log);
+    let (_log, recovered) = world.open().expect("a sound log");
+    for wrong in [Lsn(0), Lsn(lsn.0 + 8), recovered.end, Lsn(u64::MAX)] {
+        assert!(matches!(recovered.record(wrong), Err(LogError::Damaged { .. })));
+    }
+}
+
+#[test]
+fn segments_go_round_and_a_small_log_takes_any_amount() {
+    let world = World::new(&[(3 * MIB, 0, 3 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    let mut log = world.create();
+    let (mut number, mut both_used) = (0, false);
+    for _ in 0..20 {
+        let mut lsns = Vec::new();
+        for _ in 0..3500 {
+            number += 1;
+            lsns.push(append(&log, number, 1000));
+            if number % 50 == 0 {
+                log.flush_past(lsns[lsns.len() - 1]).expect("there is a free segment");
+            }
+        }
+        let redo_start = lsns[lsns.len() - 10];
+        log.flush_past(lsns[lsns.len() - 1]).expect("there is a free segment");
+        log.set_redo_start(redo_start, redo_start).expect("a disk without faults");
+        both_used |= log.segments().iter().any(|row| row.file == 1 && row.sequence.is_some());
+        drop(log);
+        let (next, recovered) = world.open().expect("a sound log");
+        assert_eq!(recovered.redo_start, redo_start);
+        assert_eq!(
+            numbers(&read(&recovered, redo_start).expect("readable")),
+            (number - 9..=number).collect::<Vec<_>>()
+        );
+        log = next;
+    }
+    assert!(both_used);
+}
+
+#[test]
+fn an_append_learns_of_a_checkpoint_and_its_place_says_nothing() {
+    let world = World::new(&ONE_FILE);
+    let log = world.create();
+    let old = log.epoch();
+    assert_eq!(old.begin, LSN_FIRST);
+    let record = |kind| NewRecord { kind, transaction: 5, previous: Lsn(0), payload: &[1, 2, 3] };
+    let before = log.append(old, &record(2)).expect("the epoch in force");
+    let begin = log.begin_epoch(&record(3)).expect("the log is well");
+    assert!(matches!(log.append(old, &record(4)), Err(AppendError::EpochChanged)));
+    let new = log.epoch();
+    assert_eq!(new.begin, begin.lsn);
+    let after = log.append(new, &record(5)).expect("the epoch in force");
+    log.flush_past(after.lsn).expect("a disk without faults");
+    drop(log);
+    let (_log, recovered) = world.open().expect("a sound log");
+    let kinds: Vec<(u8, Lsn)> =
+        read(&recovered, LSN_FIRST).expect("readable").iter().map(|record| (record.kind, record.lsn)).collect();
+    assert_eq!(kinds, [(2, before.lsn), (3, begin.lsn), (5, after.lsn)]);
+}
+
+/// Flips a bit of a file.
+fn damage(file: &dyn DiskFile, offset: u64) {
+    let mut sector = hobt_disk::AlignedBuffer::new(512).expect("memory");
+    let start = offset / 512 * 512;
+    file.read_at(&mut sector, start).expect("in the file");
+    sector[(offset - start) as usize] ^= 4;
+    file.write_at(&sector, start).expect("in the file");
+}
+
+#[test]
+fn a_damaged_block_in_the_middle_is_refused_and_one_at_the_end_is_the_end() {
+    let world = World::new(&ONE_FILE);
+    let log = world.create();
+    for number in 0..5 {
+        let lsn = append(&log, number, 100);
+        log.flush_past(lsn).expect("a disk without faults");
+    }
+    drop(log);
+    let file = world.file(0, false);
+    // Blocks of one unit lie one behind the other from the first segment's beginning.
+    let block = |number: u64| 8192 + number * 4096;
+    damage(&*file, block(4) + 80);
+    let (_, recovered) = world.open().expect("a torn end is one");
+    assert_eq!(numbers(&read(&recovered, LSN_FIRST).expect("readable")), [0, 1, 2, 3]);
+    damage(&*file, block(1) + 80);
+    match world.open().expect_err("a gap") {
+        LogError::Damaged { offset, .. } => assert_eq!(offset, block(1)),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn damage_in_any_place_never_changes_what_is_read_in_silence() {
+    let world = World::new(&[(2 * MIB, 0, 2 * MIB)]);
+    let log = world.create();
+    for number in 0..4 {
+        let lsn = append(&log, number, 5000);
+        log.flush_past(lsn).expect("a disk without faults");
+    }
+    drop(log);
+    let file = world.file(0, false);
+    // Headers, and blocks of two units each.
+    for offset in (0..8192 + 4 * 8192).step_by(97) {
+        damage(&*file, offset);
+        match world.open() {
+            Ok((_, recovered)) => {
+                let found = numbers(&read(&recovered, LSN_FIRST).expect("readable"));
+                // A gap is refused, so what is missing is the last flush at most. Padding matters to nobody.
+                assert!(found == [0, 1, 2, 3] || found == [0, 1, 2], "byte {offset}: {found:?}");
+            }
+            Err(LogError::Damaged { .. }) => {}
+            Err(other) => panic!("byte {offset}: {other}"),
+        }
+        damage(&*file, offset);
+    }
+}
+
+#[test]
+fn files_of_another_log_cut_files_and_missing_files_are_refused() {
+    let world = World::new(&[(2 * MIB, 0, 2 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    drop(world.create());
+    let mut files = world.files(false);
+    assert!(matches!(Log::open(&files[..1], RING_BYTES), Err(LogError::Damaged { .. })), "one is missing");
+    files.swap(0, 1);
+    assert!(matches!(Log::open(&files, RING_BYTES), Err(LogError::Damaged { .. })), "in the wrong order");
+    let other = World::new(&[(2 * MIB, 0, 2 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    drop(Log::create(&other.files(true), 78, RING_BYTES).expect("room for a log"));
+    files.swap(0, 1);
+    files[1] = other.files(false).remove(1);
+    assert!(matches!(Log::open(&files, RING_BYTES), Err(LogError::Damaged { .. })), "of another log");
+    for bytes in [0, 100, 4096, 8192, MIB, 2 * MIB] {
+        world.file(1, false).set_size(bytes).expect("shorter");
+        assert!(matches!(world.open(), Err(LogError::Damaged { .. })), "cut to {bytes} bytes");
+    }
+}

@@ -1,0 +1,7 @@
+//! The log from outside: what it promises over crashes, faults and many writers.
+
+mod crash;
+mod full;
+mod life;
+mod threads;
+mod world;
