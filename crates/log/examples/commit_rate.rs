@@ -1,0 +1,109 @@
+//! What a commit costs: records appended and flushed by 1, 8 and 64 threads, beside a loop of durable writes of 4 KiB on
+//! the same device. The two alternate, so that a neighbour's load falls on both.
+//!
+//!     cargo run --release -p hobt-log --example commit_rate -- DIR
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hobt_base::Lsn;
+use hobt_disk::{AlignedBuffer, DiskKind, OpenOptions, open_disk};
+use hobt_log::{Log, LogFile, NewRecord};
+
+const ROUND: Duration = Duration::from_millis(1500);
+const ROUNDS: usize = 7;
+const FILE_BYTES: u64 = 256 << 20;
+/// An inserted row of the INSERT challenge and the record that commits it.
+const ROW_BYTES: usize = 300;
+const COMMIT_BYTES: usize = 16;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
+    let disk = open_disk(DiskKind::Auto)?;
+    let options = OpenOptions { create_new: true, direct: true, ..OpenOptions::default() };
+    let paths = [folder.join("commit_rate.ldf"), folder.join("commit_rate.raw")];
+    let file = disk.open(&paths[0], options)?;
+    let raw = disk.open(&paths[1], options)?;
+    let log_file = LogFile { disk: file, bytes: FILE_BYTES, growth_bytes: 0, bytes_max: FILE_BYTES };
+    let log = Log::create(&[log_file], 1, 8 << 20)?;
+    let page = AlignedBuffer::new(4096)?;
+    raw.set_size(FILE_BYTES)?;
+    for offset in (0..FILE_BYTES).step_by(4096) {
+        raw.write_at(&page, offset)?;
+    }
+    raw.sync()?;
+    for threads in [1, 8, 64] {
+        let mut ratios = Vec::new();
+        let (mut rates, mut flushes) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let raw_rate = raw_round(&*raw, &page)?;
+            let (rate, per_commit) = commit_round(&log, threads)?;
+            ratios.push(rate / raw_rate);
+            rates.push(rate);
+            flushes.push(per_commit);
+        }
+        println!(
+            "{threads:3} threads: {:9.0} commits/s, {:.3} flushes a commit, {:.3} of the raw loop",
+            median(&mut rates),
+            median(&mut flushes),
+            median(&mut ratios)
+        );
+    }
+    for path in paths {
+        disk.remove(&path)?;
+    }
+    Ok(())
+}
+
+/// Durable writes a second, one after the other.
+fn raw_round(raw: &dyn hobt_disk::DiskFile, page: &[u8]) -> Result<f64, Box<dyn std::error::Error>> {
+    let (started, mut count) = (Instant::now(), 0u64);
+    while started.elapsed() < ROUND {
+        raw.write_durable_at(page, count * 4096 % FILE_BYTES)?;
+        count += 1;
+    }
+    Ok(count as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Commits a second, and flushes for each.
+fn commit_round(log: &Log, threads: u64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+    let before = log.statistics();
+    let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let started = Instant::now();
+    let failed = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|transaction| {
+                let (stop, commits) = (&stop, &commits);
+                scope.spawn(move || -> Result<(), hobt_log::LogError> {
+                    while !stop.load(Ordering::Relaxed) {
+                        let row = [1; ROW_BYTES];
+                        let record = NewRecord { kind: 1, transaction, previous: Lsn(0), payload: &row };
+                        let previous = log.append_always(&record)?.lsn;
+                        let commit = NewRecord { kind: 2, transaction, previous, payload: &row[..COMMIT_BYTES] };
+                        log.flush_past(log.append_always(&commit)?.lsn)?;
+                        commits.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        // The log must not fill: what was flushed is not needed here.
+        while started.elapsed() < ROUND {
+            std::thread::sleep(Duration::from_millis(50));
+            let durable = log.durable();
+            log.set_redo_start(durable, durable)?;
+        }
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
+    });
+    failed?;
+    let commits = commits.into_inner() as f64;
+    let flushes = log.statistics().flushes - before.flushes;
+    Ok((commits / started.elapsed().as_secs_f64(), flushes as f64 / commits))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
