@@ -26,6 +26,7 @@ mod file_header;
 mod header;
 mod large_value;
 mod layout;
+mod row_image;
 mod row_page;
 mod run_list;
 
@@ -33,7 +34,7 @@ pub use allocation::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, RESERVED_PAGES, map_page_of,
 };
 pub use bulk::{BulkColumn, BulkPage, BulkPageBuilder, ValidityBits};
-pub use change::{ColumnValue, PageChange, RowImage, apply};
+pub use change::{PageChange, apply};
 pub use checksum::{ValueChecksum, crc32c, seal, verify};
 pub use file_header::{BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt};
 pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
@@ -41,6 +42,7 @@ pub use large_value::{
     IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,
 };
 pub use layout::{ColumnLayout, MAX_COLUMNS, PageLayout, RowLayout};
+pub use row_image::{ColumnValue, RowImage};
 pub use row_page::{RowPage, StoredValue, check_row_page};
 pub use run_list::{RUNS_PER_PAGE, Run, RunContents, RunListPage};
 

@@ -1,0 +1,87 @@
+//! A row outside a page: what a change carries, and what a page gives back when a row leaves it.
+
+use crate::row_page::StoredValue;
+use crate::{PageFlags, RowLayout};
+
+/// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
+pub type ColumnValue<'a> = Option<&'a [u8]>;
+
+/// A row outside a page: its values' bytes one behind the other. A value may be a pointer to pages of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RowImage {
+    bytes: Vec<u8>,
+    /// Per column the end of its bytes, and what they are.
+    ends: Vec<(usize, Form)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Null,
+    InRow,
+    Pointer,
+}
+
+impl RowImage {
+    /// The image of a row, values in table order.
+    pub fn new<'a>(values: impl IntoIterator<Item = ColumnValue<'a>>) -> RowImage {
+        let mut image = RowImage::default();
+        for value in values {
+            image.push(value.unwrap_or_default(), if value.is_none() { Form::Null } else { Form::InRow });
+        }
+        image
+    }
+
+    /// The image of a row as a page stores it, values in table order.
+    pub fn of_stored<'a>(values: impl IntoIterator<Item = StoredValue<'a>>) -> RowImage {
+        let mut image = RowImage::default();
+        for value in values {
+            match value {
+                StoredValue::Null => image.push(&[], Form::Null),
+                StoredValue::InRow(bytes) => image.push(bytes, Form::InRow),
+                StoredValue::Pointer(pointer) => image.push(&pointer.to_bytes(), Form::Pointer),
+            }
+        }
+        image
+    }
+
+    fn push(&mut self, bytes: &[u8], form: Form) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push((self.bytes.len(), form));
+    }
+
+    /// How many columns the row has.
+    pub fn column_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What the row holds of one value: its bytes, or those of a pointer.
+    pub fn value(&self, column: usize) -> ColumnValue<'_> {
+        let start = if column == 0 { 0 } else { self.ends[column - 1].0 };
+        let (end, form) = self.ends[column];
+        (form != Form::Null).then(|| &self.bytes[start..end])
+    }
+
+    /// Whether one value is a pointer.
+    pub fn is_pointer(&self, column: usize) -> bool {
+        self.ends[column].1 == Form::Pointer
+    }
+
+    /// What its page must say of the row.
+    pub(crate) fn flags(&self) -> PageFlags {
+        let has_pointers = self.ends.iter().any(|(_, form)| *form == Form::Pointer);
+        if has_pointers { PageFlags::HAS_POINTERS } else { PageFlags::default() }
+    }
+
+    /// Bytes of the values together.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of the values of variable length.
+    pub fn variable_bytes(&self, rows: &RowLayout) -> usize {
+        (0..self.ends.len())
+            .filter(|&column| rows.variable_rank(column).is_some())
+            .map(|column| self.value(column).map_or(0, <[u8]>::len))
+            .sum()
+    }
+}
