@@ -1,15 +1,20 @@
 //! The typed changes of a page, and the one function that makes them.
 //!
 //! [`apply`] returns the change that takes the page back. A statement keeps those in memory and, when it fails or is
-//! cancelled, applies them in reverse order; the log will keep the changes themselves, and recovery will call the same
-//! function. A change that does not fit the page leaves it as it was.
+//! cancelled, applies them in reverse order; the log will keep the changes themselves (`codec` has their bytes), and
+//! recovery will call the same function. A change that does not fit the page leaves it as it was.
+
+mod codec;
 
 use hobt_base::{PAGE_SIZE, SlotId, Stamp};
 
+pub use codec::EncodingDamage;
+
+use crate::header::HEADER_SIZE;
 use crate::layout::{PageLayout, RowLayout};
 use crate::row_image::RowImage;
 use crate::row_page::{POINTER_BIT, RowPage, StoredValue};
-use crate::{PageBytes, PageDamage, PageHeader, put_u16, u16_at};
+use crate::{PageBytes, PageDamage, PageHeader, PageType, put_u16, u16_at};
 
 /// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
 const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
@@ -62,6 +67,38 @@ pub enum PageChange {
     },
 }
 
+impl PageChange {
+    /// Whether the change can belong to this page, so that [`apply`] does not panic: what recovery asks of a change that
+    /// it has read. Who makes a change from the page that it has before it knows.
+    ///
+    /// # Errors
+    /// It cannot: the page is damaged, or the change is another page's.
+    pub fn check(&self, page: &PageBytes, rows: Option<&RowLayout>) -> Result<(), PageDamage> {
+        let rule = |holds: bool, rule| if holds { Ok(()) } else { Err(PageDamage::Structure { rule }) };
+        let rows = || rows.ok_or(PageDamage::Structure { rule: "a change of rows in a page that has none" });
+        match self {
+            PageChange::Format { header } if header.page_type == PageType::Row => {
+                rule(rows()?.page_layout(header.capacity).is_some(), "capacity of a row page")
+            }
+            PageChange::Format { .. } | PageChange::Image { .. } | PageChange::SetHeader { .. } => Ok(()),
+            PageChange::AppendRow { row, .. } => rule(row.fits_columns(rows()?), "a row of another table"),
+            PageChange::RemoveLastRow { .. } => {
+                rule(RowPage::open(page, rows()?)?.row_count() > 0, "the last row of a page without rows")
+            }
+            PageChange::SetDeleted { slot, deleted, .. } => {
+                let view = RowPage::open(page, rows()?)?;
+                let slot = usize::from(slot.0);
+                rule(slot < view.row_count(), "a slot of the page")?;
+                rule(view.is_deleted(slot) != *deleted, "the deleted bit of a row")
+            }
+            PageChange::Write { offset, bytes } => {
+                let start = usize::from(*offset);
+                rule(start >= HEADER_SIZE && start + bytes.len() <= PAGE_SIZE, "the place of bytes in a page")
+            }
+        }
+    }
+}
+
 /// Applies `change`; returns the change that undoes it, or `Ok(None)` if the page has no room for the row.
 ///
 /// `rows` is the table's layout: needed by changes of row pages.
@@ -71,7 +108,7 @@ pub enum PageChange {
 ///
 /// # Panics
 /// If the change cannot belong to this page at all: a row of another table, a slot that is not there. That is a
-/// broken invariant of the caller.
+/// broken invariant of the caller; for changes from a log there is [`PageChange::check`].
 pub fn apply(
     page: &mut PageBytes,
     rows: Option<&RowLayout>,
@@ -97,7 +134,7 @@ pub fn apply(
         }
         PageChange::Write { offset, bytes } => {
             let start = usize::from(*offset);
-            assert!(start >= crate::header::HEADER_SIZE, "the header has a change of its own");
+            assert!(start >= HEADER_SIZE, "the header has a change of its own");
             let target = &mut page[start..start + bytes.len()];
             let undo = PageChange::Write { offset: *offset, bytes: target.to_vec() };
             target.copy_from_slice(bytes);
@@ -114,7 +151,7 @@ pub fn apply(
 fn format(page: &mut PageBytes, rows: Option<&RowLayout>, header: &PageHeader) {
     page.fill(0);
     let mut header = *header;
-    let Some(rows) = rows else {
+    let Some(rows) = rows.filter(|_| header.page_type == PageType::Row) else {
         header.write(page);
         return;
     };

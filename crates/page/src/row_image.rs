@@ -14,8 +14,9 @@ pub struct RowImage {
     ends: Vec<(usize, Form)>,
 }
 
+/// What a value of a row image is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+pub(crate) enum Form {
     Null,
     InRow,
     Pointer,
@@ -44,7 +45,7 @@ impl RowImage {
         image
     }
 
-    fn push(&mut self, bytes: &[u8], form: Form) {
+    pub(crate) fn push(&mut self, bytes: &[u8], form: Form) {
         self.bytes.extend_from_slice(bytes);
         self.ends.push((self.bytes.len(), form));
     }
@@ -75,6 +76,22 @@ impl RowImage {
     /// Bytes of the values together.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The values' bytes, one behind the other.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether it is a row of this table: as many columns, fixed-length values of their width, NULL where it may be.
+    pub fn fits_columns(&self, rows: &RowLayout) -> bool {
+        self.column_count() == rows.columns().len()
+            && rows.columns().iter().enumerate().all(|(column, described)| match self.value(column) {
+                None => described.nullable,
+                Some(bytes) => {
+                    described.physical.width().is_none_or(|width| width == bytes.len() && !self.is_pointer(column))
+                }
+            })
     }
 
     /// Bytes of the values of variable length.

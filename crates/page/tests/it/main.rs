@@ -1,5 +1,6 @@
 //! Pages as bytes that anybody may have written: reading them never panics and never leaves their bounds.
 
+mod codec;
 mod flips;
 mod random;
 mod relayout;
