@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use hobt_base::SqlError;
@@ -73,16 +74,17 @@ pub fn run_query(
     task: Arc<TaskContext>,
     on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
 ) -> Result<u64, SqlError> {
-    let plan: Arc<dyn ExecutionPlan> = if plan.output_partitioning().partition_count() == 1 {
-        plan
+    let partitions = plan.output_partitioning().partition_count();
+    let (plan, partitions): (Arc<dyn ExecutionPlan>, usize) = if partitions == 1 || is_concatenation(&plan) {
+        (plan, partitions)
     } else {
-        Arc::new(CoalescePartitionsExec::new(plan))
+        (Arc::new(CoalescePartitionsExec::new(plan)), 1)
     };
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
         let permits = Arc::new(Semaphore::new(BATCHES_AHEAD));
         let pump = Pump { run: Arc::clone(run), permits: Arc::clone(&permits), sender };
-        let job = handle.spawn(pump.pump(plan, task));
+        let job = handle.spawn(pump.pump(plan, partitions, task));
         let mut rows = 0;
         let taken = drain(run, &receiver, &mut |batch| {
             rows += batch.num_rows() as u64;
@@ -96,7 +98,19 @@ pub fn run_query(
     result
 }
 
-/// Runs the plan's only partition and sends its batches.
+/// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run one
+/// after the other, as SQL Server does, and their rows come in the order in which they are written.
+fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(union) = plan.downcast_ref::<UnionExec>() {
+        return union.inputs().iter().all(|input| input.output_partitioning().partition_count() == 1);
+    }
+    // What changes rows where they are: projections, the watch for a cancel.
+    let children = plan.children();
+    matches!(children[..], [child] if child.output_partitioning().partition_count()
+        == plan.output_partitioning().partition_count() && is_concatenation(child))
+}
+
+/// Runs the plan's partitions, one after the other, and sends their batches.
 struct Pump {
     run: Arc<StatementRun>,
     permits: Arc<Semaphore>,
@@ -104,14 +118,23 @@ struct Pump {
 }
 
 impl Pump {
-    async fn pump(self, plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) {
-        let mut stream = match plan.execute(0, task) {
-            Ok(stream) => stream,
-            Err(error) => {
-                let _receiver_is_gone = self.sender.send(Err(sql_error_of(error)));
+    async fn pump(self, plan: Arc<dyn ExecutionPlan>, partitions: usize, task: Arc<TaskContext>) {
+        for partition in 0..partitions {
+            let stream = match plan.execute(partition, Arc::clone(&task)) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    let _receiver_is_gone = self.sender.send(Err(sql_error_of(error)));
+                    return;
+                }
+            };
+            if !self.send_all(stream).await {
                 return;
             }
-        };
+        }
+    }
+
+    /// Sends what a stream brings; `false` when it failed or nobody listens any more.
+    async fn send_all(&self, mut stream: SendableRecordBatchStream) -> bool {
         while let Some(batch) = stream.next().await {
             let failed = batch.is_err();
             if self.permits.available_permits() == 0 {
@@ -124,9 +147,10 @@ impl Pump {
                 permit.forget();
             }
             if self.sender.send(batch.map_err(sql_error_of)).is_err() || failed {
-                return;
+                return false;
             }
         }
+        true
     }
 }
 

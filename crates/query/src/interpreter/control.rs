@@ -11,7 +11,7 @@ use hobt_tsql::ast::{
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
 use super::event::Message;
-use super::failure::{Failure, Reach};
+use super::failure::{Failure, RaisedIn, Reach};
 use super::format::{FormatArgument, FormatError, format_message};
 use super::frame::undeclared;
 use super::program::redeclared;
@@ -98,7 +98,9 @@ impl Interpreter<'_> {
             let depth = self.frame().caught_below;
             let caught = self.caught.last().filter(|_| self.caught.len() > depth).cloned();
             return Err(match caught {
-                Some(caught) => Failure { error: caught.error, reach: Reach::Batch, reported: false },
+                Some(caught) => {
+                    Failure { raised_in: Some(RaisedIn(caught.procedure)), ..Failure::of_batch(caught.error) }
+                }
                 None => {
                     let text = "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the \
                                 THROW statement inside a CATCH block, or add error parameters to the THROW statement.";
@@ -120,7 +122,7 @@ impl Interpreter<'_> {
         };
         let state = u8::try_from(self.integer(&throw.state)?.clamp(0, 255)).unwrap_or(u8::MAX);
         let error = SqlError { number: error_number, severity: 16, state, position: Some(position), message };
-        Err(Failure { error, reach: Reach::Batch, reported: false })
+        Err(Failure::of_batch(error))
     }
 
     pub(super) fn raiserror(&mut self, raise: &RaisError, position: Position) -> Result<Outcome, Failure> {
@@ -158,7 +160,7 @@ impl Interpreter<'_> {
         }
         let error = SqlError { number, severity, state, position: Some(position), message: text };
         let reach = if severity >= 20 { Reach::Batch } else { Reach::Statement };
-        Err(Failure { error, reach, reported: false })
+        Err(Failure { reach, ..error.into() })
     }
 
     pub(super) fn format_argument(&mut self, argument: &Expression) -> Result<FormatArgument, Failure> {

@@ -26,7 +26,13 @@ pub(super) struct Failure {
     pub(super) reach: Reach,
     /// Whether the client knows already.
     pub(super) reported: bool,
+    /// Where it was raised, once it has left there: what `ERROR_PROCEDURE()` says in a caller's `CATCH`.
+    pub(super) raised_in: Option<RaisedIn>,
 }
+
+/// The procedure that an error was raised in; `None` for the text of a batch.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct RaisedIn(pub(super) Option<String>);
 
 impl Failure {
     /// An error found before its statement ran.
@@ -35,23 +41,23 @@ impl Failure {
             Reach::Statement => Reach::Scope,
             further => further,
         };
-        Failure { error, reach, reported: false }
+        Failure { error, reach, reported: false, raised_in: None }
     }
 
     /// An error that ends the batch wherever it stands.
     pub(super) fn of_batch(error: SqlError) -> Failure {
-        Failure { error, reach: Reach::Batch, reported: false }
+        Failure { error, reach: Reach::Batch, reported: false, raised_in: None }
     }
 
     /// The statement was cancelled by its user, by `KILL`, or because the client wants no more.
     pub(super) fn cancelled() -> Failure {
-        Failure { error: SqlError::cancelled(), reach: Reach::Cancelled, reported: false }
+        Failure { error: SqlError::cancelled(), reach: Reach::Cancelled, reported: false, raised_in: None }
     }
 }
 
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Failure {
-        Failure { reach: reach_of(&error), error, reported: false }
+        Failure { reach: reach_of(&error), error, reported: false, raised_in: None }
     }
 }
 

@@ -13,7 +13,7 @@ use hobt_types::{SqlType, Value};
 
 use super::environment::Environment;
 use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistics};
-use super::failure::{Failure, Reach};
+use super::failure::{Failure, RaisedIn, Reach};
 use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
 use super::state::SessionState;
@@ -270,10 +270,14 @@ impl Interpreter<'_> {
         }
         let catchable = failure.reach != Reach::Scope && failure.error.severity < 20;
         if let (Some(handler), true) = (placed.handler, catchable) {
-            let procedure = self.frame().procedure.clone();
+            let procedure = match failure.raised_in {
+                Some(RaisedIn(procedure)) => procedure,
+                None => self.frame().procedure.clone(),
+            };
             self.caught.push(Caught { error: failure.error, procedure });
             return Ok(Next::Step(handler));
         }
+        failure.raised_in.get_or_insert_with(|| RaisedIn(self.frame().procedure.clone()));
         if self.frame().protected {
             // The caller's CATCH takes it; there, an error of binding is like any other.
             if failure.reach == Reach::Scope {

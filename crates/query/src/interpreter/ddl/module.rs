@@ -21,7 +21,7 @@ impl Interpreter<'_> {
         if create.check_option {
             return Err(SqlError::not_supported("CREATE VIEW … WITH CHECK OPTION").into());
         }
-        check_prefix(&create.name, "VIEW")?;
+        check_prefix(&create.name, "CREATE/ALTER VIEW")?;
         self.bind_view(create)?;
         self.create_module(&create.name, ModuleKind::View, create.mode, statement)
     }
@@ -31,7 +31,7 @@ impl Interpreter<'_> {
         create: &CreateFunction,
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
-        check_prefix(&create.name, "FUNCTION")?;
+        check_prefix(&create.name, "CREATE/ALTER FUNCTION")?;
         match &create.body {
             FunctionBody::Inline { .. } => {
                 self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
@@ -48,7 +48,7 @@ impl Interpreter<'_> {
         create: &CreateProcedure,
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
-        check_prefix(&create.name, "PROCEDURE")?;
+        check_prefix(&create.name, "CREATE/ALTER PROCEDURE")?;
         check_body(&create.statements)?;
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
     }
@@ -81,6 +81,12 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_module(&mut self, kind: ObjectKind, name: &ObjectName) -> Result<(), Failure> {
+        let word = match kind {
+            ObjectKind::View => "view",
+            ObjectKind::Procedure => "procedure",
+            _ => "function",
+        };
+        check_prefix(name, &format!("DROP {}", word.to_uppercase()))?;
         let place = self.place(name)?;
         let found = {
             let snapshot = place.database.snapshot();
@@ -93,11 +99,6 @@ impl Interpreter<'_> {
             _ => !matches!(module, ModuleKind::View | ModuleKind::Procedure),
         };
         let Some(module) = found.filter(|module| fits(*module)) else {
-            let word = match kind {
-                ObjectKind::View => "view",
-                ObjectKind::Procedure => "procedure",
-                _ => "function",
-            };
             let text = format!(
                 "Cannot drop the {word} '{}', because it does not exist or you do not have permission.",
                 name.name.value
@@ -114,14 +115,14 @@ impl Interpreter<'_> {
     }
 }
 
-/// A module is made in the current database, whose names its text is checked with.
+/// A module is made, changed and dropped in the current database, whose names its text is checked with.
 ///
 /// # Errors
 /// 166 for a name with a database.
-fn check_prefix(name: &ObjectName, kind: &str) -> Result<(), SqlError> {
+fn check_prefix(name: &ObjectName, statement: &str) -> Result<(), SqlError> {
     let Some(database) = &name.database else { return Ok(()) };
     let text = format!(
-        "'CREATE/ALTER {kind}' does not allow specifying the database name as a prefix to the object name. USE the \
+        "'{statement}' does not allow specifying the database name as a prefix to the object name. USE the \
          database first."
     );
     Err(SqlError { severity: 15, ..SqlError::new(166, text) }.at(database.position))
