@@ -5,7 +5,7 @@ use hobt_base::{FileId, HobtId, SplitMix64};
 use hobt_types::PhysicalType;
 
 use super::*;
-use crate::{ColumnLayout, PageType, check_row_page};
+use crate::{ColumnLayout, StoredValue, check_row_page};
 
 fn table() -> RowLayout {
     let column = |physical, nullable| ColumnLayout { physical, nullable };

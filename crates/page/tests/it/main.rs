@@ -2,5 +2,6 @@
 
 mod codec;
 mod flips;
+mod format;
 mod random;
 mod relayout;
