@@ -11,6 +11,7 @@
 
 mod context;
 mod lock;
+pub mod locks;
 mod memory;
 
 pub use context::{IoCounts, StatementContext, StatementContextSettings, UndoError};

@@ -9,6 +9,7 @@ use hobt_base::{DatabaseId, ObjectId, SessionId, SplitMix64};
 use hobt_txn::{LockError, LockMode, ObjectLock, ObjectLocks, Patience};
 
 mod deadlock;
+mod locks;
 
 const TABLE: (DatabaseId, ObjectId) = (DatabaseId(5), ObjectId(1000));
 const MODES: [LockMode; 4] =

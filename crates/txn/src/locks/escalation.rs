@@ -1,0 +1,143 @@
+//! Lock escalation: many small locks of one HOBT in exchange for one large one.
+//!
+//! An owner counts its locks on pages, rows and keys by HOBT. When a statement has got [`FIRST_ATTEMPT`] of one HOBT,
+//! [`Grant::escalation_due`](super::Grant) says so, and again after each [`NEXT_ATTEMPT`] more. The caller, who knows to which
+//! table the HOBT belongs and what `LOCK_ESCALATION` says of it, then calls [`LockManager::escalate`], or does not.
+//!
+//! Escalation never waits, so it cannot be part of a deadlock: it is refused if somebody is in the way, and the small locks
+//! stay. After it the caller may go on asking for small locks; those that the large one covers are answered at once.
+
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, HobtId};
+
+use super::queue::Released;
+use super::{LockManager, LockMode, LockOwner, LockResource};
+
+/// Locks of one HOBT after which a statement tries to escalate.
+pub const FIRST_ATTEMPT: u32 = 5_000;
+/// Locks after which it tries again.
+pub const NEXT_ATTEMPT: u32 = 1_250;
+
+/// What became of an attempt to escalate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Escalation {
+    /// The larger lock was granted, in this mode, and so many small ones were let go of.
+    Done(LockMode, usize),
+    /// Somebody is in the way. Everything is as it was.
+    Refused,
+}
+
+type HobtKey = (DatabaseId, HobtId);
+
+/// The small locks of an owner in one HOBT.
+struct HobtCount {
+    hobt: HobtKey,
+    held: u32,
+    /// Those that the running statement asked for, and that it still has.
+    in_statement: u32,
+    attempt_at: u32,
+    /// Whether one of them does more than to read.
+    changes: bool,
+    /// What they were exchanged for.
+    escalated: Option<(LockResource, LockMode)>,
+}
+
+/// The small locks of an owner, by HOBT. A statement has to do with few.
+#[derive(Default)]
+pub(super) struct HobtCounts(Vec<HobtCount>);
+
+impl HobtCounts {
+    pub(super) fn begin_statement(&mut self) {
+        self.0.retain(|count| count.held > 0 || count.escalated.is_some());
+        for count in &mut self.0 {
+            (count.in_statement, count.attempt_at) = (0, FIRST_ATTEMPT);
+        }
+    }
+
+    /// Counts a lock; whether it is time to escalate.
+    pub(super) fn granted(&mut self, hobt: HobtKey, mode: LockMode) -> bool {
+        let count = self.of(hobt);
+        count.held += 1;
+        count.in_statement += 1;
+        count.changes |= !mode.only_reads();
+        let due = count.in_statement >= count.attempt_at;
+        if due {
+            count.attempt_at = count.in_statement.saturating_add(NEXT_ATTEMPT);
+        }
+        due
+    }
+
+    pub(super) fn released(&mut self, hobt: HobtKey) {
+        let count = self.of(hobt);
+        count.held = count.held.saturating_sub(1);
+        count.in_statement = count.in_statement.saturating_sub(1);
+    }
+
+    pub(super) fn changes(&mut self, hobt: HobtKey) {
+        self.of(hobt).changes = true;
+    }
+
+    /// Whether a larger lock makes one of this mode needless.
+    pub(super) fn covers(&self, hobt: HobtKey, mode: LockMode) -> bool {
+        let escalated = self.0.iter().find(|count| count.hobt == hobt).and_then(|count| count.escalated);
+        escalated.is_some_and(|(_, held)| held == LockMode::Exclusive || mode.only_reads())
+    }
+
+    /// What was exchanged for `resource` is not covered any more.
+    pub(super) fn larger_lock_released(&mut self, resource: &LockResource) {
+        for count in &mut self.0 {
+            if count.escalated.is_some_and(|(larger, _)| larger == *resource) {
+                count.escalated = None;
+            }
+        }
+    }
+
+    fn of(&mut self, hobt: HobtKey) -> &mut HobtCount {
+        // The one of the last lock is mostly the one of this.
+        if let Some(index) = self.0.iter().rposition(|count| count.hobt == hobt) {
+            return &mut self.0[index];
+        }
+        let count =
+            HobtCount { hobt, held: 0, in_statement: 0, attempt_at: FIRST_ATTEMPT, changes: false, escalated: None };
+        self.0.push(count);
+        self.0.last_mut().expect("it was pushed")
+    }
+}
+
+impl LockManager {
+    /// Exchanges an owner's locks on pages, rows and keys of `hobts` for one on `larger`, the table or the one HOBT that
+    /// contains them: `S` if all of them only read, `X` otherwise. Does not wait. No other thread may lock for the owner in
+    /// these HOBTs meanwhile, or what it gets stays beside the larger lock until the owner's end.
+    pub fn escalate(
+        &self,
+        owner: &Arc<LockOwner>,
+        database: DatabaseId,
+        hobts: &[HobtId],
+        larger: LockResource,
+    ) -> Escalation {
+        let is_one = |(of, hobt): HobtKey| of == database && hobts.contains(&hobt);
+        let changes = owner.with_held(|held| held.hobts.0.iter().any(|count| is_one(count.hobt) && count.changes));
+        let mode = if changes { LockMode::Exclusive } else { LockMode::Shared };
+        if self.try_lock(owner, larger, mode).is_none() {
+            return Escalation::Refused;
+        }
+        let small = owner.with_held(|held| {
+            for hobt in hobts {
+                let count = held.hobts.of((database, *hobt));
+                (count.held, count.in_statement, count.changes) = (0, 0, false);
+                count.escalated = Some((larger, mode));
+            }
+            let (small, large) = held.locks.iter().partition(|lock| lock.escalates_in().is_some_and(is_one));
+            held.locks = large;
+            let small: Vec<LockResource> = small;
+            small
+        });
+        owner.set_escalated();
+        for resource in small.iter().rev() {
+            let released = self.release_from_table(owner, resource, true);
+            debug_assert_eq!(released, Released::Gone, "what the owner's list has is held");
+        }
+        Escalation::Done(mode, small.len())
+    }
+}

@@ -1,0 +1,293 @@
+//! The lock manager: SQL Server's resources and modes, queues that are fair, deadlocks that end at once.
+//!
+//! ```text
+//!   LockOwner (a transaction, a session)        64 tables, each behind its spinlock
+//!     held: DATABASE, OBJECT, KEY, KEY, …         resource -> granted | conversions | line
+//!         │ lock(owner, resource, mode)              ▲
+//!         └──────────────────────────────────────────┘
+//!               refused: wait in line, on a slot of one's own
+//! ```
+//!
+//! A lock that nobody is in the way of costs one spinlock, one place in a hash table and one in its owner's list. Two
+//! sessions that lock different rows share nothing. Who lets go of a lock grants it to those who wait, and wakes them
+//! and nobody else. See `docs/design/0015-locks.md` for the decisions.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mode` | which modes go together, what two of one owner become |
+//! | `resource` | what can be locked, and its texts |
+//! | `owner` | who holds locks, and which |
+//! | `queue` | one resource's holders and waiters: who is in whose way |
+//! | `table` | where the queues are |
+//! | `wait` | waiting: timeout, cancellation |
+//! | `deadlock` | circles of waiters, their victims, their graphs |
+//! | `escalation` | many small locks for one large one |
+//! | `rows` | what views show |
+//!
+//! Order of the locks inside: list of waits, then one table; an owner's list of what it holds is never locked together
+//! with either.
+//!
+//! Left to others: which locks a statement needs, in which order, and when they go.
+
+mod deadlock;
+mod escalation;
+mod mode;
+mod owner;
+mod queue;
+mod resource;
+mod rows;
+mod table;
+mod wait;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use hobt_base::DatabaseId;
+use parking_lot::Mutex;
+
+pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockResource};
+pub use escalation::{Escalation, FIRST_ATTEMPT, NEXT_ATTEMPT};
+pub use mode::LockMode;
+pub use owner::{LockOwner, LockOwnerKind};
+pub use resource::{KeyHash, LockResource};
+pub use rows::{LockRow, LockStatus, LockWait};
+
+use queue::{Answer, Released};
+use table::Tables;
+use wait::Waits;
+
+/// Why a lock was not granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockError {
+    /// `LOCK_TIMEOUT` ran out: error 1222.
+    Timeout,
+    /// The statement was cancelled.
+    Cancelled,
+    /// Its wait was part of a circle, and it was chosen to break it: error 1205.
+    Deadlock,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockError::Timeout => "Lock request time out period exceeded.",
+            LockError::Cancelled => "The statement was cancelled while it waited for a lock.",
+            LockError::Deadlock => "The statement was chosen as the victim of a deadlock.",
+        })
+    }
+}
+
+impl std::error::Error for LockError {}
+
+/// How long a statement waits for a lock, and how dear it is where statements wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Patience {
+    /// `LOCK_TIMEOUT`; `None` waits for ever, zero not at all.
+    pub timeout: Option<Duration>,
+    /// `DEADLOCK_PRIORITY`, -10 to 10: the lowest of a circle fails.
+    pub deadlock_priority: i8,
+}
+
+/// A lock that was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// What the owner had of the resource before.
+    pub kind: GrantKind,
+    /// Whether it had to wait: what was read before the lock may have changed.
+    pub waited: bool,
+    /// Whether the owner has so many small locks of one HOBT by now that [`LockManager::escalate`] is worth a try.
+    pub escalation_due: bool,
+}
+
+/// What an owner had of a resource before a lock of it was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GrantKind {
+    /// Nothing.
+    New,
+    /// A lock that excludes no less: it is counted.
+    Again,
+    /// A weaker lock, which is now as strong as both.
+    Converted,
+    /// A lock on what contains it, got by escalation. Nothing was locked, and there is nothing to let go of.
+    Covered,
+}
+
+/// How many names of `APPLICATION` resources are kept before those that nobody locks are forgotten.
+const NAMES: usize = 256;
+/// How much of a name views show, in characters.
+const NAME_LENGTH: usize = 32;
+
+/// The locks of an instance.
+pub struct LockManager {
+    tables: Tables,
+    waits: Mutex<Waits>,
+    /// The last deadlocks, the latest last.
+    graphs: Mutex<VecDeque<Arc<DeadlockGraph>>>,
+    deadlock_count: AtomicU64,
+    /// How the names of `APPLICATION` resources begin.
+    names: Mutex<HashMap<LockResource, Box<str>>>,
+}
+
+impl Default for LockManager {
+    fn default() -> LockManager {
+        LockManager {
+            tables: Tables::new(),
+            waits: Mutex::default(),
+            graphs: Mutex::default(),
+            deadlock_count: AtomicU64::new(0),
+            names: Mutex::default(),
+        }
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager").finish_non_exhaustive()
+    }
+}
+
+impl LockManager {
+    /// Locks a resource for an owner, waiting for those in the way. The owner holds it until as many calls of
+    /// [`LockManager::release`], or one of [`LockManager::release_all`].
+    ///
+    /// # Errors
+    /// The timeout ran out, `is_cancelled` became true, or the wait was one of a deadlock. What the owner held before it
+    /// still holds.
+    pub fn lock(
+        &self,
+        owner: &Arc<LockOwner>,
+        resource: LockResource,
+        mode: LockMode,
+        patience: Patience,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Grant, LockError> {
+        match self.try_lock(owner, resource, mode) {
+            Some(grant) => Ok(grant),
+            None if patience.timeout == Some(Duration::ZERO) => Err(LockError::Timeout),
+            None => self.wait_for(owner, resource, mode, patience, is_cancelled),
+        }
+    }
+
+    /// Locks a resource if nobody is in the way.
+    pub fn try_lock(&self, owner: &Arc<LockOwner>, resource: LockResource, mode: LockMode) -> Option<Grant> {
+        debug_assert!(
+            if let LockResource::Key(..) = resource { mode.is_for_keys() } else { !mode.is_range() },
+            "{mode} on {resource}"
+        );
+        if owner.covers(&resource, mode) {
+            return Some(Grant { kind: GrantKind::Covered, waited: false, escalation_due: false });
+        }
+        let answer = self.request(owner, resource, mode, None);
+        self.note(owner, resource, mode, answer)
+    }
+
+    /// Locks a resource until the guard is dropped; otherwise as [`LockManager::lock`].
+    ///
+    /// # Errors
+    /// As [`LockManager::lock`].
+    pub fn hold(
+        self: &Arc<LockManager>,
+        owner: &Arc<LockOwner>,
+        resource: LockResource,
+        mode: LockMode,
+        patience: Patience,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<HeldLock, LockError> {
+        self.lock(owner, resource, mode, patience, is_cancelled)?;
+        Ok(HeldLock { manager: Arc::clone(self), owner: Arc::clone(owner), resource })
+    }
+
+    /// Takes one call of [`LockManager::lock`] back. The resource is free of this owner when all are taken back, and until
+    /// then in the strongest mode that any of them asked for. `false` if the owner does not hold it.
+    pub fn release(&self, owner: &Arc<LockOwner>, resource: &LockResource) -> bool {
+        let released = self.release_from_table(owner, resource, false);
+        if released == Released::Gone {
+            owner.note_released(resource);
+        }
+        released != Released::NotHeld
+    }
+
+    /// Lets go of everything that the owner holds, the last first. No other thread may lock for it any more.
+    pub fn release_all(&self, owner: &Arc<LockOwner>) {
+        for resource in owner.take_held().iter().rev() {
+            let released = self.release_from_table(owner, resource, true);
+            debug_assert_eq!(released, Released::Gone, "what the owner's list has is held");
+        }
+    }
+
+    /// The mode in which the owner holds a resource.
+    pub fn mode_held(&self, owner: &Arc<LockOwner>, resource: &LockResource) -> Option<LockMode> {
+        self.tables.lock(resource).get(resource).and_then(|queue| queue.mode_of(owner))
+    }
+
+    /// The resource of a name that programs agreed on. Names are compared byte for byte.
+    pub fn application(&self, database: DatabaseId, principal: i32, name: &str) -> LockResource {
+        let resource = LockResource::Application(database, principal, resource::hash_of(name.as_bytes()));
+        let mut names = self.names.lock();
+        if names.len() >= NAMES && !names.contains_key(&resource) {
+            names.retain(|known, _| self.tables.lock(known).contains_key(known));
+        }
+        names.entry(resource).or_insert_with(|| name.chars().take(NAME_LENGTH).collect::<String>().into());
+        resource
+    }
+
+    fn description(&self, resource: &LockResource) -> String {
+        match resource {
+            LockResource::Application(..) => {
+                resource.description_named(self.names.lock().get(resource).map_or("", |name| name))
+            }
+            _ => resource.description(),
+        }
+    }
+
+    /// Notes with the owner what was granted; `None` if nothing was.
+    fn note(&self, owner: &Arc<LockOwner>, resource: LockResource, mode: LockMode, answer: Answer) -> Option<Grant> {
+        let (kind, escalation_due, passed) = match answer {
+            Answer::New { passed } => (GrantKind::New, owner.note_granted(resource, mode), passed),
+            Answer::Again => (GrantKind::Again, false, false),
+            Answer::Converted { mode, passed } => {
+                owner.note_converted(&resource, mode);
+                (GrantKind::Converted, false, passed)
+            }
+            Answer::Refused | Answer::NeedsCrowd => return None,
+        };
+        if passed {
+            let waits = self.waits.lock();
+            self.break_circles(&waits, owner.session());
+        }
+        Some(Grant { kind, waited: false, escalation_due })
+    }
+
+    /// Lets go of one request of the owner, or of `all`, and grants the resource to those who waited for that.
+    fn release_from_table(&self, owner: &Arc<LockOwner>, resource: &LockResource, all: bool) -> Released {
+        let mut wake = Vec::new();
+        let mut queues = self.tables.lock(resource);
+        let Some(queue) = queues.get_mut(resource) else { return Released::NotHeld };
+        let released = queue.release(owner, all);
+        if released == Released::Gone {
+            queue.grant_waiting(&mut wake);
+        }
+        let empty = queue.is_empty().then(|| queues.remove(resource));
+        drop(queues);
+        drop(empty);
+        wake.iter().for_each(|slot| slot.wake());
+        released
+    }
+}
+
+/// A lock that is held until it is dropped, or until its owner lets go of everything.
+#[derive(Debug)]
+pub struct HeldLock {
+    manager: Arc<LockManager>,
+    owner: Arc<LockOwner>,
+    resource: LockResource,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.manager.release(&self.owner, &self.resource);
+    }
+}

@@ -1,0 +1,180 @@
+//! Who holds locks: a transaction or a session, with what it holds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hobt_base::{SessionId, Stamp};
+use parking_lot::Mutex;
+
+use super::escalation::HobtCounts;
+use super::{LockMode, LockResource};
+
+/// What kind of thing an owner of locks is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LockOwnerKind {
+    /// A transaction, or a statement without one, by its id.
+    Transaction(u64),
+    /// A session: what it locks may outlast its transactions.
+    Session,
+}
+
+impl LockOwnerKind {
+    /// `request_owner_type` of `sys.dm_tran_locks`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockOwnerKind::Transaction(_) => "TRANSACTION",
+            LockOwnerKind::Session => "SESSION",
+        }
+    }
+}
+
+/// An owner of locks. It lives in its transaction or session and is shared with every lock that it holds: whoever made
+/// it calls [`LockManager::release_all`](super::LockManager::release_all) in the end, or neither the locks nor the owner
+/// ever go.
+///
+/// Requests of one session never wait for each other, whichever of its owners makes them. Many threads may lock for one
+/// owner at once (a statement's workers).
+pub struct LockOwner {
+    session: SessionId,
+    kind: LockOwnerKind,
+    begun: Stamp,
+    log_bytes: AtomicU64,
+    statement: Mutex<Option<Arc<str>>>,
+    held: Mutex<Held>,
+    /// Whether a HOBT's rows are locked as a whole: `held` need not be asked before that is so.
+    has_escalated: AtomicBool,
+}
+
+/// What an owner holds.
+#[derive(Default)]
+pub(super) struct Held {
+    /// In the order in which they were granted. Each once: the modes are in the tables.
+    pub(super) locks: Vec<LockResource>,
+    pub(super) hobts: HobtCounts,
+}
+
+impl LockOwner {
+    /// An owner that holds nothing. `begun` says which is the younger of two owners in a deadlock.
+    pub fn new(session: SessionId, kind: LockOwnerKind, begun: Stamp) -> Arc<LockOwner> {
+        Arc::new(LockOwner {
+            session,
+            kind,
+            begun,
+            log_bytes: AtomicU64::new(0),
+            statement: Mutex::default(),
+            held: Mutex::default(),
+            has_escalated: AtomicBool::new(false),
+        })
+    }
+
+    /// Its session.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> LockOwnerKind {
+        self.kind
+    }
+
+    /// When it began, in the order of all owners.
+    pub fn begun(&self) -> Stamp {
+        self.begun
+    }
+
+    /// The bytes of log that it wrote so far: what ending it as a deadlock's victim throws away.
+    pub fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes of log.
+    pub fn add_log_bytes(&self, bytes: u64) {
+        self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A statement begins: its text for the graphs of deadlocks; row locks count towards escalation from 0 again.
+    pub fn begin_statement(&self, text: Option<Arc<str>>) {
+        *self.statement.lock() = text;
+        self.held.lock().hobts.begin_statement();
+    }
+
+    /// What it holds, in the order in which it was granted. `DATABASE` before `OBJECT` before `KEY`, if it was asked for so.
+    pub fn held(&self) -> Vec<LockResource> {
+        self.held.lock().locks.clone()
+    }
+
+    /// How many resources it holds.
+    pub fn held_count(&self) -> usize {
+        self.held.lock().locks.len()
+    }
+
+    pub(super) fn statement(&self) -> Option<Arc<str>> {
+        self.statement.lock().clone()
+    }
+
+    /// Whether a lock on what contains `resource`, got by escalation, makes a lock of its own needless.
+    pub(super) fn covers(&self, resource: &LockResource, mode: LockMode) -> bool {
+        // Set by this owner, before the call that got the larger lock returned: who does not see it has no claim on it.
+        if !self.has_escalated.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(hobt) = resource.escalates_in() else { return false };
+        self.held.lock().hobts.covers(hobt, mode)
+    }
+
+    /// Notes a lock that was granted; whether it is time to escalate.
+    pub(super) fn note_granted(&self, resource: LockResource, mode: LockMode) -> bool {
+        let mut held = self.held.lock();
+        held.locks.push(resource);
+        resource.escalates_in().is_some_and(|hobt| held.hobts.granted(hobt, mode))
+    }
+
+    /// Notes a stronger mode of a lock.
+    pub(super) fn note_converted(&self, resource: &LockResource, mode: LockMode) {
+        if let Some(hobt) = resource.escalates_in()
+            && !mode.only_reads()
+        {
+            self.held.lock().hobts.changes(hobt);
+        }
+    }
+
+    /// Notes that a lock is gone.
+    pub(super) fn note_released(&self, resource: &LockResource) {
+        let mut held = self.held.lock();
+        // What is let go of before the end is mostly what was locked last.
+        if let Some(index) = held.locks.iter().rposition(|lock| lock == resource) {
+            held.locks.remove(index);
+        }
+        match resource.escalates_in() {
+            Some(hobt) => held.hobts.released(hobt),
+            None => held.hobts.larger_lock_released(resource),
+        }
+    }
+
+    /// Takes everything out that it holds.
+    pub(super) fn take_held(&self) -> Vec<LockResource> {
+        let mut held = self.held.lock();
+        held.hobts = HobtCounts::default();
+        self.has_escalated.store(false, Ordering::Relaxed);
+        std::mem::take(&mut held.locks)
+    }
+
+    pub(super) fn with_held<R>(&self, body: impl FnOnce(&mut Held) -> R) -> R {
+        body(&mut self.held.lock())
+    }
+
+    pub(super) fn set_escalated(&self) {
+        self.has_escalated.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for LockOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("LockOwner");
+        text.field("session", &self.session)
+            .field("kind", &self.kind)
+            .field("begun", &self.begun)
+            .finish_non_exhaustive()
+    }
+}

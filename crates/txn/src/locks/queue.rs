@@ -1,0 +1,287 @@
+//! One resource's locks: who holds it, and who waits for it in which order.
+//!
+//! ```text
+//!   granted   51: S     52: S
+//!   waiting   52: S -> X  |  53: X   54: S
+//!             conversions    the line
+//! ```
+//!
+//! A conversion waits for the holders that exclude it, and for nobody else. Who stands in the line waits for them, and
+//! for everybody before it that excludes it. In the picture 52 waits for 51, 53 for 51 and 52, 54 for 52 and 53.
+//!
+//! One session's requests never exclude each other; a session that holds the resource goes with the conversions, or it
+//! would wait for those who wait for it.
+
+use std::sync::Arc;
+
+use hobt_base::SessionId;
+
+use super::wait::{Outcome, WaitSlot};
+use super::{LockMode, LockOwner, LockStatus};
+
+/// The locks of one resource. Most have one holder and nobody waits: then there is no [`Crowd`].
+pub(super) struct Queue {
+    first: Option<Granted>,
+    crowd: Option<Box<Crowd>>,
+}
+
+/// A lock that an owner holds.
+struct Granted {
+    owner: Arc<LockOwner>,
+    /// How often it was asked for and not yet let go of.
+    count: u32,
+    mode: LockMode,
+}
+
+const _: () =
+    assert!(size_of::<Queue>() <= 32, "what a lock costs is this, its resource here and its resource in the owner");
+
+/// Everybody but the first holder.
+#[derive(Default)]
+pub(super) struct Crowd {
+    granted: Vec<Granted>,
+    /// The conversions, and then the line.
+    waiting: Vec<Waiting>,
+    conversions: usize,
+}
+
+impl Crowd {
+    /// One with room for those who make it necessary, so that they need no memory while a spinlock is held.
+    pub(super) fn with_room() -> Box<Crowd> {
+        Box::new(Crowd { granted: Vec::with_capacity(4), waiting: Vec::with_capacity(4), conversions: 0 })
+    }
+}
+
+/// A request that waits.
+pub(super) struct Waiting {
+    pub(super) owner: Arc<LockOwner>,
+    /// What was asked for; what it makes of a lock that the owner holds is found when it is granted.
+    pub(super) mode: LockMode,
+    pub(super) slot: Arc<WaitSlot>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// Granted, and the owner held nothing of the resource before. `passed`: it did not stand in line, because another
+    /// owner of its session holds the resource, and may block those who do.
+    New { passed: bool },
+    /// The owner held it so already.
+    Again,
+    /// The owner holds it in this mode now. `passed`: as with `New`.
+    Converted { mode: LockMode, passed: bool },
+    /// Others are in the way.
+    Refused,
+    /// Ask again with a [`Crowd`] to spare.
+    NeedsCrowd,
+}
+
+/// What became of a lock that was let go of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Released {
+    /// The owner did not hold it.
+    NotHeld,
+    /// The owner holds it still: it had asked for it more than once.
+    Held,
+    /// The owner holds it no more.
+    Gone,
+}
+
+/// A request as views show it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) owner: &'a Arc<LockOwner>,
+    pub(super) mode: LockMode,
+    pub(super) status: LockStatus,
+    pub(super) count: u32,
+}
+
+impl Queue {
+    /// A queue whose only holder is `owner`.
+    pub(super) fn held_by(owner: &Arc<LockOwner>, mode: LockMode) -> Queue {
+        Queue { first: Some(Granted { owner: Arc::clone(owner), count: 1, mode }), crowd: None }
+    }
+
+    /// Grants `mode` if nobody is in the way.
+    pub(super) fn ask(&mut self, owner: &Arc<LockOwner>, mode: LockMode, spare: &mut Option<Box<Crowd>>) -> Answer {
+        let held = self.mode_of(owner);
+        if let Some(held) = held
+            && held.combined(mode) == held
+        {
+            self.granted_mut(owner).expect("it is held").count += 1;
+            return Answer::Again;
+        }
+        if self.obstacles(owner, mode, self.waiting().len()).next().is_some() {
+            return Answer::Refused;
+        }
+        let passed = !self.waiting().is_empty();
+        if let Some(granted) = self.granted_mut(owner) {
+            granted.mode = granted.mode.combined(mode);
+            granted.count += 1;
+            return Answer::Converted { mode: granted.mode, passed };
+        }
+        if self.first.is_some() && self.crowd.is_none() && spare.is_none() {
+            return Answer::NeedsCrowd;
+        }
+        let passed = passed && self.session_holds(owner.session());
+        self.add(Granted { owner: Arc::clone(owner), count: 1, mode }, spare);
+        Answer::New { passed }
+    }
+
+    /// Puts a refused request in its place.
+    pub(super) fn wait(&mut self, waiting: Waiting, spare: &mut Option<Box<Crowd>>) {
+        let converts = self.session_holds(waiting.owner.session());
+        let crowd = self.crowd.get_or_insert_with(|| spare.take().unwrap_or_default());
+        if converts {
+            crowd.waiting.insert(crowd.conversions, waiting);
+            crowd.conversions += 1;
+        } else {
+            crowd.waiting.push(waiting);
+        }
+    }
+
+    /// Grants what can be granted now. The slots of those who got it are to be woken.
+    pub(super) fn grant_waiting(&mut self, wake: &mut Vec<Arc<WaitSlot>>) {
+        let mut index = 0;
+        while let Some(waiting) = self.waiting().get(index) {
+            if self.obstacles(&waiting.owner, waiting.mode, index).next().is_some() {
+                index += 1;
+                continue;
+            }
+            let waiting = self.remove_waiting_at(index).expect("it is there");
+            waiting.slot.decide(self.grant(waiting.owner, waiting.mode));
+            wake.push(waiting.slot);
+        }
+    }
+
+    fn grant(&mut self, owner: Arc<LockOwner>, mode: LockMode) -> Outcome {
+        if let Some(granted) = self.granted_mut(&owner) {
+            granted.mode = granted.mode.combined(mode);
+            granted.count += 1;
+            Outcome::Converted
+        } else {
+            self.add(Granted { owner, count: 1, mode }, &mut None);
+            Outcome::New
+        }
+    }
+
+    /// Takes a waiting request out; `None` if its wait was decided already.
+    pub(super) fn remove_waiting(&mut self, slot: &Arc<WaitSlot>) -> Option<Waiting> {
+        let index = self.place_of(slot)?;
+        self.remove_waiting_at(index)
+    }
+
+    fn remove_waiting_at(&mut self, index: usize) -> Option<Waiting> {
+        let crowd = self.crowd.as_deref_mut()?;
+        crowd.conversions -= usize::from(index < crowd.conversions);
+        Some(crowd.waiting.remove(index))
+    }
+
+    /// Lets go of one request of the owner, or of `all`.
+    pub(super) fn release(&mut self, owner: &Arc<LockOwner>, all: bool) -> Released {
+        let Some(granted) = self.granted_mut(owner) else { return Released::NotHeld };
+        granted.count -= 1;
+        if granted.count > 0 && !all {
+            return Released::Held;
+        }
+        if self.first.as_ref().is_some_and(|first| Arc::ptr_eq(&first.owner, owner)) {
+            self.first = self.crowd.as_deref_mut().and_then(|crowd| crowd.granted.pop());
+        } else if let Some(crowd) = self.crowd.as_deref_mut() {
+            crowd.granted.retain(|granted| !Arc::ptr_eq(&granted.owner, owner));
+        }
+        Released::Gone
+    }
+
+    /// Whether nobody holds it or waits for it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.waiting().is_empty()
+    }
+
+    /// The mode in which the owner holds it.
+    pub(super) fn mode_of(&self, owner: &Arc<LockOwner>) -> Option<LockMode> {
+        self.granted().find(|granted| Arc::ptr_eq(&granted.owner, owner)).map(|granted| granted.mode)
+    }
+
+    /// What a request that waits is for, and the sessions in its way; `None` if its wait was decided.
+    pub(super) fn blockers<'a>(
+        &'a self,
+        slot: &Arc<WaitSlot>,
+    ) -> Option<(LockMode, impl Iterator<Item = SessionId> + use<'a>)> {
+        let index = self.place_of(slot)?;
+        let waiting = &self.waiting()[index];
+        Some((self.target(&waiting.owner, waiting.mode), self.obstacles(&waiting.owner, waiting.mode, index)))
+    }
+
+    /// Every request: those granted, the conversions, the line.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Seen<'_>> {
+        let granted = self.granted().map(|granted| {
+            let (owner, mode, count) = (&granted.owner, granted.mode, granted.count);
+            Seen { owner, mode, status: LockStatus::Granted, count }
+        });
+        let waiting = self.waiting().iter().map(|waiting| {
+            let held = self.mode_of(&waiting.owner);
+            let status = if held.is_some() { LockStatus::Converting } else { LockStatus::Waiting };
+            let mode = self.target(&waiting.owner, waiting.mode);
+            Seen { owner: &waiting.owner, mode, status, count: 1 }
+        });
+        granted.chain(waiting)
+    }
+
+    /// How many requests there are.
+    pub(super) fn len(&self) -> usize {
+        self.granted().count() + self.waiting().len()
+    }
+
+    fn granted(&self) -> impl Iterator<Item = &Granted> {
+        let others = self.crowd.as_deref().map_or(&[][..], |crowd| &crowd.granted);
+        self.first.iter().chain(others)
+    }
+
+    fn granted_mut(&mut self, owner: &Arc<LockOwner>) -> Option<&mut Granted> {
+        let others = self.crowd.as_deref_mut().map_or(&mut [][..], |crowd| &mut crowd.granted);
+        self.first.iter_mut().chain(others).find(|granted| Arc::ptr_eq(&granted.owner, owner))
+    }
+
+    fn waiting(&self) -> &[Waiting] {
+        self.crowd.as_deref().map_or(&[], |crowd| &crowd.waiting)
+    }
+
+    fn place_of(&self, slot: &Arc<WaitSlot>) -> Option<usize> {
+        self.waiting().iter().position(|waiting| Arc::ptr_eq(&waiting.slot, slot))
+    }
+
+    fn add(&mut self, granted: Granted, spare: &mut Option<Box<Crowd>>) {
+        if self.first.is_none() {
+            self.first = Some(granted);
+        } else {
+            self.crowd.get_or_insert_with(|| spare.take().unwrap_or_default()).granted.push(granted);
+        }
+    }
+
+    fn session_holds(&self, session: SessionId) -> bool {
+        self.granted().any(|granted| granted.owner.session() == session)
+    }
+
+    /// What the owner would hold if `mode` were granted.
+    fn target(&self, owner: &Arc<LockOwner>, mode: LockMode) -> LockMode {
+        self.mode_of(owner).map_or(mode, |held| held.combined(mode))
+    }
+
+    /// The sessions that a request with `ahead` others before it waits for. A session may come more than once.
+    fn obstacles<'a>(
+        &'a self,
+        owner: &Arc<LockOwner>,
+        mode: LockMode,
+        ahead: usize,
+    ) -> impl Iterator<Item = SessionId> + use<'a> {
+        let session = owner.session();
+        let mode = self.target(owner, mode);
+        let in_the_way = move |other: &LockOwner, of: LockMode| other.session() != session && !mode.is_compatible(of);
+        let holders = self.granted().filter(move |granted| in_the_way(&granted.owner, granted.mode));
+        let ahead = if self.session_holds(session) { 0 } else { ahead };
+        let line = self.waiting()[..ahead].iter();
+        let line = line.filter(move |waiting| in_the_way(&waiting.owner, self.target(&waiting.owner, waiting.mode)));
+        let holders = holders.map(|granted| granted.owner.session());
+        holders.chain(line.map(|waiting| waiting.owner.session()))
+    }
+}

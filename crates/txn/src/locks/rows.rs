@@ -1,0 +1,111 @@
+//! What views show of locks.
+
+use std::time::{Duration, Instant};
+
+use hobt_base::SessionId;
+
+use super::{LockManager, LockMode, LockOwnerKind, LockResource};
+
+/// Whether a request was granted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LockStatus {
+    /// It is held.
+    Granted,
+    /// Its owner holds the resource in a weaker mode, and waits.
+    Converting,
+    /// Its owner waits.
+    Waiting,
+}
+
+impl LockStatus {
+    /// `request_status` of `sys.dm_tran_locks`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockStatus::Granted => "GRANT",
+            LockStatus::Converting => "CONVERT",
+            LockStatus::Waiting => "WAIT",
+        }
+    }
+}
+
+/// A row of `sys.dm_tran_locks`: a lock that is held or waited for. An owner that converts has two.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockRow {
+    /// What is locked.
+    pub resource: LockResource,
+    /// `resource_description`.
+    pub description: String,
+    /// The owner's session.
+    pub session: SessionId,
+    /// The owner.
+    pub owner: LockOwnerKind,
+    /// The mode held, or the one that will be held.
+    pub mode: LockMode,
+    /// Whether it is held.
+    pub status: LockStatus,
+    /// How often the owner asked for it and did not let go of it.
+    pub reference_count: u32,
+}
+
+/// A wait for a lock: what `sys.dm_os_waiting_tasks` shows, a row for each blocker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockWait {
+    /// Who waits.
+    pub session: SessionId,
+    /// The session's owner that asked.
+    pub owner: LockOwnerKind,
+    /// For what.
+    pub resource: LockResource,
+    /// The mode that it will hold.
+    pub mode: LockMode,
+    /// For how long it has waited.
+    pub waited: Duration,
+    /// The sessions that hold it or stand in line before, in the order of their ids.
+    pub blockers: Vec<SessionId>,
+}
+
+impl LockManager {
+    /// The locks that are held and waited for, in no order. Each of the tables is looked at in one moment, but not all in
+    /// the same.
+    pub fn rows(&self) -> Vec<LockRow> {
+        let mut rows = Vec::new();
+        self.tables.each(|table| {
+            let mut seen = Vec::new();
+            loop {
+                let queues = table.lock();
+                let count = queues.values().map(|queue| queue.len()).sum();
+                // Memory is taken while the lock is free.
+                if seen.capacity() >= count {
+                    for (resource, queue) in queues.iter() {
+                        let row = |owner: &super::LockOwner| (*resource, owner.session(), owner.kind());
+                        seen.extend(queue.requests().map(|seen| (row(seen.owner), seen.mode, seen.status, seen.count)));
+                    }
+                    break;
+                }
+                drop(queues);
+                seen.reserve(count * 2);
+            }
+            rows.extend(seen.into_iter().map(|((resource, session, owner), mode, status, reference_count)| {
+                let description = self.description(&resource);
+                LockRow { resource, description, session, owner, mode, status, reference_count }
+            }));
+        });
+        rows
+    }
+
+    /// Who waits for a lock, and for whom.
+    pub fn waits(&self) -> Vec<LockWait> {
+        let now = Instant::now();
+        let waits = self.waits.lock();
+        let mut rows = Vec::new();
+        for record in waits.values().flatten() {
+            let (mode, blockers) = self.blockers(record);
+            // Without a mode the wait is over.
+            let Some(mode) = mode else { continue };
+            let (session, owner, resource) = (record.owner.session(), record.owner.kind(), record.resource);
+            let waited = now.saturating_duration_since(record.since);
+            rows.push(LockWait { session, owner, resource, mode, waited, blockers });
+        }
+        rows
+    }
+}

@@ -1,0 +1,217 @@
+//! Waiting for a lock.
+//!
+//! Who waits sleeps on a slot of its own. A wait is decided under the spinlock of the resource's table, by whoever takes
+//! the request out of the queue: by granting it, by choosing it as a deadlock's victim, or by its own giving up. So a
+//! wait has one end and no wake-up is lost: the outcome is there before the request is out of the queue.
+//!
+//! All waits are also in one list under one mutex, where deadlocks are looked for. Who does not wait never touches it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use hobt_base::SessionId;
+use hobt_sync::Wait;
+
+use super::queue::{Answer, Crowd, Queue, Waiting};
+use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
+
+/// How often who waits looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Outcome {
+    /// Granted, the owner's first lock of the resource.
+    New = 1,
+    /// Granted, the owner holds more of the resource or holds it once more.
+    Converted,
+    /// It must fail, or nobody of its circle goes on.
+    Victim,
+}
+
+/// Where one thread waits.
+pub(super) struct WaitSlot {
+    thread: Thread,
+    /// 0 or an [`Outcome`].
+    outcome: AtomicU8,
+}
+
+impl WaitSlot {
+    /// A slot of the calling thread.
+    fn new() -> Arc<WaitSlot> {
+        Arc::new(WaitSlot { thread: std::thread::current(), outcome: AtomicU8::new(0) })
+    }
+
+    /// Sets the outcome, once, under the spinlock of the table that the request was taken out of.
+    pub(super) fn decide(&self, outcome: Outcome) {
+        self.outcome.store(outcome as u8, Ordering::Release);
+    }
+
+    /// Ends the thread's sleep. After the spinlock was let go of.
+    pub(super) fn wake(&self) {
+        self.thread.unpark();
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        let outcome = self.outcome.load(Ordering::Acquire);
+        [Outcome::New, Outcome::Converted, Outcome::Victim].into_iter().find(|known| *known as u8 == outcome)
+    }
+}
+
+/// A wait in the list of all.
+#[derive(Clone)]
+pub(super) struct WaitRecord {
+    pub(super) owner: Arc<LockOwner>,
+    pub(super) resource: LockResource,
+    pub(super) mode: LockMode,
+    pub(super) deadlock_priority: i8,
+    pub(super) slot: Arc<WaitSlot>,
+    pub(super) since: Instant,
+}
+
+/// All waits, by session. A session has more than one where its workers wait each for another lock.
+pub(super) type Waits = HashMap<SessionId, Vec<WaitRecord>>;
+
+/// A wait that is in the list, until dropped: a panic of the caller's `is_cancelled` leaves nothing behind.
+struct Registered<'a> {
+    manager: &'a LockManager,
+    record: WaitRecord,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.manager.give_up(&self.record);
+        let session = self.record.owner.session();
+        let mut waits = self.manager.waits.lock();
+        let Some(of_session) = waits.get_mut(&session) else { return };
+        of_session.retain(|record| !Arc::ptr_eq(&record.slot, &self.record.slot));
+        if of_session.is_empty() {
+            waits.remove(&session);
+        } else {
+            // Another worker of the session waits on, and somebody may wait for what this one got.
+            self.manager.break_circles(&waits, session);
+        }
+    }
+}
+
+impl LockManager {
+    /// Asks once, and puts the request in its place if it is refused and has a slot to wait on.
+    pub(super) fn request(
+        &self,
+        owner: &Arc<LockOwner>,
+        resource: LockResource,
+        mode: LockMode,
+        slot: Option<&Arc<WaitSlot>>,
+    ) -> Answer {
+        let mut spare = slot.map(|_| Crowd::with_room());
+        loop {
+            let mut queues = self.tables.lock_with_room(&resource);
+            let Some(queue) = queues.get_mut(&resource) else {
+                queues.insert(resource, Queue::held_by(owner, mode));
+                return Answer::New { passed: false };
+            };
+            let answer = queue.ask(owner, mode, &mut spare);
+            if answer == Answer::Refused
+                && let Some(slot) = slot
+            {
+                let (owner, slot) = (Arc::clone(owner), Arc::clone(slot));
+                queue.wait(Waiting { owner, mode, slot }, &mut spare);
+            }
+            drop(queues);
+            if answer != Answer::NeedsCrowd {
+                return answer;
+            }
+            spare = Some(Crowd::with_room());
+        }
+    }
+
+    /// Asks, waiting for those who are in the way.
+    pub(super) fn wait_for(
+        &self,
+        owner: &Arc<LockOwner>,
+        resource: LockResource,
+        mode: LockMode,
+        patience: Patience,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Grant, LockError> {
+        let slot = WaitSlot::new();
+        let answer = self.request(owner, resource, mode, Some(&slot));
+        if let Some(grant) = self.note(owner, resource, mode, answer) {
+            return Ok(grant);
+        }
+        let since = Instant::now();
+        let deadlock_priority = patience.deadlock_priority;
+        let (own, waits_on) = (Arc::clone(owner), Arc::clone(&slot));
+        let record = WaitRecord { owner: own, resource, mode, deadlock_priority, slot: waits_on, since };
+        let registered = self.register(record);
+        let wait = Wait::begin(mode.wait_type());
+        let deadline = patience.timeout.and_then(|timeout| since.checked_add(timeout));
+        let ended = loop {
+            if let Some(outcome) = slot.outcome() {
+                break Ok(outcome);
+            }
+            let now = Instant::now();
+            let error = if is_cancelled() {
+                Some(LockError::Cancelled)
+            } else {
+                deadline.is_some_and(|deadline| now >= deadline).then_some(LockError::Timeout)
+            };
+            if let Some(error) = error
+                && self.give_up(&registered.record)
+            {
+                break Err(error);
+            }
+            let left = deadline.map_or(CANCEL_CHECK, |deadline| deadline.saturating_duration_since(now));
+            std::thread::park_timeout(left.min(CANCEL_CHECK));
+        };
+        drop(wait);
+        drop(registered);
+        let answer = match ended? {
+            Outcome::New => Answer::New { passed: false },
+            Outcome::Converted => Answer::Converted { mode, passed: false },
+            Outcome::Victim => return Err(LockError::Deadlock),
+        };
+        let grant = self.note(owner, resource, mode, answer).expect("it was granted");
+        Ok(Grant { waited: true, ..grant })
+    }
+
+    /// Puts a wait into the list, and ends every circle that it closes.
+    fn register(&self, record: WaitRecord) -> Registered<'_> {
+        let session = record.owner.session();
+        let registered = Registered { manager: self, record };
+        let mut waits = self.waits.lock();
+        waits.entry(session).or_default().push(registered.record.clone());
+        self.break_circles(&waits, session);
+        drop(waits);
+        registered
+    }
+
+    /// Takes a request out of its queue, for those behind it; `false` if its wait was decided before.
+    fn give_up(&self, record: &WaitRecord) -> bool {
+        self.take_out(record, None)
+    }
+
+    /// Takes a request out of its queue with an outcome, if it still waits, and grants what waited for it alone.
+    pub(super) fn take_out(&self, record: &WaitRecord, outcome: Option<Outcome>) -> bool {
+        let mut wake = Vec::new();
+        let mut queues = self.tables.lock(&record.resource);
+        let Some(queue) = queues.get_mut(&record.resource) else { return false };
+        let removed = queue.remove_waiting(&record.slot);
+        if removed.is_some() {
+            if let Some(outcome) = outcome {
+                record.slot.decide(outcome);
+                wake.push(Arc::clone(&record.slot));
+            }
+            queue.grant_waiting(&mut wake);
+        }
+        let empty = queue.is_empty().then(|| queues.remove(&record.resource));
+        drop(queues);
+        drop(empty);
+        wake.iter().for_each(|slot| slot.wake());
+        removed.is_some()
+    }
+}
