@@ -34,10 +34,14 @@ pub const UNDECLARED_VARIABLE: i32 = 137;
 pub const AGGREGATE_IN_WHERE: i32 = 147;
 /// Incorrect time syntax in a time string used with WAITFOR.
 pub const WAITFOR_TIME: i32 = 148;
+/// a USE database statement is not allowed in a procedure, function or trigger.
+pub const USE_IN_MODULE: i32 = 154;
 /// '%s' is not a recognized %s option.
 pub const UNKNOWN_OPTION: i32 = 155;
 /// Incorrect syntax near the keyword '%s'.
 pub const SYNTAX_KEYWORD: i32 = 156;
+/// '%s' does not allow specifying the database name as a prefix to the object name.
+pub const DATABASE_PREFIX: i32 = 166;
 /// The floating point value '%s' is out of the range of computer representation.
 pub const FLOAT_LITERAL_RANGE: i32 = 168;
 /// The function requires %d arguments.

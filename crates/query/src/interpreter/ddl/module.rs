@@ -125,7 +125,7 @@ fn check_prefix(name: &ObjectName, statement: &str) -> Result<(), SqlError> {
         "'{statement}' does not allow specifying the database name as a prefix to the object name. USE the \
          database first."
     );
-    Err(SqlError { severity: 15, ..SqlError::new(166, text) }.at(database.position))
+    Err(SqlError { severity: 15, ..SqlError::new(number::DATABASE_PREFIX, text) }.at(database.position))
 }
 
 /// What a procedure is refused for before its names mean anything.
@@ -138,7 +138,7 @@ fn check_body(statements: &[Statement]) -> Result<(), SqlError> {
     match program.steps.iter().map(|placed| placed.step).find(is_use) {
         Some(Step::Run(statement)) => {
             let text = "a USE database statement is not allowed in a procedure, function or trigger.";
-            Err(SqlError { severity: 15, ..SqlError::new(154, text) }.at(statement.span.position))
+            Err(SqlError { severity: 15, ..SqlError::new(number::USE_IN_MODULE, text) }.at(statement.span.position))
         }
         _ => Ok(()),
     }
