@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskKind, OpenOptions, open_disk};
-use hobt_log::{Log, LogFile, NewRecord};
+use hobt_log::{Log, LogFile, NewRecord, Reservation};
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
@@ -79,9 +79,10 @@ fn commit_round(log: &Log, threads: u64) -> Result<(f64, f64), Box<dyn std::erro
                     while !stop.load(Ordering::Relaxed) {
                         let row = [1; ROW_BYTES];
                         let record = NewRecord { kind: 1, transaction, previous: Lsn(0), payload: &row };
-                        let previous = log.append_always(&record)?.lsn;
+                        let free = Reservation::default();
+                        let previous = log.append_always(&record, &free)?.lsn;
                         let commit = NewRecord { kind: 2, transaction, previous, payload: &row[..COMMIT_BYTES] };
-                        log.flush_past(log.append_always(&commit)?.lsn)?;
+                        log.flush_past(log.append_always(&commit, &free)?.lsn)?;
                         commits.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(())
@@ -91,8 +92,8 @@ fn commit_round(log: &Log, threads: u64) -> Result<(f64, f64), Box<dyn std::erro
         // The log must not fill: what was flushed is not needed here.
         while started.elapsed() < ROUND {
             std::thread::sleep(Duration::from_millis(50));
-            let durable = log.durable();
-            log.set_redo_start(durable, durable)?;
+            let kept = Lsn(log.durable().0 - 8);
+            log.set_redo_start(kept, kept)?;
         }
         stop.store(true, Ordering::Relaxed);
         workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))

@@ -60,6 +60,8 @@ impl BlockHeader {
             previous_checksum: u32_at(52)?,
         };
         let sound = header.record_bytes as usize <= BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES
+            && header.record_bytes.is_multiple_of(8)
+            && header.first.0.is_multiple_of(8)
             && header.first.0.checked_add(u64::from(header.record_bytes)).is_some();
         sound.then_some(header)
     }
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_of_a_block_is_found() {
-        let records = 300;
+        let records = 304;
         let mut block = vec![0; block_bytes(records)];
         block[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + records].fill(0xA5);
         let header = BlockHeader {
@@ -137,8 +139,8 @@ mod tests {
             life: 1,
             segment: 1,
             number: 1,
-            first: Lsn(u64::MAX - 4),
-            record_bytes: 100,
+            first: Lsn(u64::MAX - 7),
+            record_bytes: 104,
             previous_checksum: 0,
         };
         seal(&mut block, &header);

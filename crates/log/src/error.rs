@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use hobt_base::Lsn;
 use hobt_disk::{DiskError, DiskFile};
 
 /// Why the log does not do what was asked.
@@ -23,6 +24,13 @@ pub enum LogError {
     Full {
         /// Why the oldest segment is still needed.
         reason: &'static str,
+    },
+    /// A position was to be made durable at which there is no record.
+    NotThere {
+        /// The position.
+        lsn: Lsn,
+        /// Where the log ends.
+        end: Lsn,
     },
     /// It failed before.
     Failed {
@@ -45,6 +53,7 @@ impl fmt::Display for LogError {
                 write!(f, "log file '{}' is damaged at byte {offset}: {what}", path.display())
             }
             LogError::Full { reason } => write!(f, "the log is full: {reason}"),
+            LogError::NotThere { lsn, end } => write!(f, "the log ends at {end}, before position {lsn}"),
             LogError::Failed { reason } => write!(f, "the log failed before: {reason}"),
         }
     }

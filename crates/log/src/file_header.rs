@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  0 checksum u32 | 4 magic "HLF1" | 8 log u64 | 16 version of this header u64
-//! 24 file u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 reserved
+//! 24 file u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 reserved u32
+//! 56 keep u64
 //! 64 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8 KiB
-//! on, in the order of the entries. Life, redo start and the number of files are those of the first file's header.
+//! on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction that
+//! may have to be undone) and the number of files are those of the first file's header.
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
@@ -36,6 +38,7 @@ pub(crate) struct FileHeader {
     pub(crate) files: u32,
     pub(crate) life: u64,
     pub(crate) redo_start: Lsn,
+    pub(crate) keep: Lsn,
     pub(crate) divisions: Vec<Division>,
 }
 
@@ -53,13 +56,23 @@ impl FileHeader {
         }
     }
 
-    /// The size of segment that more room of `bytes` is divided into: an eighth, or the size of the last ones when there
-    /// is no place for another entry.
-    pub(crate) fn segment_bytes_for(&self, bytes: u64) -> u64 {
-        match self.divisions.last() {
+    /// The size of segment that more room of `bytes` is divided into, at most `bytes`: an eighth, or the size of the last
+    /// ones when there is no place for another entry. `None` if no segment fits.
+    pub(crate) fn segment_bytes_for(&self, bytes: u64) -> Option<u64> {
+        let size = match self.divisions.last() {
             Some(last) if self.divisions.len() == ENTRIES_MAX => last.segment_bytes,
-            _ => (bytes / 8).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
-        }
+            _ => {
+                let eighth = (bytes / 8).next_power_of_two().clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+                eighth.min(bytes / SEGMENT_BYTES_MIN * SEGMENT_BYTES_MIN)
+            }
+        };
+        (size > 0 && size <= bytes).then_some(size)
+    }
+
+    /// Writes both copies, one after the other, durably: for what must not be lost with one of them.
+    pub(crate) fn write_both(&mut self, disk: &dyn DiskFile) -> Result<(), LogError> {
+        self.write(disk)?;
+        self.write(disk)
     }
 
     /// Writes the header over the older copy, durably.
@@ -75,6 +88,7 @@ impl FileHeader {
         page[32..40].copy_from_slice(&self.life.to_le_bytes());
         page[40..48].copy_from_slice(&self.redo_start.0.to_le_bytes());
         page[48..52].copy_from_slice(&self.files.to_le_bytes());
+        page[56..64].copy_from_slice(&self.keep.0.to_le_bytes());
         for (division, entry) in self.divisions.iter().zip(page[ENTRIES..].chunks_exact_mut(16)) {
             entry[..8].copy_from_slice(&division.segment_bytes.to_le_bytes());
             entry[8..].copy_from_slice(&division.segments.to_le_bytes());
@@ -112,7 +126,11 @@ impl FileHeader {
         let u32_at = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
         let entries = u32_at(28) as usize;
-        if page[4..8] != MAGIC || u32_at(0) != crc32c(&page[4..]) || entries > ENTRIES_MAX {
+        if page[4..8] != MAGIC || u32_at(0) != crc32c(&page[4..]) || entries == 0 || entries > ENTRIES_MAX {
+            return None;
+        }
+        let (redo_start, keep) = (u64_at(40), u64_at(56));
+        if keep > redo_start || !redo_start.is_multiple_of(8) {
             return None;
         }
         let division = |index: usize| Division {
@@ -133,7 +151,8 @@ impl FileHeader {
             file: u32_at(24),
             files: u32_at(48),
             life: u64_at(32),
-            redo_start: Lsn(u64_at(40)),
+            redo_start: Lsn(redo_start),
+            keep: Lsn(keep),
             divisions,
         })
     }

@@ -23,7 +23,7 @@ use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
 pub use error::LogError;
-pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, SegmentRow};
+pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, Reservation, SegmentRow};
 pub use open::Recovered;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};
 
@@ -39,7 +39,7 @@ pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 pub struct LogFile {
     /// The open file; empty or anything for [`Log::create`], which makes it anew.
     pub disk: Arc<dyn DiskFile>,
-    /// How large it is made, in bytes; rounded down to whole segments, at least two of [`SEGMENT_BYTES_MIN`].
+    /// How large it is made, in bytes; rounded down to whole segments, at least four of [`SEGMENT_BYTES_MIN`].
     pub bytes: u64,
     /// By how much it grows when the log is full, in bytes; 0 for not at all.
     pub growth_bytes: u64,

@@ -1,10 +1,15 @@
 //! Appending, flushing, freeing.
+//!
+//! Who may touch what: anybody appends (the ring is made of atomics). Whoever holds `writer` takes records out of the ring
+//! and writes blocks; `durable`, `failed` and what is free change under it alone, or grow. `segments` is held for moments
+//! and for the durable write of a file's header, never while a file is filled. Order of locks: `checkpointing`, `writer`, `growing`,
+//! `segments`.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
-use hobt_disk::AlignedBuffer;
+use hobt_disk::{AlignedBuffer, DiskFile};
 use hobt_sync::{Wait, WaitType};
 use parking_lot::Mutex;
 
@@ -72,32 +77,67 @@ pub struct SegmentRow {
     pub first: Option<Lsn>,
 }
 
+/// Bytes of the log that a transaction may still need: for what it is about to append, and for undoing what it has
+/// appended. It belongs to one log, which it is given back to by [`Log::release`].
+#[derive(Debug, Default)]
+pub struct Reservation {
+    bytes: AtomicU64,
+}
+
+impl Reservation {
+    /// Takes up to so many bytes out; how many it had.
+    fn take(&self, bytes: u64) -> u64 {
+        let take = |had: u64| Some(had - bytes.min(had));
+        let had = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        had.map_or(0, |had| bytes.min(had))
+    }
+}
+
 /// What the thread that flushes works with.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) log: u64,
     pub(crate) life: u64,
-    /// The segment that is being filled, with how many bytes of it are; none before the first block.
-    pub(crate) segment: Option<(usize, u64)>,
+    /// None before the first block.
+    pub(crate) segment: Option<Filling>,
     /// The number of the next block.
     pub(crate) number: u64,
     pub(crate) previous_checksum: u32,
     pub(crate) buffer: AlignedBuffer,
 }
 
+/// The segment that is being filled.
+pub(crate) struct Filling {
+    disk: Arc<dyn DiskFile>,
+    sequence: u64,
+    offset: u64,
+    bytes: u64,
+    used: u64,
+}
+
+impl std::fmt::Debug for Filling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filling").field("sequence", &self.sequence).field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
 /// The log of one database.
 pub struct Log {
     ring: Ring,
-    /// The epoch in force with the position of its beginning, as the ring's tail has them.
-    begin: Mutex<Epoch>,
+    /// Where the last checkpoint began, with its epoch, as the ring's tail has them.
+    begin: AtomicU64,
+    checkpointing: Mutex<()>,
+    growing: Mutex<()>,
     writer: Mutex<Writer>,
     segments: Mutex<Segments>,
     waiters: Waiters,
     durable: AtomicU64,
     /// Bytes of the log's files that hold nothing needed: free segments, and the rest of the one that is being filled.
     free_bytes: AtomicU64,
-    /// Bytes that are kept for records of transactions that may have to be undone.
+    /// Bytes of all reservations.
     reserved_bytes: AtomicU64,
+    /// Bytes of the largest segment: so many are left for recovery, which begins a segment of its own.
+    recovery_bytes: AtomicU64,
     failed: OnceLock<String>,
     flushes: AtomicU64,
     flushed_bytes: AtomicU64,
@@ -139,11 +179,13 @@ impl Log {
     pub(crate) fn start(segments: Segments, writer: Writer, begin: Lsn, end: Lsn, ring_bytes: usize) -> Log {
         assert!(ring_bytes >= RING_BYTES_MIN, "a ring of {ring_bytes} bytes");
         let ring = Ring::new(ring_bytes, end.0);
-        let begin = Epoch { number: ring.epoch(), begin };
         Log {
+            begin: AtomicU64::new(Ring::packed(ring.epoch(), begin.0)),
             ring,
-            begin: Mutex::new(begin),
+            checkpointing: Mutex::default(),
+            growing: Mutex::default(),
             writer: Mutex::new(writer),
+            recovery_bytes: AtomicU64::new(segments.largest_bytes()),
             free_bytes: AtomicU64::new(segments.free_bytes()),
             segments: Mutex::new(segments),
             waiters: Waiters::default(),
@@ -159,23 +201,35 @@ impl Log {
 
     /// The epoch that an append is about to be made in.
     pub fn epoch(&self) -> Epoch {
-        *self.begin.lock()
+        let (number, begin) = Ring::unpacked(self.begin.load(Ordering::Acquire));
+        Epoch { number, begin: Lsn(begin) }
     }
 
-    /// Appends a record, which is not durable yet. Blocks while the ring is full (`LOGBUFFER`).
+    /// Appends a record, which is not durable yet, and takes its bytes from the reservation. Blocks while the ring is full
+    /// (`LOGBUFFER`).
     ///
     /// # Errors
     /// A checkpoint has begun since `epoch` was looked at, or the log has failed.
     ///
     /// # Panics
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`] or the kind is 0.
-    pub fn append(&self, epoch: Epoch, record: &NewRecord<'_>) -> Result<Appended, AppendError> {
+    pub fn append(
+        &self,
+        epoch: Epoch,
+        record: &NewRecord<'_>,
+        reservation: &Reservation,
+    ) -> Result<Appended, AppendError> {
         check_record(record);
         self.check().map_err(AppendError::Failed)?;
-        let (place, number) = self.ring.take(record_bytes(record.payload.len()));
+        let bytes = record_bytes(record.payload.len());
+        let (place, number) = self.ring.take(bytes);
         let is_current = number == epoch.number;
         self.put(place, record, is_current).map_err(AppendError::Failed)?;
-        if is_current { Ok(appended(place)) } else { Err(AppendError::EpochChanged) }
+        if !is_current {
+            return Err(AppendError::EpochChanged);
+        }
+        self.reserved_bytes.fetch_sub(reservation.take(bytes as u64), Ordering::Relaxed);
+        Ok(appended(place))
     }
 
     /// Appends a record that is the same in every epoch: one that changes no page.
@@ -185,11 +239,13 @@ impl Log {
     ///
     /// # Panics
     /// As [`Log::append`].
-    pub fn append_always(&self, record: &NewRecord<'_>) -> Result<Appended, LogError> {
+    pub fn append_always(&self, record: &NewRecord<'_>, reservation: &Reservation) -> Result<Appended, LogError> {
         check_record(record);
         self.check()?;
-        let (place, _) = self.ring.take(record_bytes(record.payload.len()));
+        let bytes = record_bytes(record.payload.len());
+        let (place, _) = self.ring.take(bytes);
         self.put(place, record, true)?;
+        self.reserved_bytes.fetch_sub(reservation.take(bytes as u64), Ordering::Relaxed);
         Ok(appended(place))
     }
 
@@ -203,22 +259,26 @@ impl Log {
     /// As [`Log::append`].
     pub fn begin_epoch(&self, record: &NewRecord<'_>) -> Result<Appended, LogError> {
         check_record(record);
+        let _alone = self.checkpointing.lock();
         self.check()?;
-        let mut begin = self.begin.lock();
         let (place, number) = self.ring.take_in_next_epoch(record_bytes(record.payload.len()));
-        *begin = Epoch { number, begin: Lsn(place.start) };
-        drop(begin);
+        // Who appends in between is told that its epoch is over, and looks again until it is told of this one.
+        self.begin.store(Ring::packed(number, place.start), Ordering::Release);
         self.put(place, record, true)?;
         Ok(appended(place))
     }
 
     fn put(&self, place: Place, record: &NewRecord<'_>, wanted: bool) -> Result<(), LogError> {
-        if !self.ring.has_room(place) {
+        let mut copied = self.ring.copied();
+        if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
             let _wait = Wait::begin(WaitType::LogBuffer);
-            // What lies before is published, or is by somebody who waits here too and comes first.
-            while !self.ring.has_room(place) {
-                self.flush_or_wait(Lsn(self.ring.copied()))?;
+            // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves `copied`
+            // on makes what lies before it durable.
+            while !self.ring.has_room(place, copied) {
+                // The place is taken: if nothing comes there, nothing behind it can be written.
+                self.flush_or_wait(Lsn(copied)).inspect_err(|error| self.fail(error))?;
+                copied = self.ring.copied();
             }
         }
         if wanted {
@@ -232,10 +292,15 @@ impl Log {
     /// Returns when the record at `lsn` is durable, and all before it. Blocks (`WRITELOG`).
     ///
     /// # Errors
-    /// The log fails, or has failed before.
+    /// There is no record at `lsn` yet; the log fails or has failed before; it is full, which does not end it: once there is
+    /// room it can be tried again.
     pub fn flush_past(&self, lsn: Lsn) -> Result<(), LogError> {
         if self.durable() > lsn {
             return Ok(());
+        }
+        let end = self.end();
+        if lsn >= end {
+            return Err(LogError::NotThere { lsn, end });
         }
         let _wait = Wait::begin(WaitType::WriteLog);
         while self.durable() <= lsn {
@@ -246,37 +311,36 @@ impl Log {
 
     /// Writes a block if nobody else does; waits otherwise, until `lsn` is durable or there is a block to write.
     fn flush_or_wait(&self, lsn: Lsn) -> Result<(), LogError> {
-        self.check()?;
         let Some(mut writer) = self.writer.try_lock() else {
             let must_wait = || self.durable() <= lsn && self.failed.get().is_none() && self.writer.is_locked();
             self.waiters.wait(lsn.0, must_wait);
-            return Ok(());
+            return self.check();
         };
-        let written = self.write_block(&mut writer);
-        drop(writer);
-        match written {
-            Ok(written) => {
-                self.waiters.wake(self.durable().0);
-                if !written {
-                    // The next record has its place and is being copied.
-                    std::thread::yield_now();
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.failed.get_or_init(|| error.to_string());
-                self.waiters.wake_all();
-                Err(error)
-            }
+        // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is missing.
+        let written = self.check().and_then(|()| self.write_block(&mut writer));
+        if let Err(error) = &written
+            && !matches!(error, LogError::Full { .. } | LogError::Failed { .. })
+        {
+            self.failed.get_or_init(|| error.to_string());
         }
+        drop(writer);
+        match &written {
+            Ok(_) => self.waiters.wake(self.durable().0),
+            Err(_) => self.waiters.wake_all(),
+        }
+        if matches!(written, Ok(false)) {
+            // The next record has its place and is being copied.
+            std::thread::yield_now();
+        }
+        written.map(drop)
     }
 
     /// Writes what is published, as much as one block takes; `false` if there is nothing.
     fn write_block(&self, writer: &mut Writer) -> Result<bool, LogError> {
         let first = self.ring.copied();
         let mut bytes = 0;
-        if let Some((segment, used)) = writer.segment {
-            let room = usize::try_from(self.segments.lock().all[segment].bytes - used).unwrap_or(usize::MAX);
+        if let Some(filling) = &writer.segment {
+            let room = usize::try_from(filling.bytes - filling.used).unwrap_or(usize::MAX);
             if room >= BLOCK_UNIT {
                 let target = BLOCK_HEADER_BYTES..room.min(BLOCK_BYTES_MAX);
                 bytes = self.ring.copy_out(&mut writer.buffer[target]);
@@ -290,17 +354,11 @@ impl Log {
             self.next_segment(writer, Lsn(first))?;
             bytes = self.ring.copy_out(&mut writer.buffer[BLOCK_HEADER_BYTES..]);
         }
-        let (segment, used) = writer.segment.expect("begun above");
-        let (disk, offset, sequence) = {
-            let segments = self.segments.lock();
-            let one = segments.all[segment];
-            let contents = one.contents.expect("a segment that is being filled");
-            (segments.disk(segment).clone(), one.offset, contents.sequence)
-        };
+        let filling = writer.segment.as_mut().expect("begun above");
         let header = BlockHeader {
             log: writer.log,
             life: writer.life,
-            segment: sequence,
+            segment: filling.sequence,
             number: writer.number,
             first: Lsn(first),
             record_bytes: u32::try_from(bytes).expect("at most BLOCK_BYTES_MAX"),
@@ -309,99 +367,135 @@ impl Log {
         let length = block_bytes(bytes);
         let block = &mut writer.buffer[..length];
         let checksum = seal(block, &header);
-        disk.write_durable_at(block, offset + used)?;
+        filling.disk.write_durable_at(block, filling.offset + filling.used)?;
         writer.previous_checksum = checksum;
         writer.number += 1;
-        writer.segment = Some((segment, used + length as u64));
-        self.free_bytes.fetch_sub(length as u64, Ordering::Relaxed);
+        filling.used += length as u64;
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.flushed_bytes.fetch_add(length as u64, Ordering::Relaxed);
         self.record_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        // What is free falls first: between the two the block counts twice, and not nowhere.
+        self.free_bytes.fetch_sub(length as u64, Ordering::Relaxed);
         self.durable.store(first + bytes as u64, Ordering::Release);
         Ok(true)
     }
 
     fn next_segment(&self, writer: &mut Writer, first: Lsn) -> Result<(), LogError> {
-        let mut segments = self.segments.lock();
-        if let Some((segment, used)) = writer.segment {
-            self.free_bytes.fetch_sub(segments.all[segment].bytes - used, Ordering::Relaxed);
-            writer.segment = None;
-        }
-        let begun = match segments.begin(first) {
-            Some(begun) => begun,
-            None => {
-                self.grow(&mut segments)?;
-                segments.begin(first).expect("there are new ones")
+        let begun = loop {
+            if let Some(begun) = self.segments.lock().begin(first) {
+                break begun;
             }
+            self.grow()?;
         };
-        writer.segment = Some((begun, 0));
+        if let Some(left) = writer.segment.take() {
+            self.free_bytes.fetch_sub(left.bytes - left.used, Ordering::Relaxed);
+        }
+        let segments = self.segments.lock();
+        let one = segments.all[begun];
+        let sequence = one.contents.expect("just begun").sequence;
+        let disk = Arc::clone(segments.disk(begun));
+        writer.segment = Some(Filling { disk, sequence, offset: one.offset, bytes: one.bytes, used: 0 });
         Ok(())
     }
 
-    fn grow(&self, segments: &mut Segments) -> Result<(), LogError> {
-        let before = segments.free_bytes();
-        segments.grow()?;
-        self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
-        Ok(())
+    /// Grows one of the files by its own step. Blocks for as long as it takes to fill that with zeros.
+    ///
+    /// # Errors
+    /// No file may grow or the device has no room ([`LogError::Full`]), or the device fails, and the log with it.
+    fn grow(&self) -> Result<(), LogError> {
+        let free = self.free_bytes();
+        let _alone = self.growing.lock();
+        if self.free_bytes() > free {
+            // Somebody else has just grown it.
+            return Ok(());
+        }
+        let mut reason = "its files may not grow: take a log backup, end the oldest transaction, or add a log file";
+        let growths = self.segments.lock().growth();
+        for growth in growths {
+            match growth.make() {
+                Ok(()) => {
+                    let mut segments = self.segments.lock();
+                    let before = segments.free_bytes();
+                    segments.take_growth(&growth).inspect_err(|error| self.fail(error))?;
+                    self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
+                    self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(LogError::Disk(hobt_disk::DiskError::NoSpace { .. })) => {
+                    reason = "the disk of its files has no room left";
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Err(LogError::Full { reason })
     }
 
-    /// Makes sure that `bytes` of records and, should they have to be undone, `undo_bytes` more can still be written, and
-    /// keeps the latter until [`Log::release`]. Grows the log if it must.
+    /// Makes sure that `bytes` more of records can be appended and flushed, whatever others do meanwhile: those that are
+    /// about to be appended, and those that would undo them. Grows the log if it must.
     ///
     /// # Errors
     /// [`LogError::Full`], or the log has failed.
-    pub fn reserve(&self, bytes: u64, undo_bytes: u64) -> Result<(), LogError> {
+    pub fn reserve(&self, reservation: &Reservation, bytes: u64) -> Result<(), LogError> {
         self.check()?;
-        let reserved = self.reserved_bytes.fetch_add(undo_bytes, Ordering::Relaxed) + undo_bytes;
-        if self.has_free(bytes + reserved) {
-            return Ok(());
-        }
-        let mut segments = self.segments.lock();
-        while !self.has_free(bytes + reserved) {
-            if let Err(error) = self.grow(&mut segments) {
-                self.release(undo_bytes);
+        self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        while !self.has_room() {
+            if let Err(error) = self.grow() {
+                self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return Err(error);
             }
         }
+        reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whether so many bytes of records find room. What is in the ring is not on the disk yet.
-    fn has_free(&self, bytes: u64) -> bool {
-        // The end of a segment, headers and padding of blocks, and the commits of those that are let through.
-        const SLACK: u64 = 2 * SEGMENT_BYTES_MIN;
-        let unwritten = self.ring.end() - self.ring.copied();
-        self.free_bytes.load(Ordering::Relaxed) >= (bytes + unwritten) * 5 / 4 + SLACK
+    /// Whether what is reserved finds room. What is in the ring is not on the disk yet.
+    fn has_room(&self) -> bool {
+        // The ends of segments that no record fits any more, and the padding of flushes that bring little.
+        const SLACK: u64 = SEGMENT_BYTES_MIN;
+        // In this order: the end of the log is never before what was durable a moment ago.
+        let durable = self.durable().0;
+        let unwritten = self.ring.end() - durable;
+        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
+        // Blocks have headers and padding; a quarter more is what they cost when they are not very short.
+        let needed = (reserved + unwritten) / 4 * 5 + SLACK + self.recovery_bytes.load(Ordering::Relaxed);
+        self.free_bytes.load(Ordering::Relaxed) >= needed
     }
 
-    /// Gives back what [`Log::reserve`] kept.
-    pub fn release(&self, undo_bytes: u64) {
-        self.reserved_bytes.fetch_sub(undo_bytes, Ordering::Relaxed);
+    /// Gives back what is left of a reservation: the transaction has ended.
+    pub fn release(&self, reservation: &Reservation) {
+        let left = reservation.bytes.swap(0, Ordering::Relaxed);
+        self.reserved_bytes.fetch_sub(left, Ordering::Relaxed);
     }
 
-    /// Says, durably, where recovery is to begin from now on, and frees the segments all of whose records lie before
-    /// `keep`, which is not behind `redo_start`.
+    /// Says, durably, where recovery is to begin from now on, and that it needs no record before `keep`: segments all of
+    /// whose records lie before that are free.
     ///
     /// # Errors
     /// The header of the first file cannot be written.
     ///
     /// # Panics
-    /// When `keep` is behind `redo_start`.
+    /// When `keep` is behind `redo_start`, or that is not durable yet: the log could not be opened any more.
     pub fn set_redo_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
-        assert!(keep <= redo_start, "recovery reads from {redo_start} on");
+        assert!(keep <= redo_start && redo_start < self.durable(), "recovery reads from {redo_start} on");
         self.check()?;
         let mut segments = self.segments.lock();
         let first = &mut segments.files[0];
-        first.header.redo_start = redo_start;
-        let disk = first.disk.clone();
-        if let Err(error) = first.header.write(&*disk) {
-            self.failed.get_or_init(|| error.to_string());
-            return Err(error);
-        }
+        (first.header.redo_start, first.header.keep) = (redo_start, keep);
+        let disk = Arc::clone(&first.disk);
+        first.header.write(&*disk).inspect_err(|error| self.fail(error))?;
         let before = segments.free_bytes();
         segments.free_before(keep);
         self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The log takes nothing more; who waits hears of it.
+    fn fail(&self, error: &LogError) {
+        self.failed.get_or_init(|| error.to_string());
+        self.waiters.wake_all();
     }
 
     /// The position behind the last record.

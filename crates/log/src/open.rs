@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use parking_lot::Mutex;
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
 use crate::file_header::FileHeader;
@@ -23,12 +24,16 @@ struct BlockPlace {
 
 /// What an opened log held: all that recovery reads.
 pub struct Recovered {
-    /// Where recovery begins.
+    /// Where redo begins.
     pub redo_start: Lsn,
+    /// The first record that may still be needed for undo, at or before `redo_start`.
+    pub keep: Lsn,
     /// Behind the last record.
     pub end: Lsn,
     blocks: Vec<BlockPlace>,
     files: Vec<Arc<dyn DiskFile>>,
+    /// The records of the block that was looked into last.
+    last: Mutex<Option<(Lsn, Vec<Record>)>>,
 }
 
 impl std::fmt::Debug for Recovered {
@@ -63,7 +68,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// The record at `lsn`: for going back along a transaction's records.
+    /// The record at `lsn`, at or behind `keep`: for going back along a transaction's records.
     ///
     /// # Errors
     /// There is none, or as [`Recovered::for_each`].
@@ -71,14 +76,20 @@ impl Recovered {
         let place = self.blocks.partition_point(|block| block.end <= lsn);
         let none = || LogError::damaged(&*self.files[0], 0, "a record that another names is not in the log");
         let block = self.blocks.get(place).filter(|block| block.first <= lsn).ok_or_else(none)?;
-        let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
-        let mut records = self.read(block, &mut buffer)?;
-        while let Some(record) = records.next()? {
-            if record.lsn == lsn {
-                return Ok(record);
+        // Neighbours are asked for one after the other.
+        let mut last = self.last.lock();
+        if last.as_ref().is_none_or(|(first, _)| *first != block.first) {
+            let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+            let mut records = self.read(block, &mut buffer)?;
+            let mut all = Vec::new();
+            while let Some(record) = records.next()? {
+                all.push(record);
             }
+            *last = Some((block.first, all));
         }
-        Err(none())
+        let records = last.as_ref().map_or(&[][..], |(_, records)| records);
+        let found = records.binary_search_by_key(&lsn, |record| record.lsn).map(|index| &records[index]);
+        found.ok().filter(|record| record.kind != crate::record::NOTHING).cloned().ok_or_else(none)
     }
 
     fn read<'a>(&'a self, block: &BlockPlace, buffer: &'a mut AlignedBuffer) -> Result<BlockRecords<'a>, LogError> {
@@ -154,7 +165,10 @@ impl Log {
         let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
         let first = segments.files[0].header.clone();
         let firsts = first_blocks(&segments, first.log)?;
-        let walked = walk(&segments, &firsts, first.log, first.redo_start)?;
+        let walked = walk(&segments, &firsts, first.log, first.keep)?;
+        if walked.end < first.redo_start {
+            return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
+        }
         let last_sequence = walked.used.iter().map(|(_, contents)| contents.sequence).max().unwrap_or(0);
         // What is not part of the log and could be taken for its continuation one day.
         for (segment, header) in &firsts {
@@ -178,7 +192,15 @@ impl Log {
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
         let log = Log::start(segments, writer, first.redo_start, walked.end, ring_bytes);
-        Ok((log, Recovered { redo_start: first.redo_start, end: walked.end, blocks: walked.blocks, files: disks }))
+        let recovered = Recovered {
+            redo_start: first.redo_start,
+            keep: first.keep,
+            end: walked.end,
+            blocks: walked.blocks,
+            files: disks,
+            last: Mutex::default(),
+        };
+        Ok((log, recovered))
     }
 }
 
@@ -222,11 +244,11 @@ struct Walked {
     checksum: u32,
 }
 
-/// Follows the blocks from the segment that holds `redo_start` to the last one.
-fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, redo_start: Lsn) -> Result<Walked, LogError> {
-    let before = firsts.iter().filter(|(_, header)| header.first <= redo_start);
+/// Follows the blocks from the segment that holds `keep` to the last one.
+fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, keep: Lsn) -> Result<Walked, LogError> {
+    let before = firsts.iter().filter(|(_, header)| header.first <= keep);
     let Some(&(mut segment, mut first)) = before.max_by_key(|(_, header)| (header.segment, header.life)) else {
-        if !firsts.is_empty() || redo_start != LSN_FIRST {
+        if !firsts.is_empty() || keep != LSN_FIRST {
             return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
         }
         refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
@@ -272,9 +294,6 @@ fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, redo_sta
         }
     }
     refuse_a_gap(segments, firsts, (segment, &first, used), &walked)?;
-    if walked.end < redo_start {
-        return Err(LogError::damaged(&**segments.disk(segment), used, "the log ends before recovery begins"));
-    }
     Ok(walked)
 }
 
@@ -290,7 +309,22 @@ fn refuse_a_gap(
     if firsts.iter().any(|(_, header)| header.segment > first.segment && is_later(header)) {
         return Err(gap(segments, segment, used));
     }
-    refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))
+    refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))?;
+    // A segment that begins with something else than a sound block or zeros: it may be the next one with its first block
+    // damaged.
+    let mut unit = AlignedBuffer::new(BLOCK_UNIT)?;
+    for (index, one) in segments.all.iter().enumerate() {
+        let is_known = firsts.iter().any(|(known, _)| *known == index);
+        if is_known {
+            continue;
+        }
+        segments.disk(index).read_at(&mut unit, one.offset)?;
+        if unit.iter().any(|byte| *byte != 0) {
+            let is_next = |header: &BlockHeader| header.segment > first.segment && is_later(header);
+            refuse_later_blocks(segments, index, 0, &is_next)?;
+        }
+    }
+    Ok(())
 }
 
 fn gap(segments: &Segments, segment: usize, used: u64) -> LogError {

@@ -69,9 +69,20 @@ impl Ring {
         (place, EpochNumber((epoch.0 + 1) & (u16::MAX >> 4)))
     }
 
-    /// Whether the words of a place are free: what stood there a lap before has been copied out.
-    pub(crate) fn has_room(&self, place: Place) -> bool {
-        place.end <= self.copied.load(Ordering::Acquire) + self.capacity()
+    /// Whether the words of a place are free, if everything before `copied` has been copied out: what stood there a lap
+    /// before.
+    pub(crate) fn has_room(&self, place: Place, copied: u64) -> bool {
+        place.end <= copied + self.capacity()
+    }
+
+    /// A position with an epoch in one word, as the tail has them.
+    pub(crate) fn packed(epoch: EpochNumber, position: u64) -> u64 {
+        (u64::from(epoch.0) << POSITION_BITS) | (position / 8)
+    }
+
+    /// The epoch and position of such a word.
+    pub(crate) fn unpacked(word: u64) -> (EpochNumber, u64) {
+        (EpochNumber((word >> POSITION_BITS) as u16), (word & POSITION_MASK) * 8)
     }
 
     /// Copies a record into its place and publishes it. The place has room and is not written twice.
@@ -157,7 +168,7 @@ mod tests {
 
     fn put(ring: &Ring, payload: &[u8]) -> u64 {
         let (place, _) = ring.take(record_bytes(payload.len()));
-        assert!(ring.has_room(place));
+        assert!(ring.has_room(place, ring.copied()));
         ring.publish(place, &record(payload));
         place.start
     }
@@ -209,10 +220,10 @@ mod tests {
         let ring = Ring::new(256, 8);
         let (first, _) = ring.take(200);
         let (second, _) = ring.take(64);
-        assert!(ring.has_room(first) && !ring.has_room(second));
+        assert!(ring.has_room(first, ring.copied()) && !ring.has_room(second, ring.copied()));
         ring.publish_nothing(first);
         assert_eq!(ring.copy_out(&mut [0; 256]), 200);
-        assert!(ring.has_room(second));
+        assert!(ring.has_room(second, ring.copied()));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use hobt_disk::{AlignedBuffer, DiskFile};
 use crate::file_header::{FileHeader, SEGMENTS_START};
 use crate::{LogError, LogFile};
 
+/// Segments that a file of a log has at least: one is kept for recovery, one is the end of what is being filled.
+const SEGMENTS_MIN: u64 = 4;
 /// Bytes that are written at once where zeros are.
 const ZEROS_AT_ONCE: usize = 1 << 20;
 
@@ -84,6 +86,11 @@ impl Segments {
         self.free.iter().map(|&segment| self.all[segment].bytes).sum()
     }
 
+    /// Bytes of the largest segment.
+    pub(crate) fn largest_bytes(&self) -> u64 {
+        self.all.iter().map(|segment| segment.bytes).max().unwrap_or(0)
+    }
+
     /// Takes the next free segment for records from `first` on.
     pub(crate) fn begin(&mut self, first: Lsn) -> Option<usize> {
         let segment = self.free.pop_front()?;
@@ -110,46 +117,50 @@ impl Segments {
         }
     }
 
-    /// Grows one of the files, durably, by its own step or, where the device has no room for that, by less.
-    ///
-    /// # Errors
-    /// No file may or can grow.
-    pub(crate) fn grow(&mut self) -> Result<(), LogError> {
-        let mut reason = "its files may not grow: take a log backup, end the oldest transaction, or add a log file";
-        for file in 0..self.files.len() {
-            let open = &self.files[file];
-            let room = open.bytes_max.saturating_sub(open.header.file_bytes());
-            let bytes = open.growth_bytes.min(room);
-            if open.growth_bytes == 0 || bytes < crate::SEGMENT_BYTES_MIN {
-                continue;
-            }
-            match self.grow_file(file, bytes) {
-                Ok(()) => return Ok(()),
-                Err(LogError::Disk(hobt_disk::DiskError::NoSpace { .. })) => {
-                    reason = "the disk of its files has no room left";
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(LogError::Full { reason })
+    /// The files that may grow, with by how much, in the order in which they are to be tried.
+    pub(crate) fn growth(&self) -> Vec<Growth> {
+        let growth = |(file, open): (usize, &OpenFile)| {
+            let start = open.header.file_bytes();
+            let bytes = open.growth_bytes.min(open.bytes_max.saturating_sub(start));
+            let segment_bytes = open.header.segment_bytes_for(bytes)?;
+            let segments = bytes / segment_bytes;
+            Some(Growth { file, disk: Arc::clone(&open.disk), start, segment_bytes, segments })
+        };
+        self.files.iter().enumerate().filter_map(growth).collect()
     }
 
-    fn grow_file(&mut self, file: usize, bytes: u64) -> Result<(), LogError> {
-        let open = &mut self.files[file];
-        let start = open.header.file_bytes();
-        let size = open.header.segment_bytes_for(bytes).min(bytes);
-        let segments = bytes / size;
-        open.disk.set_size(start + size * segments)?;
-        fill_with_zeros(&*open.disk, start, size * segments)?;
+    /// Takes over the segments of a file that has grown: says so in its header, durably, and they are free.
+    pub(crate) fn take_growth(&mut self, growth: &Growth) -> Result<(), LogError> {
+        let open = &mut self.files[growth.file];
         let mut header = open.header.clone();
-        header.divide(size, segments);
-        header.write(&*open.disk)?;
+        header.divide(growth.segment_bytes, growth.segments);
+        // Were only one copy to know of the segments, they would be lost with it, and what is in them.
+        header.write_both(&*open.disk)?;
         open.header = header;
-        for index in 0..segments {
+        for index in 0..growth.segments {
+            let offset = growth.start + index * growth.segment_bytes;
             self.free.push_back(self.all.len());
-            self.all.push(Segment { file, offset: start + index * size, bytes: size, contents: None });
+            self.all.push(Segment { file: growth.file, offset, bytes: growth.segment_bytes, contents: None });
         }
         Ok(())
+    }
+}
+
+/// Room that a file is about to get.
+pub(crate) struct Growth {
+    file: usize,
+    disk: Arc<dyn DiskFile>,
+    start: u64,
+    segment_bytes: u64,
+    segments: u64,
+}
+
+impl Growth {
+    /// Makes the file longer, with zeros. Blocks for as long as that takes; the header does not know of it yet.
+    pub(crate) fn make(&self) -> Result<(), LogError> {
+        let bytes = self.segment_bytes * self.segments;
+        self.disk.set_size(self.start + bytes)?;
+        fill_with_zeros(&*self.disk, self.start, bytes)
     }
 }
 
@@ -163,14 +174,15 @@ pub(crate) fn create_file(file: &LogFile, log: u64, index: u32, files: u32) -> R
         files,
         life: 0,
         redo_start: crate::LSN_FIRST,
+        keep: crate::LSN_FIRST,
         divisions: Vec::new(),
     };
-    let bytes = file.bytes.max(2 * crate::SEGMENT_BYTES_MIN);
-    let size = header.segment_bytes_for(bytes);
-    header.divide(size, (bytes / size).max(2));
+    let bytes = file.bytes.max(SEGMENTS_MIN * crate::SEGMENT_BYTES_MIN);
+    let size = header.segment_bytes_for(bytes).expect("more than the smallest segment");
+    header.divide(size, bytes / size);
     file.disk.set_size(header.file_bytes())?;
     fill_with_zeros(&*file.disk, 0, header.file_bytes())?;
-    header.write(&*file.disk)?;
+    header.write_both(&*file.disk)?;
     file.disk.sync()?;
     let (growth_bytes, bytes_max) = (file.growth_bytes, file.bytes_max);
     Ok(OpenFile { disk: Arc::clone(&file.disk), header, growth_bytes, bytes_max })

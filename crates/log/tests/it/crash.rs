@@ -2,7 +2,7 @@
 
 use hobt_base::{Lsn, SplitMix64};
 use hobt_disk::Operation;
-use hobt_log::{LSN_FIRST, Log, NewRecord};
+use hobt_log::{LSN_FIRST, Log, NewRecord, Reservation, record_bytes};
 
 use crate::world::{MIB, World, broken, numbers, payload, read};
 
@@ -42,10 +42,11 @@ fn work(log: &Log, random: &mut SplitMix64, model: &mut Model, next: &mut u64) {
                 let length = if random.below(20) == 0 { random.below(100_000) } else { random.below(600) } as usize;
                 let bytes = payload(*next, length);
                 let record = NewRecord { kind: 1, transaction: *next, previous: Lsn(0), payload: &bytes };
-                if log.reserve(bytes.len() as u64 + 64, 0).is_err() {
+                let reservation = Reservation::default();
+                if log.reserve(&reservation, record_bytes(bytes.len()) as u64).is_err() {
                     return;
                 }
-                let Ok(appended) = log.append_always(&record) else { return };
+                let Ok(appended) = log.append_always(&record, &reservation) else { return };
                 model.appended.push((*next, appended.lsn));
                 *next += 1;
             }
@@ -62,13 +63,11 @@ fn work(log: &Log, random: &mut SplitMix64, model: &mut Model, next: &mut u64) {
                 if model.redo_start.is_some_and(|before| before > lsn) {
                     continue;
                 }
-                let before = model.redo_start;
-                model.redo_start = Some(lsn);
+                // It may be written or not when this fails; the opened log says which.
                 if log.set_redo_start(lsn, lsn).is_err() {
-                    // It may have been written or not; the opened log says which.
-                    model.redo_start = before;
                     return;
                 }
+                model.redo_start = Some(lsn);
             }
         }
     }
@@ -77,9 +76,9 @@ fn work(log: &Log, random: &mut SplitMix64, model: &mut Model, next: &mut u64) {
 fn run(seed: u64) {
     let mut random = SplitMix64::new(seed);
     let sizes: &[(u64, u64, u64)] = match random.below(3) {
-        0 => &[(4 * MIB, 0, 4 * MIB)],
-        1 => &[(3 * MIB, MIB, 16 * MIB)],
-        _ => &[(3 * MIB, MIB, 8 * MIB), (2 * MIB, 0, 2 * MIB)],
+        0 => &[(5 * MIB, 0, 5 * MIB)],
+        1 => &[(4 * MIB, MIB, 16 * MIB)],
+        _ => &[(4 * MIB, MIB, 8 * MIB), (4 * MIB, 0, 4 * MIB)],
     };
     let world = World::new(sizes);
     let mut log = world.create();
@@ -114,7 +113,7 @@ fn run(seed: u64) {
     }
 }
 
-/// Seeds from `HOBT_SEED` on, `HOBT_SEEDS` of them; a few without.
+/// Seeds from `HOBT_SEED` on, `HOBT_LOG_SEEDS` of them; a few without.
 #[test]
 fn after_a_crash_the_log_is_what_was_appended_up_to_some_place_behind_all_that_was_durable() {
     let from_environment =

@@ -2,7 +2,7 @@
 
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
-use hobt_log::{AppendError, LSN_FIRST, Log, LogError, NewRecord};
+use hobt_log::{AppendError, LSN_FIRST, Log, LogError, NewRecord, Reservation};
 
 use crate::world::{MIB, RING_BYTES, World, append, numbers, read};
 
@@ -62,12 +62,12 @@ fn what_is_no_record_of_the_log_is_not_found() {
 
 #[test]
 fn segments_go_round_and_a_small_log_takes_any_amount() {
-    let world = World::new(&[(3 * MIB, 0, 3 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    let world = World::new(&[(4 * MIB, 0, 4 * MIB), (4 * MIB, 0, 4 * MIB)]);
     let mut log = world.create();
     let (mut number, mut both_used) = (0, false);
     for _ in 0..20 {
         let mut lsns = Vec::new();
-        for _ in 0..3500 {
+        for _ in 0..5500 {
             number += 1;
             lsns.push(append(&log, number, 1000));
             if number % 50 == 0 {
@@ -97,12 +97,13 @@ fn an_append_learns_of_a_checkpoint_and_its_place_says_nothing() {
     let old = log.epoch();
     assert_eq!(old.begin, LSN_FIRST);
     let record = |kind| NewRecord { kind, transaction: 5, previous: Lsn(0), payload: &[1, 2, 3] };
-    let before = log.append(old, &record(2)).expect("the epoch in force");
+    let free = Reservation::default();
+    let before = log.append(old, &record(2), &free).expect("the epoch in force");
     let begin = log.begin_epoch(&record(3)).expect("the log is well");
-    assert!(matches!(log.append(old, &record(4)), Err(AppendError::EpochChanged)));
+    assert!(matches!(log.append(old, &record(4), &free), Err(AppendError::EpochChanged)));
     let new = log.epoch();
     assert_eq!(new.begin, begin.lsn);
-    let after = log.append(new, &record(5)).expect("the epoch in force");
+    let after = log.append(new, &record(5), &free).expect("the epoch in force");
     log.flush_past(after.lsn).expect("a disk without faults");
     drop(log);
     let (_log, recovered) = world.open().expect("a sound log");
@@ -143,8 +144,64 @@ fn a_damaged_block_in_the_middle_is_refused_and_one_at_the_end_is_the_end() {
 }
 
 #[test]
+fn a_damaged_first_block_of_a_later_segment_is_refused() {
+    let world = World::new(&ONE_FILE);
+    let log = world.create();
+    let mut number = 0;
+    while log.segments().iter().filter(|row| row.sequence.is_some()).count() < 2 {
+        let lsn = append(&log, number, 50_000);
+        log.flush_past(lsn).expect("a disk without faults");
+        number += 1;
+    }
+    let second = log.segments().into_iter().find(|row| row.sequence == Some(2)).expect("begun");
+    let lsn = append(&log, number, 100);
+    log.flush_past(lsn).expect("a disk without faults");
+    drop(log);
+    let file = world.file(0, false);
+    for inside in [8, 70, 40_000] {
+        damage(&*file, second.offset + inside);
+        assert!(matches!(world.open(), Err(LogError::Damaged { .. })), "byte {inside}");
+        damage(&*file, second.offset + inside);
+    }
+    world.open().expect("whole again");
+}
+
+#[test]
+fn what_undo_may_need_is_kept_and_found_over_crashes() {
+    let world = World::new(&ONE_FILE);
+    let mut log = world.create();
+    let kept = append(&log, 0, 100);
+    let mut last = kept;
+    for number in 1..60 {
+        last = append(&log, number, 50_000);
+        log.flush_past(last).expect("a disk without faults");
+    }
+    log.set_redo_start(last, kept).expect("a disk without faults");
+    for life in 0..3 {
+        drop(log);
+        let (opened, recovered) = world.open().expect("a sound log");
+        assert_eq!((recovered.redo_start, recovered.keep), (last, kept));
+        assert_eq!(recovered.record(kept).expect("kept").transaction, 0);
+        assert_eq!(numbers(&read(&recovered, recovered.redo_start).expect("readable"))[0], 59);
+        let lsn = append(&opened, 100 + life, 10_000);
+        opened.flush_past(lsn).expect("a disk without faults");
+        log = opened;
+    }
+}
+
+#[test]
+fn a_position_behind_the_end_is_refused_and_not_waited_for() {
+    let log = World::new(&ONE_FILE).create();
+    let lsn = append(&log, 1, 10);
+    for wrong in [log.end(), Lsn(u64::MAX)] {
+        assert!(matches!(log.flush_past(wrong), Err(LogError::NotThere { .. })));
+    }
+    log.flush_past(lsn).expect("there");
+}
+
+#[test]
 fn damage_in_any_place_never_changes_what_is_read_in_silence() {
-    let world = World::new(&[(2 * MIB, 0, 2 * MIB)]);
+    let world = World::new(&[(4 * MIB, 0, 4 * MIB)]);
     let log = world.create();
     for number in 0..4 {
         let lsn = append(&log, number, 5000);
@@ -170,18 +227,18 @@ fn damage_in_any_place_never_changes_what_is_read_in_silence() {
 
 #[test]
 fn files_of_another_log_cut_files_and_missing_files_are_refused() {
-    let world = World::new(&[(2 * MIB, 0, 2 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    let world = World::new(&[(4 * MIB, 0, 4 * MIB), (4 * MIB, 0, 4 * MIB)]);
     drop(world.create());
     let mut files = world.files(false);
     assert!(matches!(Log::open(&files[..1], RING_BYTES), Err(LogError::Damaged { .. })), "one is missing");
     files.swap(0, 1);
     assert!(matches!(Log::open(&files, RING_BYTES), Err(LogError::Damaged { .. })), "in the wrong order");
-    let other = World::new(&[(2 * MIB, 0, 2 * MIB), (2 * MIB, 0, 2 * MIB)]);
+    let other = World::new(&[(4 * MIB, 0, 4 * MIB), (4 * MIB, 0, 4 * MIB)]);
     drop(Log::create(&other.files(true), 78, RING_BYTES).expect("room for a log"));
     files.swap(0, 1);
     files[1] = other.files(false).remove(1);
     assert!(matches!(Log::open(&files, RING_BYTES), Err(LogError::Damaged { .. })), "of another log");
-    for bytes in [0, 100, 4096, 8192, MIB, 2 * MIB] {
+    for bytes in [0, 100, 4096, 8192, MIB, 4 * MIB] {
         world.file(1, false).set_size(bytes).expect("shorter");
         assert!(matches!(world.open(), Err(LogError::Damaged { .. })), "cut to {bytes} bytes");
     }

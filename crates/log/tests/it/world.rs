@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{Disk, DiskFile, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
-use hobt_log::{Log, LogError, LogFile, NewRecord, Record, Recovered, record_bytes};
+use hobt_log::{Log, LogError, LogFile, NewRecord, Record, Recovered, Reservation, record_bytes};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const RING_BYTES: usize = 1 << 20;
@@ -62,9 +62,13 @@ pub(crate) fn payload(number: u64, length: usize) -> Vec<u8> {
 }
 
 pub(crate) fn append(log: &Log, number: u64, length: usize) -> Lsn {
+    append_reserved(log, &Reservation::default(), number, length)
+}
+
+pub(crate) fn append_reserved(log: &Log, reservation: &Reservation, number: u64, length: usize) -> Lsn {
     let payload = payload(number, length);
     let record = NewRecord { kind: 1, transaction: number, previous: Lsn(0), payload: &payload };
-    let appended = log.append_always(&record).expect("the log is well");
+    let appended = log.append_always(&record, reservation).expect("the log is well");
     assert_eq!(appended.end.0 - appended.lsn.0, record_bytes(payload.len()) as u64);
     appended.lsn
 }
