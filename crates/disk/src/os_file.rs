@@ -17,6 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// When a transfer on the calling thread is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// The bytes were taken: by memory, or by the system.
+    Taken,
+    /// They are durable, where the file system has writes that wait for it.
+    Durable,
+}
+
 /// The most pieces that one system call takes.
 const PIECES_MAX: usize = 1024;
 
@@ -90,6 +99,12 @@ impl OsFile {
     pub(crate) fn sync(&self) -> Result<()> {
         self.check_writable()?;
         let _wait = Wait::begin(WaitType::PreemptiveFlushFileBuffers);
+        self.sync_unbooked()
+    }
+
+    /// As `sync`, without a wait: the caller books what it waits for.
+    fn sync_unbooked(&self) -> Result<()> {
+        self.check_writable()?;
         let since = Instant::now();
         let result = self.file.sync_data();
         self.statistics.synced(since.elapsed());
@@ -110,36 +125,33 @@ impl OsFile {
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: the piece is the buffer, which is borrowed exclusively for the whole call.
-        unsafe { self.transfer_one(Direction::Read, false, piece, offset) }
+        unsafe { self.transfer_one(Direction::Read, Until::Taken, piece, offset) }
     }
 
     pub(crate) fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
         // SAFETY: the piece is the buffer, which is borrowed for the whole call and only read by a write.
-        unsafe { self.transfer_one(Direction::Write, false, piece, offset) }
+        unsafe { self.transfer_one(Direction::Write, Until::Taken, piece, offset) }
     }
 
     /// One call that writes and waits for the device. Where the file system does not know it, or the system has no such
     /// call, a write and a sync.
     pub(crate) fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        if self.lacks_durable_writes.load(Ordering::Relaxed) {
-            self.write_at(buffer, offset)?;
-            return self.sync();
-        }
         self.check_writable()?;
         let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
-        // SAFETY: as in `write_at`.
-        unsafe { self.transfer_one(Direction::Write, true, piece, offset) }?;
-        // Found out on the way: the write was one like any other.
-        if self.lacks_durable_writes.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+        // SAFETY: the piece is the buffer, which is borrowed for the whole call and only read by a write.
+        unsafe { self.transfer_one(Direction::Write, Until::Durable, piece, offset) }?;
+        // Whether that is long known or was found out on the way: the write was one like any other.
+        if self.lacks_durable_writes.load(Ordering::Relaxed) { self.sync_unbooked() } else { Ok(()) }
     }
 
-    /// Transfers one piece of memory on the calling thread and counts it; a `durable` write waits for the device.
+    /// Transfers one piece of memory on the calling thread and counts it. [`Until::Durable`] is for writes alone.
     ///
     /// # Safety
     /// The piece must be valid during the call, for writing if the direction is `Read`, and not written by others.
-    unsafe fn transfer_one(&self, direction: Direction, durable: bool, piece: libc::iovec, offset: u64) -> Result<()> {
+    unsafe fn transfer_one(&self, direction: Direction, until: Until, piece: libc::iovec, offset: u64) -> Result<()> {
+        debug_assert!(direction == Direction::Write || until == Until::Taken, "a read has nothing to make durable");
         let aligned = piece.iov_base.addr().is_multiple_of(SECTOR_SIZE) && piece.iov_len.is_multiple_of(SECTOR_SIZE);
         if let Some(error) = self.misaligned(direction, offset, aligned) {
             return Err(error);
@@ -154,7 +166,7 @@ impl OsFile {
             };
             // SAFETY: `rest` lies within the piece, which the caller vouches for.
             let moved = unsafe {
-                if durable && !self.lacks_durable_writes.load(Ordering::Relaxed) {
+                if until == Until::Durable && !self.lacks_durable_writes.load(Ordering::Relaxed) {
                     self.write_durably(rest, progress.position())
                 } else {
                     self.call(direction, &[rest], progress.position())
@@ -426,4 +438,58 @@ fn fill_with_zeroes(file: &File, before: u64, bytes: u64) -> io::Result<()> {
         position += chunk as u64;
     }
     file.set_len(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::AlignedBuffer;
+    use hobt_sync::WaitCounters;
+    use hobt_sync::waits::set_statement_counters;
+
+    /// The counts of waits, by type, that `act` books on this thread.
+    fn waits_of(act: impl FnOnce()) -> Vec<(WaitType, u64)> {
+        let waits = Arc::new(WaitCounters::new());
+        let booked_here = set_statement_counters(Some(waits.clone()));
+        act();
+        drop(booked_here);
+        waits.rows().iter().map(|row| (row.wait_type, row.waiting_tasks_count)).collect()
+    }
+
+    fn syncs(file: &OsFile) -> u64 {
+        file.statistics().snapshot().syncs
+    }
+
+    #[test]
+    fn without_durable_writes_a_write_and_a_sync_do_the_same_and_book_no_wait() {
+        let path = std::env::temp_dir().join(format!("hobt-os-file-{}", std::process::id()));
+        let options = OpenOptions { create_new: true, read_only: false, direct: true };
+        let file = OsFile::open(&path, options, &Arc::new(Throughput::new())).expect("created");
+        let mut buffer = AlignedBuffer::new(4096).expect("memory");
+        buffer.fill(7);
+        file.lacks_durable_writes.store(true, Ordering::Relaxed);
+        let waits = waits_of(|| file.write_durable_at(&buffer, 4096).expect("written"));
+        assert!(waits.is_empty(), "{waits:?}");
+        assert_eq!((file.statistics().snapshot().writes.count, syncs(&file)), (1, 1));
+        let waits = waits_of(|| file.sync().expect("synced"));
+        assert_eq!(waits, [(WaitType::PreemptiveFlushFileBuffers, 1)]);
+        drop(file);
+        let read = fs::read(&path).expect("it is there");
+        fs::remove_file(&path).expect("removed");
+        assert!(read[..4096].iter().all(|&byte| byte == 0) && read[4096..] == buffer[..]);
+    }
+
+    /// What a process's core dump would hold is a file that can be written, but not durably, and not synced either.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_without_durable_writes_is_found_out_by_the_first_and_then_synced() {
+        let path = Path::new("/proc/self/coredump_filter");
+        let file = OsFile::open(path, OpenOptions::default(), &Arc::new(Throughput::new())).expect("opens");
+        let error = file.write_durable_at(b"0x3f", 0).expect_err("it cannot be synced");
+        assert!(matches!(error, DiskError::Io { operation: Operation::Sync, .. }), "{error}");
+        assert_eq!(fs::read(path).expect("readable"), b"0000003f\n");
+        assert!(file.lacks_durable_writes.load(Ordering::Relaxed));
+        assert_eq!((file.statistics().snapshot().writes.count, syncs(&file)), (1, 1));
+        assert!(matches!(file.write_durable_at(b"0x33", 0), Err(DiskError::Poisoned { .. })));
+    }
 }

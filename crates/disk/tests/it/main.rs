@@ -57,11 +57,13 @@ macro_rules! suite_for {
                 names_come_and_go
                 sizes_are_allocated_and_cut
                 what_is_written_is_read
+                durable_writes_are_there_after_opening_anew
                 requests_beyond_the_rings_size_all_complete
                 scattered_memory_is_one_transfer
                 the_end_of_the_file_is_an_error_of_its_own
                 misaligned_direct_transfers_are_refused
                 a_failed_write_poisons_its_handle
+                a_failed_durable_write_poisons_its_handle
                 a_lock_is_held_until_the_file_is_dropped
                 a_waker_is_woken_and_an_empty_queue_ends
                 queue_file_and_disk_may_go_before_the_request

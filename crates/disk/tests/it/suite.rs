@@ -3,8 +3,11 @@
 use crate::Place;
 use hobt_base::SplitMix64;
 use hobt_disk::{
-    AlignedBuffer, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, OpenOptions, PinnedSlice, Request,
+    AlignedBuffer, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, OpenOptions, Operation, PinnedSlice,
+    Request,
 };
+use hobt_sync::WaitCounters;
+use hobt_sync::waits::set_statement_counters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -109,6 +112,30 @@ pub(crate) fn what_is_written_is_read(place: &Place) {
     }
 }
 
+/// What was written durably is there for the next handle; the transfer is counted, and no wait is booked for it.
+pub(crate) fn durable_writes_are_there_after_opening_anew(place: &Place) {
+    for direct in [true, false] {
+        let file = place.create(if direct { "direct" } else { "cached" }, direct);
+        let waits = Arc::new(WaitCounters::new());
+        let booked_here = set_statement_counters(Some(waits.clone()));
+        file.write_durable_at(&filled(65_536, 1), 0).expect("a file grows by writing");
+        file.write_durable_at(&filled(4096, 2), 8192).expect("written over");
+        file.write_at(&filled(512, 3), 512).expect("written");
+        drop(booked_here);
+        assert!(waits.rows().is_empty(), "{:?}", waits.rows());
+        let writes = file.statistics().snapshot().writes;
+        assert_eq!((writes.count, writes.bytes, writes.errors), (3, 65_536 + 4096 + 512, 0));
+        let path = file.path().to_path_buf();
+        drop(file);
+        let again = place.disk.open(&path, OpenOptions { direct, ..OpenOptions::default() }).expect("opens");
+        assert_eq!(again.size().expect("known"), 65_536);
+        let mut expected = vec![1; 65_536];
+        expected[8192..12_288].fill(2);
+        expected[512..1024].fill(3);
+        assert!(read(&*again, 0, 65_536)[..] == expected[..]);
+    }
+}
+
 pub(crate) fn requests_beyond_the_rings_size_all_complete(place: &Place) {
     let file = place.create("a", true);
     file.set_size(2000 * 4096).expect("grown");
@@ -188,10 +215,14 @@ pub(crate) fn misaligned_direct_transfers_are_refused(place: &Place) {
     let mut buffer = filled(4096, 1);
     assert!(matches!(file.write_at(&buffer[..100], 0), Err(DiskError::Io { .. })));
     assert!(matches!(file.read_at(&mut buffer[1..513], 0), Err(DiskError::Io { .. })));
+    assert!(matches!(file.write_durable_at(&buffer[..100], 0), Err(DiskError::Io { .. })));
+    assert!(matches!(file.write_durable_at(&buffer[1..513], 0), Err(DiskError::Io { .. })));
+    assert!(matches!(file.write_durable_at(&buffer, 7), Err(DiskError::Io { offset: Some(7), .. })));
     let queue = CompletionQueue::new();
     submit(&*file, &queue, Direction::Write, 7, filled(512, 1), 0);
     assert!(matches!(queue.wait_pop().expect("it comes back").result, Err(DiskError::Io { offset: Some(7), .. })));
     file.write_at(&buffer, 0).expect("a refused write poisons nothing");
+    file.write_durable_at(&buffer, 0).expect("nor does a refused durable one");
     assert_eq!(file.statistics().snapshot().in_flight, 0);
 }
 
@@ -211,6 +242,22 @@ pub(crate) fn a_failed_write_poisons_its_handle(place: &Place) {
     assert!(matches!(queue.wait_pop().expect("comes").result, Err(DiskError::Poisoned { .. })));
     assert!(read(&*file, 0, 4096).iter().all(|&byte| byte == 7), "reads go on");
     writable.sync().expect("the other handle is well");
+}
+
+pub(crate) fn a_failed_durable_write_poisons_its_handle(place: &Place) {
+    let writable = place.create("a", true);
+    writable.write_durable_at(&filled(4096, 7), 0).expect("written");
+    let options = OpenOptions { read_only: true, direct: true, create_new: false };
+    let file = place.disk.open(writable.path(), options).expect("opens");
+    let error = file.write_durable_at(&filled(4096, 8), 0).expect_err("it is read-only");
+    assert!(matches!(error, DiskError::Io { operation: Operation::Write, offset: Some(0), .. }), "{error}");
+    assert!(matches!(file.write_durable_at(&filled(4096, 8), 0), Err(DiskError::Poisoned { .. })));
+    assert!(matches!(file.write_at(&filled(4096, 8), 0), Err(DiskError::Poisoned { .. })));
+    assert!(matches!(file.sync(), Err(DiskError::Poisoned { .. })));
+    let writes = file.statistics().snapshot().writes;
+    assert_eq!((writes.count, writes.errors), (0, 1), "what is refused never began");
+    assert!(read(&*file, 0, 4096).iter().all(|&byte| byte == 7), "reads go on");
+    writable.write_durable_at(&filled(4096, 9), 0).expect("the other handle is well");
 }
 
 pub(crate) fn a_lock_is_held_until_the_file_is_dropped(place: &Place) {
