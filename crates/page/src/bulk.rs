@@ -81,7 +81,8 @@ impl<'a> BulkPageBuilder<'a> {
         for &bytes in variable_bytes {
             variable += bytes as usize;
             let next = count + 1;
-            if base + next * self.rows.fixed_row_bytes() + next.div_ceil(8) * bits + variable > PAGE_SIZE {
+            let arrays = next * self.rows.fixed_row_bytes() + self.rows.order_bytes(next);
+            if base + arrays + next.div_ceil(8) * bits + variable > PAGE_SIZE {
                 break;
             }
             count = next;
@@ -89,7 +90,8 @@ impl<'a> BulkPageBuilder<'a> {
         count - rows
     }
 
-    /// Formats `page` with `row_count` rows: header, empty areas, all values present.
+    /// Formats `page` with `row_count` rows: header, empty areas, all values present. The rows of an ordered page come in
+    /// their order.
     ///
     /// Each column is then filled by [`BulkPage::column`] in table order.
     ///
@@ -104,6 +106,10 @@ impl<'a> BulkPageBuilder<'a> {
         header.row_count = slots;
         header.capacity = slots;
         header.flags = header.flags.with(PageFlags::BULK);
+        if self.rows.is_ordered() {
+            header.flags = header.flags.with(PageFlags::ORDERED);
+            (0..row_count).for_each(|slot| layout.put_slot_at(page, slot, slot));
+        }
         header.write(page);
         layout.set_area_start(page, 0, layout.variable_base);
         BulkPage { page, rows: self.rows, layout, row_count, area: usize::from(layout.variable_base) }

@@ -6,15 +6,19 @@
 
 mod codec;
 mod new_layout;
+mod ordered;
+mod replace;
 mod rows;
 
 use hobt_base::{PAGE_SIZE, SlotId, Stamp};
 
 pub use codec::EncodingDamage;
+use ordered::{insert, keep, remove};
+use replace::replace;
 use rows::{append, remove_last, set_deleted};
 
 use crate::header::HEADER_SIZE;
-use crate::{PageBytes, PageDamage, PageHeader, PageType, RowImage, RowLayout, RowPage};
+use crate::{PageBytes, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage};
 
 /// A change of one page.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,6 +54,43 @@ pub enum PageChange {
         /// The statement that writes.
         writer: Stamp,
     },
+    /// Puts another row into a slot, which may be deleted and stays so.
+    ReplaceRow {
+        /// The row's slot.
+        slot: SlotId,
+        /// The row from now on.
+        row: RowImage,
+        /// The statement that writes.
+        writer: Stamp,
+    },
+    /// Adds a row behind the last slot of an ordered page, at a position of its order.
+    InsertRow {
+        /// How many rows, deleted ones included, stand before it.
+        position: u16,
+        /// The row.
+        row: RowImage,
+        /// The statement that writes.
+        writer: Stamp,
+    },
+    /// Takes a row away that is in the last slot of an ordered page: the undo of `InsertRow`.
+    RemoveRow {
+        /// The row's position in the page's order.
+        position: u16,
+        /// The newest writer before.
+        writer: Stamp,
+    },
+    /// Keeps some rows of an ordered page and lays it out anew: what a split leaves here, or a page without its deleted
+    /// rows. Slots are numbered anew, in the page's order.
+    KeepRows {
+        /// The first position that is kept.
+        from: u16,
+        /// The first position behind it that is not.
+        to: u16,
+        /// Whether deleted rows go.
+        drop_deleted: bool,
+        /// The newest writer from now on.
+        writer: Stamp,
+    },
     /// Overwrites bytes behind the header: bitmaps, run lists, file headers.
     Write {
         /// The first byte's place in the page.
@@ -78,9 +119,31 @@ impl PageChange {
                 rule(rows()?.page_layout(header.capacity).is_some(), "capacity of a row page")
             }
             PageChange::Format { .. } | PageChange::Image { .. } | PageChange::SetHeader { .. } => Ok(()),
-            PageChange::AppendRow { row, .. } => rule(row.fits_columns(rows()?), "a row of another table"),
+            PageChange::AppendRow { row, .. } => {
+                rule(!rows()?.is_ordered(), "a row without a position")?;
+                rule(row.fits_columns(rows()?), "a row of another table")
+            }
             PageChange::RemoveLastRow { .. } => {
+                rule(!rows()?.is_ordered(), "a row without a position")?;
                 rule(RowPage::open(page, rows()?)?.row_count() > 0, "the last row of a page without rows")
+            }
+            PageChange::ReplaceRow { slot, row, .. } => {
+                rule(usize::from(slot.0) < RowPage::open(page, rows()?)?.row_count(), "a slot of the page")?;
+                rule(row.fits_columns(rows()?), "a row of another table")
+            }
+            PageChange::InsertRow { position, row, .. } => {
+                let view = RowPage::open(page, rows()?)?;
+                rule(rows()?.is_ordered() && usize::from(*position) <= view.row_count(), "a position of the page")?;
+                rule(row.fits_columns(rows()?), "a row of another table")
+            }
+            PageChange::RemoveRow { position, .. } => {
+                let view = RowPage::open(page, rows()?)?;
+                rule(rows()?.is_ordered() && usize::from(*position) < view.row_count(), "a position of the page")
+            }
+            PageChange::KeepRows { from, to, .. } => {
+                let view = RowPage::open(page, rows()?)?;
+                rule(rows()?.is_ordered() && usize::from(*to) <= view.row_count(), "a position of the page")?;
+                rule(from <= to, "a position of the page")
             }
             PageChange::SetDeleted { slot, deleted, .. } => {
                 let view = RowPage::open(page, rows()?)?;
@@ -129,6 +192,18 @@ pub fn apply(
         PageChange::SetDeleted { slot, deleted, writer } => {
             set_deleted(page, rows.expect("a row page has a layout"), *slot, *deleted, *writer).map(Some)
         }
+        PageChange::ReplaceRow { slot, row, writer } => {
+            replace(page, rows.expect("a row page has a layout"), *slot, row, *writer)
+        }
+        PageChange::InsertRow { position, row, writer } => {
+            insert(page, rows.expect("a row page has a layout"), *position, row, *writer)
+        }
+        PageChange::RemoveRow { position, writer } => {
+            remove(page, rows.expect("a row page has a layout"), *position, *writer).map(Some)
+        }
+        PageChange::KeepRows { from, to, drop_deleted, writer } => {
+            keep(page, rows.expect("a row page has a layout"), *from..*to, *drop_deleted, *writer).map(Some)
+        }
         PageChange::Write { offset, bytes } => {
             let start = usize::from(*offset);
             assert!(start >= HEADER_SIZE, "the header has a change of its own");
@@ -155,6 +230,10 @@ fn format(page: &mut PageBytes, rows: Option<&RowLayout>, header: &PageHeader) {
     header.column_count = u16::try_from(rows.columns().len()).expect("at most 1024 columns");
     header.row_count = 0;
     header.deleted_count = 0;
+    header.flags = header.flags.without(PageFlags::ORDERED);
+    if rows.is_ordered() {
+        header.flags = header.flags.with(PageFlags::ORDERED);
+    }
     header.write(page);
     let layout = rows.page_layout(header.capacity).expect("the caller asks for a capacity that fits");
     let share = (PAGE_SIZE - usize::from(layout.variable_base)) / rows.variable_count().max(1);

@@ -88,6 +88,8 @@ impl PageFlags {
     pub const BULK: PageFlags = PageFlags(1);
     /// Some variable-length values are pointers to pages of their own (the high bit of their end offset).
     pub const HAS_POINTERS: PageFlags = PageFlags(2);
+    /// A row page with its rows' order: a leaf of a B+tree.
+    pub const ORDERED: PageFlags = PageFlags(4);
 
     /// Whether all bits of `other` are set.
     pub const fn contains(self, other: PageFlags) -> bool {

@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! header 64 | null counts u16 × columns | area starts u16 × (variable columns + 1)
-//! deleted bits | fixed-length arrays, widest first | end offsets u16 × capacity, a variable column each
-//! validity bits, a nullable column each | bytes of the first variable column | … of the last
+//! fixed-length arrays, widest first; end offsets u16 × capacity of variable columns before those of 2 bytes
+//! deleted bits | validity bits, a nullable column each | bytes of the first variable column | … of the last
 //! ```
+//! An *ordered* page, a leaf of a B+tree, also has the slots of its rows in key order: an array of 1 byte × capacity behind
+//! the fixed-length arrays, or of `u16` × capacity behind those of 2 bytes where the capacity is above 256. A heap's
+//! pages have none.
+//!
 //! The counts stand together at the front so that counting a column touches two cache lines of a page. All that stands
 //! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored,
 //! each with a bit that says whether all of the column's text is ASCII.
@@ -40,6 +44,7 @@ pub struct RowLayout {
     variable_count: usize,
     fixed_row_bytes: usize,
     nullable_count: usize,
+    is_ordered: bool,
     layouts: Vec<OnceLock<Arc<PageLayout>>>,
 }
 
@@ -56,13 +61,51 @@ pub struct PageLayout {
     pub deleted: u16,
     /// A column's array of fixed-length values, or its array of `u16` end offsets.
     pub values: Vec<u16>,
+    /// An ordered page's slots in key order, [`PageLayout::order_width`] bytes each; 0 in a heap's page.
+    pub order: u16,
     /// A nullable column's validity bits (1: has a value); 0 for a column that is NOT NULL.
     pub validity: Vec<u16>,
     /// The first byte that the variable areas may use.
     pub variable_base: u16,
 }
 
+/// Bytes of a place in the order of a page with so many slots.
+const fn order_width(capacity: usize) -> usize {
+    if capacity <= 1 << u8::BITS { 1 } else { 2 }
+}
+
 impl PageLayout {
+    /// Bytes of each place in the order: 1 where every slot fits a byte, else 2.
+    #[inline]
+    pub fn order_width(&self) -> usize {
+        order_width(usize::from(self.capacity))
+    }
+
+    /// The slot that an ordered page names at `position`, which is below the capacity; it may be any number.
+    #[inline]
+    pub(crate) fn slot_at(&self, page: &PageBytes, position: usize) -> usize {
+        let order = usize::from(self.order);
+        match self.order_width() {
+            1 => usize::from(page[order + position]),
+            _ => usize::from(u16_at(page, order + 2 * position)),
+        }
+    }
+
+    /// Sets the slot at a position below the capacity.
+    pub(crate) fn put_slot_at(&self, page: &mut PageBytes, position: usize, slot: usize) {
+        let order = usize::from(self.order);
+        match self.order_width() {
+            1 => page[order + position] = u8::try_from(slot).expect("at most 256 slots"),
+            _ => put_u16(page, order + 2 * position, u16::try_from(slot).expect("fewer slots than bytes")),
+        }
+    }
+
+    /// Moves the places `from..count` of the order so that they begin at `to`; all lie below the capacity.
+    pub(crate) fn move_order(&self, page: &mut PageBytes, from: usize, count: usize, to: usize) {
+        let (order, width) = (usize::from(self.order), self.order_width());
+        page.copy_within(order + from * width..order + count * width, order + to * width);
+    }
+
     /// Where the byte area of the variable-length column of this rank starts; one rank more gives the end of the last.
     #[inline]
     pub(crate) fn area_start(&self, page: &PageBytes, rank: usize) -> u16 {
@@ -114,7 +157,21 @@ impl RowLayout {
         let nullable_count = columns.iter().filter(|column| column.nullable).count();
         let slots_max = (PAGE_SIZE - HEADER_SIZE) / fixed_row_bytes + 1;
         let layouts = (0..=slots_max).map(|_| OnceLock::new()).collect();
-        RowLayout { columns, variable_rank, variable_count, fixed_row_bytes, nullable_count, layouts }
+        let is_ordered = false;
+        RowLayout { columns, variable_rank, variable_count, fixed_row_bytes, nullable_count, is_ordered, layouts }
+    }
+
+    /// The layout of a B+tree's leaves with these columns: their pages are ordered.
+    #[must_use]
+    pub fn ordered(self) -> RowLayout {
+        let layouts = self.layouts.iter().map(|_| OnceLock::new()).collect();
+        RowLayout { is_ordered: true, layouts, ..self }
+    }
+
+    /// Whether the pages keep their rows' order.
+    #[inline]
+    pub fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
     /// The columns, in table order.
@@ -139,12 +196,17 @@ impl RowLayout {
         self.fixed_row_bytes
     }
 
+    /// Bytes of the order of a page with `rows` slots; 0 for a heap's page.
+    pub(crate) fn order_bytes(&self, rows: usize) -> usize {
+        if self.is_ordered { rows * order_width(rows) } else { 0 }
+    }
+
     /// An upper bound of the page's bytes for `rows` rows whose variable bytes sum to `variable_bytes`; exact to a few
     /// bytes of padding.
     pub fn page_bytes_bound(&self, rows: usize, variable_bytes: usize) -> usize {
         let bits = (self.nullable_count + 1) * rows.div_ceil(8);
         let counts = 2 * self.columns.len() + 2 * (self.variable_count + 1);
-        HEADER_SIZE + counts + 14 + bits + rows * self.fixed_row_bytes + variable_bytes
+        HEADER_SIZE + counts + 14 + bits + rows * self.fixed_row_bytes + self.order_bytes(rows) + variable_bytes
     }
 
     /// The layout for `capacity` slots, or `None` if their fixed part alone is larger than a page.
@@ -188,8 +250,13 @@ impl RowLayout {
                 at += 2 * slots;
             }
         }
+        let mut order = 0;
         for width in [2, 1] {
             at = self.place(&mut values, at, slots, width);
+            if self.is_ordered && order_width(slots) == width {
+                order = at;
+                at += slots * width;
+            }
         }
         let deleted = at;
         at += bits;
@@ -210,6 +277,7 @@ impl RowLayout {
             area_starts: narrow(area_starts),
             deleted: narrow(deleted),
             values: values.into_iter().map(narrow).collect(),
+            order: narrow(order),
             validity: validity.into_iter().map(narrow).collect(),
             variable_base: narrow(at),
         })

@@ -11,6 +11,9 @@
 //! [`verify`] checks it together with the page's own address, so that a flipped bit, a torn write and a page that was
 //! written to the wrong place are all found.
 //!
+//! A row page is a heap's or a leaf of a B+tree; the latter is *ordered*: it also has its rows' slots in key order
+//! ([`RowLayout::ordered`], [`RowPage::find`]).
+//!
 //! Every change of a page is a [`PageChange`] applied by [`apply`], which hands back the change that undoes it. A page
 //! that a bulk load builds in private memory is formatted by [`BulkPageBuilder`] instead and becomes visible whole.
 //!

@@ -1,7 +1,7 @@
 //! A row outside a page: what a change carries, and what a page gives back when a row leaves it.
 
 use crate::row_page::StoredValue;
-use crate::{PageFlags, RowLayout};
+use crate::{PageFlags, RowLayout, ValuePointer};
 
 /// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
 pub type ColumnValue<'a> = Option<&'a [u8]>;
@@ -65,6 +65,17 @@ impl RowImage {
     /// Whether one value is a pointer.
     pub fn is_pointer(&self, column: usize) -> bool {
         self.ends[column].1 == Form::Pointer
+    }
+
+    /// One value, as a page stores it.
+    pub(crate) fn stored(&self, column: usize) -> StoredValue<'_> {
+        match self.value(column) {
+            None => StoredValue::Null,
+            Some(bytes) if self.is_pointer(column) => {
+                StoredValue::Pointer(ValuePointer::read(bytes).expect("checked when it came into the image"))
+            }
+            Some(bytes) => StoredValue::InRow(bytes),
+        }
     }
 
     /// What its page must say of the row.

@@ -4,10 +4,15 @@
 //! [`RowPage::ends_are_ordered`] checks for a column in one pass; a page whose checksum is right but whose counts are
 //! not is refused, never followed out of its bounds.
 
+use std::cmp::Ordering;
+
 use hobt_base::HobtId;
 
 use crate::header::PageFlags;
-use crate::{PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowLayout, ValuePointer, u16_at, u64_at};
+use crate::{
+    POINTER_BYTES, PageBytes, PageDamage, PageHeader, PageLayout, PageType, RowImage, RowLayout, ValuePointer, u16_at,
+    u64_at,
+};
 
 /// The high bit of an end offset: the value's bytes are a pointer to pages of its own.
 pub(crate) const POINTER_BIT: u16 = 0x8000;
@@ -21,6 +26,32 @@ pub enum StoredValue<'a> {
     InRow(&'a [u8]),
     /// Where its bytes are.
     Pointer(ValuePointer),
+}
+
+impl<'a> StoredValue<'a> {
+    /// Bytes that it takes in the row.
+    pub(crate) fn byte_count(self) -> usize {
+        match self {
+            StoredValue::Null => 0,
+            StoredValue::InRow(bytes) => bytes.len(),
+            StoredValue::Pointer(_) => POINTER_BYTES,
+        }
+    }
+
+    /// The value's bytes, if the row holds them.
+    pub(crate) fn in_row(self) -> Option<&'a [u8]> {
+        if let StoredValue::InRow(bytes) = self { Some(bytes) } else { None }
+    }
+
+    /// The bytes that stand for the value, if it is on pages of its own.
+    pub(crate) fn pointer_bytes(self) -> Option<[u8; POINTER_BYTES]> {
+        if let StoredValue::Pointer(pointer) = self { Some(pointer.to_bytes()) } else { None }
+    }
+
+    /// What its page must say of the value.
+    pub(crate) fn flags(self) -> PageFlags {
+        if matches!(self, StoredValue::Pointer(_)) { PageFlags::HAS_POINTERS } else { PageFlags::default() }
+    }
 }
 
 /// A row page, opened for reading with its table's layout.
@@ -59,6 +90,10 @@ impl<'a> RowPage<'a> {
         if most > row_count - deleted_count {
             return Err(damage("null count of a column"));
         }
+        let flags = PageFlags(u16_at(bytes, 6));
+        if flags.contains(PageFlags::ORDERED) != rows.is_ordered() {
+            return Err(damage("the order of a row page"));
+        }
         let mut previous = layout.variable_base;
         for index in 0..=rows.variable_count() {
             let start = layout.area_start(bytes, index);
@@ -67,7 +102,6 @@ impl<'a> RowPage<'a> {
             }
             previous = start;
         }
-        let flags = PageFlags(u16_at(bytes, 6));
         Ok(RowPage { bytes, rows, layout, row_count, deleted_count, flags })
     }
 
@@ -181,6 +215,53 @@ impl<'a> RowPage<'a> {
         self.deleted_count > 0 && self.deleted()[slot / 8] >> (slot % 8) & 1 == 1
     }
 
+    /// The slot of the row at `position` of the page's order, deleted rows included; in a heap's page that is the same
+    /// number.
+    ///
+    /// # Errors
+    /// The order names a slot that is not in use.
+    ///
+    /// # Panics
+    /// If there are no more than `position` rows.
+    #[inline]
+    pub fn slot_at(&self, position: usize) -> Result<usize, PageDamage> {
+        assert!(position < self.row_count(), "a position of the page");
+        let slot = if self.rows.is_ordered() { self.layout.slot_at(self.bytes, position) } else { position };
+        if slot < self.row_count() { Ok(slot) } else { Err(PageDamage::Structure { rule: "the order of a row page" }) }
+    }
+
+    /// The slots in the page's order, deleted rows included.
+    ///
+    /// Each may be an error, as [`RowPage::slot_at`] has it.
+    pub fn order(&self) -> impl DoubleEndedIterator<Item = Result<usize, PageDamage>> + ExactSizeIterator + '_ {
+        (0..self.row_count()).map(|position| self.slot_at(position))
+    }
+
+    /// Searches the page's order, deleted rows included. `compare` says how the row in a slot is to what is searched; rows
+    /// that are less stand before those that are equal and these before those that are greater. Gives the first position
+    /// that is equal, or as an error the one at which such a row belongs.
+    ///
+    /// # Errors
+    /// The order names a slot that is not in use, or what `compare` returns.
+    pub fn find<E: From<PageDamage>>(
+        &self,
+        mut compare: impl FnMut(usize) -> Result<Ordering, E>,
+    ) -> Result<Result<usize, usize>, E> {
+        let (mut low, mut high) = (0, self.row_count());
+        let mut is_equal = false;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match compare(self.slot_at(middle)?)? {
+                Ordering::Less => low = middle + 1,
+                found => {
+                    high = middle;
+                    is_equal = found == Ordering::Equal;
+                }
+            }
+        }
+        Ok(if is_equal { Ok(low) } else { Err(low) })
+    }
+
     /// Whether `column` of `slot` is NULL.
     #[inline]
     pub fn is_null(&self, column: usize, slot: usize) -> bool {
@@ -210,6 +291,12 @@ impl<'a> RowPage<'a> {
             previous = end;
         }
         ordered && usize::from(previous) <= self.variable(column).len()
+    }
+
+    /// Where the bytes of a slot begin and end in a variable-length column whose end offsets are ordered.
+    pub(crate) fn span(&self, column: usize, slot: usize) -> (usize, usize) {
+        let end = |slot: usize| usize::from(u16::from_le_bytes(self.ends(column)[slot]) & self.end_mask());
+        (if slot == 0 { 0 } else { end(slot - 1) }, end(slot))
     }
 
     /// One value's bytes: fixed-length little-endian or variable; `None` for NULL. For tables whose values all fit their
@@ -248,6 +335,18 @@ impl<'a> RowPage<'a> {
         Ok(StoredValue::InRow(bytes))
     }
 
+    /// The row of a slot, deleted or not.
+    ///
+    /// # Errors
+    /// As [`RowPage::stored`].
+    ///
+    /// # Panics
+    /// If the slot is not in use.
+    pub fn row_image(&self, slot: usize) -> Result<RowImage, PageDamage> {
+        let values = (0..self.rows.columns().len()).map(|column| self.stored(column, slot));
+        Ok(RowImage::of_stored(values.collect::<Result<Vec<_>, _>>()?))
+    }
+
     /// Where a column lies in the page: the place and length in bytes of its array (or end offsets) and, for variable
     /// length, of its bytes. For prefetching the next page, which is laid out much alike.
     #[inline]
@@ -281,6 +380,12 @@ pub fn check_row_page(bytes: &PageBytes, rows: &RowLayout) -> Result<(), PageDam
     let ones = |bits: &[u8], count: usize| (0..count).filter(|slot| bits[slot / 8] >> (slot % 8) & 1 == 1).count();
     if ones(page.deleted(), page.row_count()) != page.deleted_count() {
         return Err(PageDamage::Structure { rule: "deleted count of a row page" });
+    }
+    let mut seen = vec![false; if rows.is_ordered() { page.row_count() } else { 0 }];
+    for slot in page.order().take(seen.len()) {
+        if std::mem::replace(&mut seen[slot?], true) {
+            return Err(PageDamage::Structure { rule: "the order of a row page" });
+        }
     }
     for (column, layout) in rows.columns().iter().enumerate() {
         if page.has_pointers() {

@@ -42,6 +42,10 @@ mod kind {
     pub(super) const SET_DELETED: u8 = 5;
     pub(super) const WRITE: u8 = 6;
     pub(super) const SET_HEADER: u8 = 7;
+    pub(super) const REPLACE_ROW: u8 = 8;
+    pub(super) const INSERT_ROW: u8 = 9;
+    pub(super) const REMOVE_ROW: u8 = 10;
+    pub(super) const KEEP_ROWS: u8 = 11;
 }
 
 /// Why bytes are no encoded change or layout. The log's checksum was right, so this is another version's log, or damage.
@@ -291,6 +295,30 @@ impl PageChange {
                 out.push(kind::SET_HEADER);
                 put_header(out, header);
             }
+            PageChange::ReplaceRow { slot, row, writer } => {
+                out.push(kind::REPLACE_ROW);
+                out.extend_from_slice(&slot.0.to_le_bytes());
+                put_number(out, writer.0);
+                put_row(out, row);
+            }
+            PageChange::InsertRow { position, row, writer } => {
+                out.push(kind::INSERT_ROW);
+                out.extend_from_slice(&position.to_le_bytes());
+                put_number(out, writer.0);
+                put_row(out, row);
+            }
+            PageChange::RemoveRow { position, writer } => {
+                out.push(kind::REMOVE_ROW);
+                out.extend_from_slice(&position.to_le_bytes());
+                put_number(out, writer.0);
+            }
+            PageChange::KeepRows { from, to, drop_deleted, writer } => {
+                out.push(kind::KEEP_ROWS);
+                out.extend_from_slice(&from.to_le_bytes());
+                out.extend_from_slice(&to.to_le_bytes());
+                out.push(u8::from(*drop_deleted));
+                put_number(out, writer.0);
+            }
         }
     }
 
@@ -317,6 +345,19 @@ impl PageChange {
                 PageChange::Write { offset, bytes: reader.rest().to_vec() }
             }
             kind::SET_HEADER => PageChange::SetHeader { header: reader.header()? },
+            kind::REPLACE_ROW => {
+                let (slot, writer) = (SlotId(reader.u16()?), reader.stamp()?);
+                PageChange::ReplaceRow { slot, row: reader.row()?, writer }
+            }
+            kind::INSERT_ROW => {
+                let (position, writer) = (reader.u16()?, reader.stamp()?);
+                PageChange::InsertRow { position, row: reader.row()?, writer }
+            }
+            kind::REMOVE_ROW => PageChange::RemoveRow { position: reader.u16()?, writer: reader.stamp()? },
+            kind::KEEP_ROWS => {
+                let (from, to) = (reader.u16()?, reader.u16()?);
+                PageChange::KeepRows { from, to, drop_deleted: reader.flag()?, writer: reader.stamp()? }
+            }
             _ => return Err(EncodingDamage { rule: "its kind" }),
         };
         reader.end()?;
@@ -342,7 +383,7 @@ const NULLABLE: u8 = 8;
 impl RowLayout {
     /// Appends the layout's bytes to `out`: one for each column and at most three more.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(0);
+        out.push(u8::from(self.is_ordered()));
         put_number(out, self.columns().len() as u64);
         out.extend(
             self.columns()
@@ -357,9 +398,7 @@ impl RowLayout {
     /// They are none.
     pub fn decode(bytes: &[u8]) -> Result<RowLayout, EncodingDamage> {
         let mut reader = Reader(bytes);
-        if reader.u8()? != 0 {
-            return Err(EncodingDamage { rule: "the flags of a layout" });
-        }
+        let is_ordered = reader.flag()?;
         let count = reader.column_count()?;
         let column = |byte: &u8| {
             let physical = match byte & !NULLABLE {
@@ -375,6 +414,7 @@ impl RowLayout {
         };
         let columns = reader.bytes(count)?.iter().map(column).collect::<Result<Vec<_>, _>>()?;
         reader.end()?;
-        Ok(RowLayout::new(columns))
+        let layout = RowLayout::new(columns);
+        Ok(if is_ordered { layout.ordered() } else { layout })
     }
 }

@@ -1,39 +1,104 @@
-//! A page laid out anew: the same rows in areas of other sizes.
+//! A page laid out anew: its rows, or some of them, in areas of other sizes.
 
 use hobt_base::PAGE_SIZE;
 
-use super::rows::put_row;
+use super::rows::put_value;
 use crate::layout::{PageLayout, RowLayout};
-use crate::row_page::{RowPage, StoredValue};
-use crate::{PageBytes, PageDamage, PageHeader, RowImage, put_u16};
+use crate::row_page::{RowPage, StoredValue, check_row_page};
+use crate::{PageBytes, PageDamage, PageFlags, PageHeader, RowImage};
 
 /// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
 const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
 
-/// The page laid out anew with `row` added and room to grow, slot numbers unchanged; `None` if it is full.
-pub(super) fn lay_out_with(
-    view: &RowPage<'_>,
-    page: &PageBytes,
-    rows: &RowLayout,
-    row: &RowImage,
+/// Where the row of a slot of the new page comes from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    /// The slot that it had.
+    slot: usize,
+    /// What it is now, if that is not what the slot held.
+    row: Option<&'a RowImage>,
+}
+
+impl<'a> Source<'a> {
+    fn slot(slot: usize) -> Source<'a> {
+        Source { slot, row: None }
+    }
+
+    fn value(&self, view: &RowPage<'a>, column: usize) -> Result<StoredValue<'a>, PageDamage> {
+        match self.row {
+            Some(row) => Ok(row.stored(column)),
+            None => view.stored(column, self.slot),
+        }
+    }
+}
+
+/// The page laid out anew with room for `added` and to grow, slot numbers and order unchanged; `None` if it is full.
+pub(super) fn lay_out_for<'a>(view: &RowPage<'a>, added: &'a RowImage) -> Result<Option<Box<PageBytes>>, PageDamage> {
+    let sources: Vec<Source<'_>> = (0..view.row_count()).map(Source::slot).collect();
+    let fresh = lay_out(view, &sources, Some(added))?;
+    Ok(fresh.map(|fresh| with_order_of(view, fresh)))
+}
+
+/// The page laid out anew with another row in `slot`, slot numbers and order unchanged; `None` if that has no room.
+pub(super) fn lay_out_with<'a>(
+    view: &RowPage<'a>,
+    slot: usize,
+    row: &'a RowImage,
 ) -> Result<Option<Box<PageBytes>>, PageDamage> {
-    let variable_columns = (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some());
-    // NULLs are copied without a look at their end offsets, so that only the order of all of them bounds the sum.
-    if !variable_columns.clone().all(|column| view.ends_are_ordered(column)) {
-        return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+    let mut sources: Vec<Source<'_>> = (0..view.row_count()).map(Source::slot).collect();
+    sources[slot].row = Some(row);
+    let fresh = lay_out(view, &sources, None)?;
+    Ok(fresh.map(|fresh| with_order_of(view, fresh)))
+}
+
+/// The page laid out anew with the rows of these slots alone, numbered and ordered as they come.
+pub(super) fn lay_out_slots(view: &RowPage<'_>, slots: &[usize]) -> Result<Box<PageBytes>, PageDamage> {
+    let sources: Vec<Source<'_>> = slots.iter().copied().map(Source::slot).collect();
+    let mut fresh = lay_out(view, &sources, None)?.ok_or(PageDamage::Structure { rule: "byte areas of a row page" })?;
+    let header = PageHeader::read(&fresh)?;
+    let layout = view.row_layout().page_layout(header.capacity).expect("just laid out");
+    (0..slots.len()).for_each(|slot| layout.put_slot_at(&mut fresh, slot, slot));
+    Ok(fresh)
+}
+
+/// `fresh` with the order of `view`, whose rows it holds in the same slots.
+fn with_order_of(view: &RowPage<'_>, mut fresh: Box<PageBytes>) -> Box<PageBytes> {
+    if view.row_layout().is_ordered() {
+        let capacity = crate::u16_at(&fresh, 50);
+        let layout = view.row_layout().page_layout(capacity).expect("just laid out");
+        for (position, slot) in view.order().enumerate() {
+            layout.put_slot_at(&mut fresh, position, slot.expect("checked before the page was laid out"));
+        }
     }
-    let old_count = view.row_count();
-    let used: Vec<usize> =
-        variable_columns.map(|column| view.variable_used(column) + row.value(column).map_or(0, <[u8]>::len)).collect();
+    fresh
+}
+
+/// The page with these rows, without an order; `None` if they have no room, or an added row would have too little.
+fn lay_out(
+    view: &RowPage<'_>,
+    sources: &[Source<'_>],
+    added: Option<&RowImage>,
+) -> Result<Option<Box<PageBytes>>, PageDamage> {
+    let rows = view.row_layout();
+    // Damage is not copied into a page that looks sound.
+    check_row_page(view.bytes(), rows)?;
+    let mut used = Vec::with_capacity(rows.variable_count());
+    for column in (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some()) {
+        let mut bytes = added.map_or(0, |row| row.stored(column).byte_count());
+        for source in sources {
+            bytes += source.value(view, column)?.byte_count();
+        }
+        used.push(bytes);
+    }
     let variable: usize = used.iter().sum();
-    let count = old_count + 1;
-    let Some(free) = PAGE_SIZE.checked_sub(rows.page_bytes_bound(count, variable)) else {
-        return Ok(None);
-    };
-    if free < NEW_LAYOUT_FREE_MIN && old_count > 0 {
-        return Ok(None);
+    let count = sources.len() + usize::from(added.is_some());
+    if added.is_some() {
+        let free = PAGE_SIZE.checked_sub(rows.page_bytes_bound(count, variable));
+        if free.is_none_or(|free| free < NEW_LAYOUT_FREE_MIN && !sources.is_empty()) {
+            return Ok(None);
+        }
     }
-    let average = variable.div_ceil(count).max(row.variable_bytes(rows) / 2);
+    let average = variable.div_ceil(count.max(1)).max(added.map_or(0, |row| row.variable_bytes(rows) / 2));
     let mut capacity = rows.capacity_for(average).max(u16::try_from(count).expect("fewer rows than bytes"));
     let layout = loop {
         match rows.page_layout(capacity) {
@@ -42,30 +107,24 @@ pub(super) fn lay_out_with(
             _ => return Ok(None),
         }
     };
+    let mut header = PageHeader::read(view.bytes())?;
     let mut fresh = Box::new([0u8; PAGE_SIZE]);
-    let mut header = PageHeader::read(page)?;
+    header.flags = header.flags.without(PageFlags::HAS_POINTERS);
     header.capacity = capacity;
-    header.row_count = 0;
-    header.write(&mut fresh);
+    header.row_count = u16::try_from(sources.len()).expect("fewer rows than bytes");
+    header.deleted_count = 0;
     place_areas(&mut fresh, rows, layout, &used, variable);
-    for slot in 0..old_count {
-        let values: Result<Vec<StoredValue<'_>>, PageDamage> =
-            (0..rows.columns().len()).map(|column| view.stored(column, slot)).collect();
-        put_row(&mut fresh, rows, layout, slot, &RowImage::of_stored(values?));
-    }
-    let deleted = usize::from(layout.deleted);
-    fresh[deleted..deleted + view.deleted().len()].copy_from_slice(view.deleted());
-    // A deleted row's NULLs were counted again by put_row; the stored counts leave them out.
     for column in 0..rows.columns().len() {
-        put_u16(
-            &mut fresh,
-            usize::from(layout.null_counts) + 2 * column,
-            u16::try_from(view.null_count(column)).expect("a u16 in the page"),
-        );
+        for (slot, source) in sources.iter().enumerate() {
+            let value = source.value(view, column)?;
+            header.flags = header.flags.with(value.flags());
+            put_value(&mut fresh, rows, layout, (column, slot), value, !view.is_deleted(source.slot));
+        }
     }
-    put_row(&mut fresh, rows, layout, old_count, row);
-    header.flags = header.flags.with(row.flags());
-    header.row_count = u16::try_from(count).expect("fewer rows than bytes");
+    for (slot, _) in sources.iter().enumerate().filter(|(_, source)| view.is_deleted(source.slot)) {
+        fresh[usize::from(layout.deleted) + slot / 8] |= 1 << (slot % 8);
+        header.deleted_count += 1;
+    }
     header.write(&mut fresh);
     Ok(Some(fresh))
 }

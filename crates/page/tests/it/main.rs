@@ -3,5 +3,6 @@
 mod codec;
 mod flips;
 mod format;
+mod model;
 mod random;
 mod relayout;

@@ -2,8 +2,9 @@
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp};
 use hobt_page::{
-    BootPage, ColumnLayout, FileHeader, LargeValuePage, MAX_COLUMNS, PageBytes, PageChange, PageHeader, PageType,
-    RowImage, RowLayout, RowPage, RunListPage, StoredValue, ValuePointer, apply, check_row_page, verify,
+    BootPage, ColumnLayout, FileHeader, LargeValuePage, MAX_COLUMNS, PageBytes, PageChange, PageDamage, PageFlags,
+    PageHeader, PageType, RowImage, RowLayout, RowPage, RunListPage, StoredValue, ValuePointer, apply, check_row_page,
+    verify,
 };
 use hobt_types::PhysicalType;
 
@@ -20,6 +21,13 @@ fn layouts() -> Vec<RowLayout> {
         RowLayout::new(vec![column(PhysicalType::Fixed1, true)]),
         RowLayout::new(vec![column(PhysicalType::Variable, false); 3]),
         RowLayout::new(vec![column(PhysicalType::Fixed16, true); MAX_COLUMNS]),
+        RowLayout::new(vec![
+            column(PhysicalType::Variable, true),
+            column(PhysicalType::Fixed2, true),
+            column(PhysicalType::Variable, false),
+        ])
+        .ordered(),
+        RowLayout::new(vec![column(PhysicalType::Fixed1, false)]).ordered(),
     ]
 }
 
@@ -49,7 +57,12 @@ fn filled(random: &mut SplitMix64, rows: &RowLayout) -> Box<PageBytes> {
     }
     apply(&mut page, Some(rows), &PageChange::Format { header }).expect("sound").expect("always");
     for slot in 0..random.below(60) {
-        let change = PageChange::AppendRow { row: row(random, rows), writer: Stamp(1) };
+        let row = row(random, rows);
+        let change = if rows.is_ordered() {
+            PageChange::InsertRow { position: random.below(slot + 1) as u16, row, writer: Stamp(1) }
+        } else {
+            PageChange::AppendRow { row, writer: Stamp(1) }
+        };
         if apply(&mut page, Some(rows), &change).expect("sound").is_none() {
             break;
         }
@@ -89,26 +102,39 @@ fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
             assert!(view.stored(column, slot).is_ok() || !sound);
         }
     }
-    for _ in 0..3 {
+    for slot in view.order() {
+        assert!(!sound || slot.is_ok());
+    }
+    let _found_or_damage = view.find(|slot| Ok::<_, PageDamage>(slot.cmp(&(view.row_count() / 2))));
+    for _ in 0..6 {
+        let change = row_change(random, &view, rows);
+        change.check(page, Some(rows)).expect("made from this page");
         let mut copy = Box::new(*page);
-        let change = PageChange::AppendRow { row: row(random, rows), writer: Stamp(2) };
-        let before = copy.clone();
-        if !matches!(apply(&mut copy, Some(rows), &change), Ok(Some(_))) {
-            assert!(copy == before, "a change that does not come about leaves the page as it was");
+        match apply(&mut copy, Some(rows), &change) {
+            Ok(Some(undo)) => drop(apply(&mut copy, Some(rows), &undo)),
+            _ => assert!(copy[..] == page[..], "a change that does not come about leaves the page as it was"),
         }
     }
-    if view.row_count() > 0 {
-        let mut copy = Box::new(*page);
-        let slot = random.below(view.row_count() as u64) as usize;
-        let deleted = !view.is_deleted(slot);
-        let change = PageChange::SetDeleted { slot: SlotId(slot as u16), deleted, writer: Stamp(2) };
-        if apply(&mut copy, Some(rows), &change).is_err() {
-            assert!(copy[..] == page[..], "damage is not made worse");
+}
+
+/// A change that the page's owner could make, going by what the page says.
+fn row_change(random: &mut SplitMix64, view: &RowPage<'_>, rows: &RowLayout) -> PageChange {
+    let (writer, count) = (Stamp(2), view.row_count() as u64);
+    let position = random.below(count + 1) as u16;
+    let row = row(random, rows);
+    let kind = if count == 0 { 0 } else { random.below(5) };
+    match kind {
+        0 | 1 if rows.is_ordered() => PageChange::InsertRow { position, row, writer },
+        0 | 1 => PageChange::AppendRow { row, writer },
+        2 => PageChange::ReplaceRow { slot: SlotId(random.below(count) as u16), row, writer },
+        3 => {
+            let slot = random.below(count);
+            let deleted = !view.is_deleted(slot as usize);
+            PageChange::SetDeleted { slot: SlotId(slot as u16), deleted, writer }
         }
-        let mut copy = Box::new(*page);
-        if apply(&mut copy, Some(rows), &PageChange::RemoveLastRow { writer: Stamp(2) }).is_err() {
-            assert!(copy[..] == page[..], "damage is not made worse");
-        }
+        _ if !rows.is_ordered() => PageChange::RemoveLastRow { writer },
+        _ if random.below(2) == 0 => PageChange::RemoveRow { position: random.below(count) as u16, writer },
+        _ => PageChange::KeepRows { from: position, to: count as u16, drop_deleted: random.below(2) == 0, writer },
     }
 }
 
@@ -166,6 +192,7 @@ fn random_bytes_are_refused_or_read_within_bounds() {
             page[50..52].copy_from_slice(&capacity.to_le_bytes());
             page[48..50].copy_from_slice(&(random.below(u64::from(capacity) + 1) as u16).to_le_bytes());
             page[52..54].fill(0);
+            page[6] = if rows.is_ordered() { PageFlags::ORDERED.0 as u8 } else { 0 };
             let areas = 64 + 2 * rows.columns().len();
             for index in 0..=rows.variable_count() {
                 let start = PAGE_SIZE as u16 - 900 + 100 * index as u16;
