@@ -213,7 +213,14 @@ impl Worker {
             return Poll::Ready(Some(Err(error)));
         }
         if let Some(rest) = self.rest.take() {
-            return Poll::Ready(Some(self.show_arrived(rest, work)));
+            if rest.private.is_some() || self.is_resident(&rest.range) {
+                return Poll::Ready(Some(self.show_arrived(rest, work)));
+            }
+            // Nobody held its pages meanwhile, and some are gone: they are read like those of any range.
+            match self.start(rest.range) {
+                Ok(pending) => self.pending.push_front(pending),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
         }
         loop {
             while let Some(completion) = self.queue.try_pop() {
@@ -247,10 +254,12 @@ impl Worker {
 
     /// Whether the pages that another scan was reading are there.
     fn has_come(&self, pending: &Pending) -> bool {
-        let range = &pending.range;
+        matches!(pending.source, Source::Elsewhere) && self.is_resident(&pending.range)
+    }
+
+    fn is_resident(&self, range: &PageRange) -> bool {
         let file = &self.scan.files[range.file];
-        matches!(pending.source, Source::Elsewhere)
-            && file.pool_file().state_snapshot(range.first, range.count).all_resident()
+        file.pool_file().state_snapshot(range.first, range.count).all_resident()
     }
 
     /// Ends a load of a range that another scan reads a part of; `false` if that part has not come yet.
@@ -367,7 +376,6 @@ impl Worker {
     fn process(&mut self, pending: Pending, work: &mut Work<'_>) -> Result<(), AccessError> {
         let range = pending.range;
         let file = Arc::clone(&self.scan.files[range.file]);
-        self.scan.counts.logical_reads.fetch_add(u64::from(range.count), Ordering::Relaxed);
         let private = match pending.source {
             Source::Resident | Source::Elsewhere => None,
             Source::Load { load, completions } => {
@@ -392,6 +400,9 @@ impl Worker {
             Some(pages) => self.private(&file, &range, pages, work),
             None => self.resident(&file, &range, work),
         };
+        if let Ok(shown) = shown {
+            self.scan.counts.logical_reads.fetch_add(u64::from(shown), Ordering::Relaxed);
+        }
         match shown {
             Ok(shown) if shown < range.count => {
                 let rest = PageRange { first: range.first + shown, count: range.count - shown, ..range };

@@ -357,6 +357,41 @@ fn a_visitor_that_stops_within_a_range_is_shown_the_rest() {
 }
 
 #[test]
+fn the_rest_of_a_range_whose_pages_were_evicted_is_read_again() {
+    let world = slow_world(2048);
+    let (hobt, rows) = world.cold_heap(9000, 22);
+    let counts: Arc<IoCounts> = Arc::default();
+    let scan = Scan::new(&[hobt], 1, small_reads(), world.context(), Arc::clone(&counts)).expect("a scan");
+    let mut worker = ScanWorker::new(Arc::clone(&scan));
+    let mut sipping = Sipping(Collect::default(), 5);
+    while let Some(range) = block_on(poll_fn(|task| worker.poll_range(task, &mut sipping))) {
+        range.expect("no faults");
+        world.make_cold();
+    }
+    assert_eq!(sipping.0.pages, scan.page_count());
+    assert_eq!(counts.logical_reads.load(Ordering::Relaxed), scan.page_count());
+    assert_eq!(counts.physical_reads.load(Ordering::Relaxed), 0, "nobody waited for a single page");
+    assert!(sorted(sipping.0.rows) == sorted(rows));
+}
+
+#[test]
+fn a_scan_that_is_left_within_a_range_gives_its_memory_back() {
+    for share in [0, 75] {
+        let world = slow_world(2048);
+        let (hobt, _) = world.cold_heap(3000, 23);
+        let context = world.context();
+        let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+        let scan = Scan::new(&[hobt], 1, settings, Arc::clone(&context), Arc::default()).expect("a scan");
+        let mut worker = ScanWorker::new(scan);
+        let mut sipping = Sipping(Collect::default(), 1);
+        block_on(poll_fn(|task| worker.poll_range(task, &mut sipping))).expect("a range").expect("no faults");
+        drop(worker);
+        assert_eq!(context.memory().held(), 0);
+        world.make_cold();
+    }
+}
+
+#[test]
 fn a_cancelled_scan_stops() {
     let world = slow_world(2048);
     let (hobt, _) = world.cold_heap(5000, 10);

@@ -21,6 +21,5 @@ pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
 pub use profile::OperatorProfile;
 pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;
-pub(crate) use scan_exec::row_width;
 pub use statement::StatementRun;
 pub use workers::{PendingReasons, WorkerPool, WorkerReport};

@@ -104,10 +104,9 @@ fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         return union.inputs().iter().all(|input| input.output_partitioning().partition_count() == 1);
     }
-    // What changes rows where they are: projections, the watch for a cancel.
-    let children = plan.children();
-    matches!(children[..], [child] if child.output_partitioning().partition_count()
-        == plan.output_partitioning().partition_count() && is_concatenation(child))
+    // What leaves each row in its partition and keeps none back.
+    matches!(plan.name(), "CancelExec" | "ProjectionExec" | "FilterExec" | "CooperativeExec")
+        && plan.children().into_iter().all(is_concatenation)
 }
 
 /// Runs the plan's partitions, one after the other, and sends their batches.

@@ -93,13 +93,6 @@ impl ScanExec {
         &self.projection
     }
 
-    /// Bytes of a row's columns that are read: what they may be by declaration, or what the table's rows take on their
-    /// pages if that is less.
-    pub fn row_width(&self) -> usize {
-        let declared: usize = self.projection.iter().map(|&column| width_of(self.table.table(), column)).sum();
-        declared.min(self.table.row_bytes())
-    }
-
     /// The shared scan; the first caller starts it.
     pub(crate) fn start(&self) -> Result<Started> {
         let mut started = self.started.lock();
@@ -201,27 +194,9 @@ impl ExecutionPlan for ScanExec {
         // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
         let mut statistics = Statistics::new_unknown(&self.schema);
         statistics.num_rows = Precision::Inexact(rows);
-        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.row_width()));
+        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.table.row_width(&self.projection)));
         Ok(Arc::new(statistics))
     }
-}
-
-/// Bytes of a row of all tables that a plan scans: about what its widest rows have.
-pub(crate) fn row_width(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        return scan.row_width();
-    }
-    plan.children().into_iter().map(row_width).sum()
-}
-
-/// Bytes of a value as a batch holds it, the most that is declared.
-fn width_of(table: &Table, column: usize) -> usize {
-    const VIEW_BYTES: usize = 16;
-    let sql_type = table.columns[column].sql_type;
-    sql_type.physical().width().unwrap_or_else(|| match sql_type.max_length_bytes() {
-        -1 => usize::MAX >> 16,
-        bytes => usize::from(bytes.unsigned_abs()) + VIEW_BYTES,
-    })
 }
 
 /// Bytes of texts and binaries after which a batch ends.

@@ -8,7 +8,8 @@ use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
-use hobt_txn::{IoCounts, ObjectLock, StatementContext};
+use hobt_txn::locks::HeldLock;
+use hobt_txn::{IoCounts, StatementContext};
 use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
@@ -100,7 +101,7 @@ impl StatementRun {
     }
 
     /// Keeps locks until the statement has ended, or was undone because nobody ended it.
-    pub fn hold_locks(&self, locks: Vec<ObjectLock>) {
+    pub fn hold_locks(&self, locks: Vec<HeldLock>) {
         self.context.hold(locks);
     }
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
 use hobt_sync::{processor, waits};
 use hobt_tsql::ast::{CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind};
-use hobt_txn::LockMode;
+use hobt_txn::locks::LockMode;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
@@ -26,7 +26,8 @@ use super::statistics;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
-use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, row_width, run_query};
+use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query};
+use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
 
 /// Rows of a batch between operators.
@@ -184,11 +185,11 @@ impl Interpreter<'_> {
                 .map_err(sql_error_of)?,
         };
         let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
-        let plan = physical_plan(&planner, &logical)?;
-        // The operators ask for it when they start, and only the plan says how wide its rows are.
-        let rows = batch_rows(&executor.runtime, run.degree(), row_width(&plan), BATCH_ROWS);
+        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide its
+        // rows are.
+        let rows = batch_rows(&executor.runtime, run.degree(), row_width(&query, &logical), BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
-        let plan = cancellable(plan, run)?;
+        let plan = cancellable(physical_plan(&planner, &logical)?, run)?;
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
@@ -215,16 +216,17 @@ impl Interpreter<'_> {
         Err(definition_changed().into())
     }
 
-    /// Locks tables until the statement has ended: each once, in the strongest of the modes asked for, in an order that is
-    /// the same for all statements. `false`, and nothing is locked, if one of them is another table by now.
+    /// Locks tables until the statement has ended: each once, in a mode as strong as all that were asked for, in an order
+    /// that is the same for all statements. `false`, and nothing is locked, if one of them is another table by now.
     pub(super) fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
         let resource = |used: &UsedTable| (used.database.id(), used.table.id);
-        used.sort_by_key(|used| (resource(used), used.mode));
+        used.sort_by_key(resource);
         let mut locks = Vec::new();
         for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
-            let strongest = &same[same.len() - 1];
-            run.uses_database(&strongest.database);
-            locks.push(self.lock(&strongest.database, strongest.table.id, strongest.mode)?);
+            let (database, table) = (&same[0].database, same[0].table.id);
+            run.uses_database(database);
+            let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
+            locks.push(self.lock(&run.context, database, table, mode)?);
         }
         let current = used.iter().all(is_current);
         if current {
@@ -256,7 +258,8 @@ impl Interpreter<'_> {
                 .database()
                 .create_table(&run.context, &definition)
                 .map_err(|error| error.to_sql_error().at(into.name.position()))?;
-            run.hold_locks(vec![this.lock(&place.database, table.id, LockMode::SchemaModification)?]);
+            let lock = this.lock(&run.context, &place.database, table.id, LockMode::SchemaModification)?;
+            run.hold_locks(vec![lock]);
             let target = InsertTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
             Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, &target, true)?)
@@ -439,4 +442,12 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         rows_per_worker: widest.unwrap_or_default(),
         ..StatementStatistics::default()
     }
+}
+
+/// About how many bytes a row of a query has at its widest: of the tables that it reads, or of what it makes of them, where
+/// a text is taken to be half as long as it may be, and a `max` type as long as the others may be.
+fn row_width(query: &BoundQuery, optimized: &LogicalPlan) -> usize {
+    const LONG: usize = 8000;
+    let made = query.columns.iter().map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();
+    scanned_width(optimized).max(made)
 }

@@ -7,13 +7,15 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::{AccessError, Hobt};
 use hobt_base::{PAGE_SIZE, SqlError};
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
+use hobt_types::SqlType;
 
 use crate::execute::{ScanExec, StatementRun};
 
@@ -66,8 +68,16 @@ impl HeapTable {
         self.hobts().map_or(0, |hobts| hobts.iter().map(|hobt| hobt.row_count()).sum())
     }
 
+    /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their pages
+    /// if that is less.
+    pub fn row_width(&self, projection: &[usize]) -> usize {
+        let declared: usize =
+            projection.iter().map(|&column| declared_width(self.table.columns[column].sql_type)).sum();
+        declared.min(self.row_bytes())
+    }
+
     /// Bytes that a row takes on its pages, values on pages of their own counted in, on average.
-    pub fn row_bytes(&self) -> usize {
+    fn row_bytes(&self) -> usize {
         let Ok(hobts) = self.hobts() else { return PAGE_SIZE };
         let pages: u64 = hobts.iter().map(|hobt| hobt.used_pages()).sum();
         let rows: u64 = hobts.iter().map(|hobt| hobt.row_count()).sum();
@@ -79,6 +89,30 @@ impl HeapTable {
     pub fn sql_error(&self, error: AccessError) -> SqlError {
         access_error(&self.database, error)
     }
+}
+
+/// The most bytes of a value of this type as a batch holds it.
+pub(crate) fn declared_width(sql_type: SqlType) -> usize {
+    const VIEW_BYTES: usize = 16;
+    sql_type.physical().width().unwrap_or_else(|| match sql_type.max_length_bytes() {
+        -1 => usize::MAX >> 16,
+        bytes => usize::from(bytes.unsigned_abs()) + VIEW_BYTES,
+    })
+}
+
+/// Bytes of a row of all heaps that an optimised plan scans: about what its widest rows have of stored columns.
+pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
+    let own = match plan {
+        LogicalPlan::TableScan(scan) => source_as_provider(&scan.source).ok().and_then(|provider| {
+            let heap = provider.downcast_ref::<HeapTable>()?;
+            Some(match &scan.projection {
+                Some(projection) => heap.row_width(projection),
+                None => heap.row_width(&(0..heap.table.columns.len()).collect::<Vec<_>>()),
+            })
+        }),
+        _ => None,
+    };
+    own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
 /// An error of a database's storage as the user sees it.
