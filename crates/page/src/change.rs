@@ -10,7 +10,7 @@ mod ordered;
 mod replace;
 mod rows;
 
-use hobt_base::{PAGE_SIZE, SlotId, Stamp};
+use hobt_base::{PAGE_SIZE, PageId, SlotId, Stamp};
 
 pub use codec::EncodingDamage;
 use ordered::{insert, keep, remove};
@@ -18,6 +18,7 @@ use replace::replace;
 use rows::{append, remove_last, set_deleted};
 
 use crate::header::HEADER_SIZE;
+use crate::index_page::{INDEX_KEY_BYTES_MAX, IndexPage, insert_entry, keep_entries, remove_entry, set_leftmost};
 use crate::{PageBytes, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage};
 
 /// A change of one page.
@@ -91,6 +92,32 @@ pub enum PageChange {
         /// The newest writer from now on.
         writer: Stamp,
     },
+    /// Adds an entry to a page above a B+tree's leaves.
+    InsertEntry {
+        /// How many entries stand before it.
+        position: u16,
+        /// Its separator, 1 to [`INDEX_KEY_BYTES_MAX`] bytes.
+        key: Vec<u8>,
+        /// The child that holds the keys from the separator on.
+        child: PageId,
+    },
+    /// Takes an entry away: the undo of `InsertEntry`.
+    RemoveEntry {
+        /// The entry's position.
+        position: u16,
+    },
+    /// Sets the child of the keys before the first separator.
+    SetLeftmost {
+        /// The child.
+        child: PageId,
+    },
+    /// Keeps some entries: what a split leaves here. The child before them becomes the leftmost.
+    KeepEntries {
+        /// The first position that is kept.
+        from: u16,
+        /// The first position behind it that is not.
+        to: u16,
+    },
     /// Overwrites bytes behind the header: bitmaps, run lists, file headers.
     Write {
         /// The first byte's place in the page.
@@ -140,6 +167,18 @@ impl PageChange {
                 let view = RowPage::open(page, rows()?)?;
                 rule(rows()?.is_ordered() && usize::from(*position) < view.row_count(), "a position of the page")
             }
+            PageChange::InsertEntry { position, key, .. } => {
+                let count = IndexPage::open(page)?.len();
+                rule(usize::from(*position) <= count, "a position of the page")?;
+                rule((1..=INDEX_KEY_BYTES_MAX).contains(&key.len()), "the length of a key")
+            }
+            PageChange::RemoveEntry { position } => {
+                rule(usize::from(*position) < IndexPage::open(page)?.len(), "a position of the page")
+            }
+            PageChange::SetLeftmost { .. } => IndexPage::open(page).map(drop),
+            PageChange::KeepEntries { from, to } => {
+                rule(from <= to && usize::from(*to) <= IndexPage::open(page)?.len(), "a position of the page")
+            }
             PageChange::KeepRows { from, to, .. } => {
                 let view = RowPage::open(page, rows()?)?;
                 rule(rows()?.is_ordered() && usize::from(*to) <= view.row_count(), "a position of the page")?;
@@ -159,7 +198,7 @@ impl PageChange {
     }
 }
 
-/// Applies `change`; returns the change that undoes it, or `Ok(None)` if the page has no room for the row.
+/// Applies `change`; returns the change that undoes it, or `Ok(None)` if the page has no room for the row or entry.
 ///
 /// `rows` is the table's layout: needed by changes of row pages.
 ///
@@ -204,6 +243,16 @@ pub fn apply(
         PageChange::KeepRows { from, to, drop_deleted, writer } => {
             keep(page, rows.expect("a row page has a layout"), *from..*to, *drop_deleted, *writer).map(Some)
         }
+        PageChange::InsertEntry { position, key, child } => {
+            let has_room = insert_entry(page, *position, key, *child)?;
+            Ok(has_room.then_some(PageChange::RemoveEntry { position: *position }))
+        }
+        PageChange::RemoveEntry { position } => {
+            let (key, child) = remove_entry(page, *position)?;
+            Ok(Some(PageChange::InsertEntry { position: *position, key, child }))
+        }
+        PageChange::SetLeftmost { child } => Ok(Some(PageChange::SetLeftmost { child: set_leftmost(page, *child)? })),
+        PageChange::KeepEntries { from, to } => Ok(Some(PageChange::Image { bytes: keep_entries(page, *from, *to)? })),
         PageChange::Write { offset, bytes } => {
             let start = usize::from(*offset);
             assert!(start >= HEADER_SIZE, "the header has a change of its own");

@@ -7,7 +7,7 @@
 //! 24 hobt u64
 //! 32 lsn u64
 //! 40 newest_writer u64
-//! 48 row_count u16 | 50 capacity u16 | 52 deleted_count u16 | 54 reserved u16
+//! 48 row_count u16 | 50 capacity u16 | 52 deleted_count u16 | 54 level u8 | 55 reserved u8
 //! 56 next_number u32            | 60 next_file u16 | 62 reserved u16
 //! ```
 //! All numbers little-endian. The first change of a page after a later format's upgrade rewrites `format`.
@@ -25,6 +25,8 @@ pub const FORMAT_VERSION: u8 = 1;
 pub(crate) const HEADER_SIZE: usize = 64;
 /// Where the flags stand.
 pub(crate) const FLAGS_PLACE: usize = 6;
+/// Where the level stands.
+pub(crate) const LEVEL_PLACE: usize = 54;
 
 /// What a page is for. The numbers stand on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -130,12 +132,14 @@ pub struct PageHeader {
     pub newest_writer: Stamp,
     /// Columns of a row page.
     pub column_count: u16,
-    /// Slots in use, deleted ones included; entries of a run list.
+    /// Slots in use, deleted ones included; entries of a run list or of a page above a B+tree's leaves.
     pub row_count: u16,
     /// Slots that the column areas have room for.
     pub capacity: u16,
     /// Slots whose row is deleted.
     pub deleted_count: u16,
+    /// Levels below a page of a B+tree: 0 for a leaf, and for every other page.
+    pub level: u8,
     /// The next page of a chain; page number 0 of file 0 ends it.
     pub next: PageId,
 }
@@ -156,6 +160,7 @@ impl PageHeader {
             row_count: 0,
             capacity: 0,
             deleted_count: 0,
+            level: 0,
             next: PageId::default(),
         }
     }
@@ -182,6 +187,7 @@ impl PageHeader {
             row_count: u16_at(page, 48),
             capacity: u16_at(page, 50),
             deleted_count: u16_at(page, 52),
+            level: page[LEVEL_PLACE],
             next: PageId::new(FileId(u16_at(page, 60)), u32_at(page, 56)),
         })
     }
@@ -202,7 +208,8 @@ impl PageHeader {
         put_u16(page, 48, self.row_count);
         put_u16(page, 50, self.capacity);
         put_u16(page, 52, self.deleted_count);
-        put_u16(page, 54, 0);
+        page[LEVEL_PLACE] = self.level;
+        page[LEVEL_PLACE + 1] = 0;
         put_u32(page, 56, self.next.number);
         put_u16(page, 60, self.next.file.0);
         put_u16(page, 62, 0);

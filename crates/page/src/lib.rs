@@ -3,7 +3,7 @@
 //! ```text
 //! +--------+------------------------------------------------------------+
 //! | header | body, by page type                                         |
-//! | 64     | row page: column areas (PAX) · run list · bitmap · header  |
+//! | 64     | row page: column areas (PAX) · separators · run list · …   |
 //! +--------+------------------------------------------------------------+
 //! ```
 //!
@@ -27,6 +27,7 @@ mod change;
 mod checksum;
 mod file_header;
 mod header;
+mod index_page;
 mod large_value;
 mod layout;
 mod row_image;
@@ -41,6 +42,7 @@ pub use change::{EncodingDamage, PageChange, apply};
 pub use checksum::{ValueChecksum, crc32c, seal, verify};
 pub use file_header::{BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt};
 pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
+pub use index_page::{INDEX_KEY_BYTES_MAX, IndexPage, IndexSplit, check_index_page};
 pub use large_value::{
     IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,
 };

@@ -46,6 +46,10 @@ mod kind {
     pub(super) const INSERT_ROW: u8 = 9;
     pub(super) const REMOVE_ROW: u8 = 10;
     pub(super) const KEEP_ROWS: u8 = 11;
+    pub(super) const INSERT_ENTRY: u8 = 12;
+    pub(super) const REMOVE_ENTRY: u8 = 13;
+    pub(super) const SET_LEFTMOST: u8 = 14;
+    pub(super) const KEEP_ENTRIES: u8 = 15;
 }
 
 /// Why bytes are no encoded change or layout. The log's checksum was right, so this is another version's log, or damage.
@@ -141,6 +145,7 @@ impl<'a> Reader<'a> {
             row_count: self.u16()?,
             capacity: self.u16()?,
             deleted_count: self.u16()?,
+            level: self.u8()?,
             next: self.page_id()?,
         })
     }
@@ -228,6 +233,7 @@ fn put_header(out: &mut Vec<u8>, header: &PageHeader) {
     for count in [header.column_count, header.row_count, header.capacity, header.deleted_count] {
         out.extend_from_slice(&count.to_le_bytes());
     }
+    out.push(header.level);
     put_page_id(out, header.next);
 }
 
@@ -319,6 +325,25 @@ impl PageChange {
                 out.push(u8::from(*drop_deleted));
                 put_number(out, writer.0);
             }
+            PageChange::InsertEntry { position, key, child } => {
+                out.push(kind::INSERT_ENTRY);
+                out.extend_from_slice(&position.to_le_bytes());
+                put_page_id(out, *child);
+                out.extend_from_slice(key);
+            }
+            PageChange::RemoveEntry { position } => {
+                out.push(kind::REMOVE_ENTRY);
+                out.extend_from_slice(&position.to_le_bytes());
+            }
+            PageChange::SetLeftmost { child } => {
+                out.push(kind::SET_LEFTMOST);
+                put_page_id(out, *child);
+            }
+            PageChange::KeepEntries { from, to } => {
+                out.push(kind::KEEP_ENTRIES);
+                out.extend_from_slice(&from.to_le_bytes());
+                out.extend_from_slice(&to.to_le_bytes());
+            }
         }
     }
 
@@ -358,6 +383,13 @@ impl PageChange {
                 let (from, to) = (reader.u16()?, reader.u16()?);
                 PageChange::KeepRows { from, to, drop_deleted: reader.flag()?, writer: reader.stamp()? }
             }
+            kind::INSERT_ENTRY => {
+                let (position, child) = (reader.u16()?, reader.page_id()?);
+                PageChange::InsertEntry { position, key: reader.rest().to_vec(), child }
+            }
+            kind::REMOVE_ENTRY => PageChange::RemoveEntry { position: reader.u16()? },
+            kind::SET_LEFTMOST => PageChange::SetLeftmost { child: reader.page_id()? },
+            kind::KEEP_ENTRIES => PageChange::KeepEntries { from: reader.u16()?, to: reader.u16()? },
             _ => return Err(EncodingDamage { rule: "its kind" }),
         };
         reader.end()?;

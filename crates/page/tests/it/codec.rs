@@ -40,6 +40,7 @@ fn header(random: &mut SplitMix64) -> PageHeader {
     header.row_count = random.next_u64() as u16;
     header.capacity = random.next_u64() as u16;
     header.deleted_count = random.next_u64() as u16;
+    header.level = random.next_u64() as u8;
     header.next = next;
     header
 }
@@ -76,7 +77,7 @@ fn image(random: &mut SplitMix64) -> Box<PageBytes> {
 
 fn change(random: &mut SplitMix64) -> PageChange {
     let writer = Stamp(number(random));
-    match random.below(11) {
+    match random.below(15) {
         0 => PageChange::Format { header: header(random) },
         1 => PageChange::Image { bytes: image(random) },
         2 => PageChange::AppendRow { row: row(random), writer },
@@ -96,6 +97,14 @@ fn change(random: &mut SplitMix64) -> PageChange {
             let (from, to) = (random.next_u64() as u16, random.next_u64() as u16);
             PageChange::KeepRows { from, to, drop_deleted: random.below(2) == 0, writer }
         }
+        10 => {
+            let length = 1 + random.below(90);
+            let child = PageId::new(FileId(3), random.next_u64() as u32);
+            PageChange::InsertEntry { position: random.next_u64() as u16, key: bytes(random, length), child }
+        }
+        11 => PageChange::RemoveEntry { position: random.next_u64() as u16 },
+        12 => PageChange::SetLeftmost { child: PageId::new(FileId(3), random.next_u64() as u32) },
+        13 => PageChange::KeepEntries { from: random.next_u64() as u16, to: random.next_u64() as u16 },
         _ => PageChange::SetHeader { header: header(random) },
     }
 }
@@ -132,7 +141,10 @@ fn a_cut_or_flipped_encoding_is_refused_or_is_another_change() {
         for _ in 0..20 {
             let cut = random.below(bytes.len() as u64) as usize;
             let is_refused = PageChange::decode(&bytes[..cut]).is_err();
-            assert!(is_refused || matches!(change, PageChange::Write { .. }), "{cut} bytes of {change:?}");
+            assert!(
+                is_refused || matches!(change, PageChange::Write { .. } | PageChange::InsertEntry { .. }),
+                "{cut} bytes of {change:?}"
+            );
             let mut flipped = bytes.clone();
             for _ in 0..1 + random.below(3) {
                 let bound = if random.below(2) == 0 { 12 } else { bytes.len() as u64 };
@@ -143,7 +155,10 @@ fn a_cut_or_flipped_encoding_is_refused_or_is_another_change() {
             assert_canonical(&flipped[..cut]);
         }
         let longer = [&bytes[..], &[0]].concat();
-        assert!(PageChange::decode(&longer).is_err() || matches!(change, PageChange::Write { .. }));
+        assert!(
+            PageChange::decode(&longer).is_err()
+                || matches!(change, PageChange::Write { .. } | PageChange::InsertEntry { .. })
+        );
     }
 }
 
