@@ -1,0 +1,180 @@
+//! Normalised keys: values of an index's columns as bytes whose order is the index's order.
+//!
+//! ```text
+//! key:        the columns one behind the other
+//! column:     [00 NULL | 01 value, where it may be NULL] value; all bits flipped where the order is descending
+//! integers, decimals, money, dates, times:  big-endian, sign bit flipped     bit, tinyint:      the byte
+//! float, real: big-endian; sign bit flipped, of negative ones all bits       uniqueidentifier:  its bytes
+//! text:       the collation's sort key                                       binary:            without zeros at its end
+//!             both with 00 as 01 01 and 01 as 01 02, and 00 behind
+//! ```
+//! Two keys compare as bytes (`memcmp`, the shorter of two that begin alike first) as their values do, column by column:
+//! no column's bytes are the beginning of another value's, so that what follows is never compared with a column before
+//! it. NULL comes before every value, behind every value where the order is descending. Equal keys are equal values to
+//! SQL: text that its collation takes for equal, `-0` and `0`, `0x01` and `0x0100` have one key, so a key does not give
+//! its value back.
+//!
+//! Values come as pages hold them (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own are no keys,
+//! nor are the `max` types. How long a key may be is left to the index.
+
+use std::fmt;
+
+use crate::{Collation, MaxLength, SqlType};
+
+/// Ends a value of variable length: below every byte of one.
+const END: u8 = 0x00;
+/// Stands before what would otherwise be 00 or 01.
+const ESCAPE: u8 = 0x01;
+
+/// A column of an index's key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyColumn {
+    sql_type: SqlType,
+    collation: Collation,
+    nullable: bool,
+    descending: bool,
+}
+
+/// Why a value is no key of its column: the page that it comes from is damaged, or it is another column's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyError {
+    /// NULL in a column that is NOT NULL.
+    Null,
+    /// A fixed-length value of another length.
+    Width,
+    /// Text that is not UTF-8.
+    Text,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            KeyError::Null => "NULL in a key column that is NOT NULL",
+            KeyError::Width => "a key value of another length than its type's",
+            KeyError::Text => "a key value that is not UTF-8",
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl KeyColumn {
+    /// A column of this type in an index's key; `None` if no index has such keys (`max` types). The collation counts for
+    /// text alone.
+    pub fn new(sql_type: SqlType, collation: Collation, nullable: bool, descending: bool) -> Option<KeyColumn> {
+        let is_max = matches!(
+            sql_type,
+            SqlType::VarChar(MaxLength::Max) | SqlType::NVarChar(MaxLength::Max) | SqlType::VarBinary(MaxLength::Max)
+        );
+        (!is_max).then_some(KeyColumn { sql_type, collation, nullable, descending })
+    }
+
+    /// Appends the key of a value, as a page holds it, to `out`.
+    ///
+    /// # Errors
+    /// It is no value of the column; `out` is then as it was.
+    pub fn encode(&self, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
+        let start = out.len();
+        let Some(bytes) = value else {
+            if !self.nullable {
+                return Err(KeyError::Null);
+            }
+            out.push(if self.descending { 0xFF } else { 0x00 });
+            return Ok(());
+        };
+        if self.sql_type.physical().width().is_some_and(|width| width != bytes.len()) {
+            return Err(KeyError::Width);
+        }
+        if self.nullable {
+            out.push(0x01);
+        }
+        let first = out.len();
+        match self.sql_type {
+            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => out.extend_from_slice(bytes),
+            SqlType::Real | SqlType::Float => push_float(bytes, out),
+            SqlType::Binary(_) | SqlType::VarBinary(_) => {
+                let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                out.extend_from_slice(&bytes[..end]);
+                end_value(out, first);
+            }
+            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
+                let Ok(text) = std::str::from_utf8(bytes) else {
+                    out.truncate(start);
+                    return Err(KeyError::Text);
+                };
+                self.collation.sort_key(text, out);
+                end_value(out, first);
+            }
+            SqlType::SmallInt
+            | SqlType::Int
+            | SqlType::BigInt
+            | SqlType::Decimal { .. }
+            | SqlType::SmallMoney
+            | SqlType::Money
+            | SqlType::Date
+            | SqlType::Time { .. }
+            | SqlType::SmallDateTime
+            | SqlType::DateTime
+            | SqlType::DateTime2 { .. } => {
+                out.extend(bytes.iter().rev());
+                out[first] ^= 0x80;
+            }
+        }
+        if self.descending {
+            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        Ok(())
+    }
+}
+
+/// Appends an IEEE 754 number whose bytes are little-endian.
+fn push_float(bytes: &[u8], out: &mut Vec<u8>) {
+    let first = out.len();
+    out.extend(bytes.iter().rev());
+    let number = &mut out[first..];
+    let is_negative = number[0] & 0x80 != 0;
+    let is_zero = number[0] & 0x7F == 0 && number[1..].iter().all(|byte| *byte == 0);
+    if is_negative && !is_zero {
+        number.iter_mut().for_each(|byte| *byte = !*byte);
+    } else {
+        number[0] |= 0x80;
+    }
+}
+
+/// Escapes the bytes from `first` on and ends them. Keys of most texts have nothing to escape.
+fn end_value(out: &mut Vec<u8>, first: usize) {
+    let escapes = out[first..].iter().filter(|byte| **byte <= ESCAPE).count();
+    if escapes > 0 {
+        // From the back, so that nothing is overwritten before it is moved.
+        let mut from = out.len();
+        out.resize(from + escapes, 0);
+        let mut to = out.len();
+        while from < to {
+            from -= 1;
+            let byte = out[from];
+            if byte <= ESCAPE {
+                out[to - 1] = byte + 1;
+                out[to - 2] = ESCAPE;
+                to -= 2;
+            } else {
+                out[to - 1] = byte;
+                to -= 1;
+            }
+        }
+    }
+    out.push(END);
+}
+
+/// The shortest key that divides two neighbours: above `left` and not above `right`, whose beginning it is. `None` if
+/// `left` is not below `right`.
+pub fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> Option<&'a [u8]> {
+    if left >= right {
+        return None;
+    }
+    let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+    // As `left` is below it, `right` goes on where they cease to be alike.
+    Some(&right[..=common])
+}
+
+#[cfg(test)]
+mod tests;
