@@ -12,7 +12,7 @@
 //! listed, but refused with error 926. The clean flag in the file headers is cleared, and synced, before anything else is
 //! written; a database that nobody changed stays clean whatever happens to the process.
 //!
-//! Leaves to others: table locks (callers take them from [`Instance::locks`]), what a statement means (`hobt-query`),
+//! Leaves to others: locks (callers take them from [`Instance::locks`]), what a statement means (`hobt-query`),
 //! pages and extents (`hobt-access`), which sessions there are (`hobt-session`).
 //!
 //! The public surface in short:

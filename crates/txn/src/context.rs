@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hobt_base::{SessionId, Stamp};
 use parking_lot::Mutex;
 
+use crate::locks::{LockOwner, LockOwnerKind};
 use crate::{MemoryAccount, MemoryBudget};
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
@@ -76,6 +77,7 @@ pub struct StatementContext {
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
+    lock_owner: Arc<LockOwner>,
     undo: Mutex<Vec<Action>>,
     commit: Mutex<Vec<Action>>,
     /// What is let go of when the statement has ended, the last first.
@@ -91,12 +93,14 @@ impl fmt::Debug for StatementContext {
 impl StatementContext {
     /// A statement that may be cancelled through `cancelled`.
     pub fn new(settings: &StatementContextSettings, cancelled: Arc<AtomicBool>) -> Arc<StatementContext> {
+        let transaction = LockOwnerKind::Transaction(settings.stamp.0);
         Arc::new(StatementContext {
             session: settings.session,
             stamp: settings.stamp,
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
+            lock_owner: LockOwner::new(settings.session, transaction, settings.stamp),
             undo: Mutex::default(),
             commit: Mutex::default(),
             held: Mutex::default(),
@@ -126,6 +130,12 @@ impl StatementContext {
     /// The statement's memory.
     pub fn memory(&self) -> &MemoryAccount {
         &self.memory
+    }
+
+    /// Whom the statement locks for. It lets go of nothing by itself: who locks keeps a
+    /// [`HeldLock`](crate::locks::HeldLock) with [`StatementContext::hold`].
+    pub fn lock_owner(&self) -> &Arc<LockOwner> {
+        &self.lock_owner
     }
 
     /// Registers how a change that was just made is undone.

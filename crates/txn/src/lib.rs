@@ -1,4 +1,4 @@
-//! The statement context: cancellation, memory, counters, and what undoes a statement that failed.
+//! The statement context: cancellation, memory, counters, and what undoes a statement that failed; and the locks.
 //!
 //! Every storage call that can wait, allocate or change a page takes a [`StatementContext`]. A change registers how it
 //! is undone; when the statement fails or is cancelled, [`StatementContext::roll_back`] runs those actions in reverse,
@@ -7,13 +7,13 @@
 //! last who has its context drops it. What is to stay until then ([`StatementContext::hold`]: locks, its place among the
 //! running) goes last.
 //!
-//! Leaves to others: row versions and locks below the table (not there yet); who decides to commit (crate `query`).
+//! [`locks`] is the lock manager. Statements lock whole tables so far; it knows rows, keys and ranges too.
+//!
+//! Leaves to others: row versions (not there yet); which locks a statement needs, and who decides to commit (crate `query`).
 
 mod context;
-mod lock;
 pub mod locks;
 mod memory;
 
 pub use context::{IoCounts, StatementContext, StatementContextSettings, UndoError};
-pub use lock::{LockError, LockMode, ObjectLock, ObjectLocks, Patience};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};

@@ -16,7 +16,8 @@ use hobt_base::{DatabaseId, SessionId, Stamp, number};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
-use hobt_txn::{MemoryAccount, MemoryBudget, ObjectLocks, StatementContext, StatementContextSettings};
+use hobt_txn::locks::LockManager;
+use hobt_txn::{MemoryAccount, MemoryBudget, StatementContext, StatementContextSettings};
 use parking_lot::Mutex;
 
 use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
@@ -39,7 +40,7 @@ pub struct Instance {
     memory: Arc<MemoryBudget>,
     /// The pool's share of the budget.
     pool_memory: MemoryAccount,
-    locks: Arc<ObjectLocks>,
+    locks: Arc<LockManager>,
     parts: StorageParts,
     registry: Arc<Registry>,
     next_database: AtomicU16,
@@ -87,8 +88,8 @@ impl Instance {
         &self.parts.pool
     }
 
-    /// The table locks.
-    pub fn locks(&self) -> &Arc<ObjectLocks> {
+    /// The locks.
+    pub fn locks(&self) -> &Arc<LockManager> {
         &self.locks
     }
 

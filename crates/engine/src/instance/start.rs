@@ -9,7 +9,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, number};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
-use hobt_txn::{MemoryAccount, MemoryBudget, ObjectLocks};
+use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::Mutex;
 
 use super::registry::{Entry, EntryState, Registry};
@@ -73,7 +73,7 @@ impl Instance {
             allowed,
             memory,
             pool_memory,
-            locks: Arc::new(ObjectLocks::default()),
+            locks: Arc::default(),
             parts,
             registry,
             next_database: AtomicU16::new(next_database),

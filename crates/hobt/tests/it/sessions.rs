@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use hobt::{Event, Flow, Instance, Session, SqlError};
-use hobt_base::SessionId;
+use hobt_base::{ObjectId, SessionId};
 
 /// An instance with a database `d` and the tables `a` and `b` of one column.
 fn open() -> (tempfile::TempDir, Instance) {
@@ -129,6 +129,42 @@ fn hold_reading(instance: &Instance) -> (Sender<()>, JoinHandle<()>) {
     (go_on, reader)
 }
 
+#[test]
+fn the_views_show_who_waits_for_whom() {
+    let (_folder, instance) = open();
+    session(&instance).run("INSERT INTO a VALUES (1)").expect("a row");
+    let (release, reader) = hold_reading(&instance);
+    let mut writer = session(&instance);
+    let waiting = number(&mut writer, "SELECT @@SPID");
+    let writing = std::thread::spawn(move || writer.run("INSERT INTO a VALUES (2)"));
+    let locks = instance.server().instance().locks();
+    while locks.waits().is_empty() {
+        std::thread::yield_now();
+    }
+    let mut third = session(&instance);
+    let object = number(&mut third, "SELECT OBJECT_ID('a')");
+    let lock =
+        format!("FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT' AND resource_associated_entity_id = {object}");
+    let granted = format!("SELECT request_session_id {lock} AND request_mode = 'S' AND request_status = 'GRANT'");
+    let holder = number(&mut third, &granted);
+    let wanted = format!("SELECT request_session_id {lock} AND request_mode = 'X' AND request_status = 'WAIT'");
+    assert_eq!(number(&mut third, &wanted), waiting);
+    for view in ["dm_os_waiting_tasks", "dm_exec_requests"] {
+        let of_writer = format!("WHERE session_id = {waiting} AND wait_type = 'LCK_M_X'");
+        let blocker = format!("SELECT blocking_session_id FROM sys.{view} {of_writer}");
+        assert_eq!(number(&mut third, &blocker), holder, "{view}");
+    }
+    let resource = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {waiting} \
+         AND wait_resource = CONCAT('OBJECT: ', DB_ID(), ':', {object}, ':0')"
+    );
+    assert_eq!(number(&mut third, &resource), 1);
+    drop(release);
+    reader.join().expect("it read on");
+    writing.join().expect("no panic").expect("the reader has gone");
+    assert_eq!(number(&mut third, "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT'"), 0);
+}
+
 /// Who waits for a table finds another one of its name when the wait is over; that one may have readers too.
 #[test]
 fn a_table_that_was_made_anew_is_not_dropped_or_emptied_without_its_lock() {
@@ -141,8 +177,10 @@ fn a_table_that_was_made_anew_is_not_dropped_or_emptied_without_its_lock() {
             let snapshot = database.snapshot();
             snapshot.table(1, "a").expect("the table").id
         };
-        let waits_for =
-            |table| engine.locks().rows().iter().any(|(_, object, _, _, granted)| *object == table && !granted);
+        let waits_for = |table: ObjectId| {
+            let waits = engine.locks().waits();
+            waits.iter().any(|wait| wait.resource.associated_entity() == i64::from(table.0))
+        };
         let old = id();
         let (release_old, old_reader) = hold_reading(&instance);
         let changing = {

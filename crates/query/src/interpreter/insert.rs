@@ -14,7 +14,7 @@ use hobt_tsql::ast::{
     Insert, InsertSource, Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias,
     TableHint, TableSource, TargetName, Window,
 };
-use hobt_txn::LockMode;
+use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;

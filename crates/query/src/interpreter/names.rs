@@ -12,7 +12,7 @@ use hobt_catalog::{ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
-use hobt_txn::LockMode;
+use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::{Place, place_of};

@@ -8,7 +8,7 @@ use hobt_base::{ObjectId, Position, SqlError, number};
 use hobt_functions::watch::set_watch;
 use hobt_sync::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
-use hobt_txn::{LockMode, Patience};
+use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_types::{SqlType, Value};
 
 use super::environment::Environment;
@@ -132,7 +132,8 @@ pub fn drop_temporary_tables(environment: &Environment, state: &mut SessionState
         let mut lock = |table: ObjectId| {
             let patience = Patience { timeout: Some(Duration::ZERO), ..Patience::default() };
             let mode = LockMode::SchemaModification;
-            let taken = environment.instance.locks().lock((tempdb.id(), table), state.id, mode, patience, &|| false);
+            let resource = LockResource::Object(tempdb.id(), table);
+            let taken = environment.instance.locks().hold(context.lock_owner(), resource, mode, patience, &|| false);
             context.hold(taken.map_err(|error| SqlError::new(number::LOCK_TIMEOUT, error.to_string()))?);
             Ok(())
         };

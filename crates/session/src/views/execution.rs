@@ -189,9 +189,12 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             let tables = run.table_counts();
             tables.iter().map(|(_, counts)| counts.logical_reads.load(std::sync::atomic::Ordering::Relaxed)).sum()
         });
-        let blocker = blocking_session(sources, session.id.0);
-        let lock = lock_wait(sources, session.id.0);
-        let waits = lock.or_else(|| run.as_ref()?.pending.wait_type().map(|wait| wait.name().to_owned()));
+        let lock = sources.instance.locks().waits().into_iter().find(|wait| wait.session == session.id);
+        let pending = || run.as_ref().and_then(|run| run.pending.wait_type());
+        let waits = lock.as_ref().map(|wait| wait.mode.wait_type()).or_else(pending).map(|wait| wait.name());
+        let blocker = lock.as_ref().and_then(|wait| wait.blockers.first()).map_or(0, |blocker| blocker.0);
+        let wait_time = lock.as_ref().map_or(0, |wait| milliseconds(wait.waited));
+        let wait_resource = lock.as_ref().map_or_else(String::new, |wait| wait.resource.to_string());
         let mut row = row![
             session.id.0,
             0,
@@ -205,11 +208,11 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             database_id(sources, &session.database),
             1,
             NULL,
-            blocker.unwrap_or(0),
+            blocker,
             waits,
-            0,
+            wait_time,
             last_wait,
-            "",
+            wait_resource,
             0,
             1,
             0,
@@ -267,26 +270,6 @@ fn text_handle(text: &str) -> Value {
     Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
 }
 
-/// The wait type of the lock that a session waits for.
-fn lock_wait(sources: &Sources, session: i32) -> Option<String> {
-    let locks = sources.instance.locks().rows();
-    let waits = locks.iter().find(|(_, _, id, _, granted)| id.0 == session && !granted);
-    waits.map(|(.., mode, _)| lock_wait_type(mode.name()))
-}
-
-fn lock_wait_type(mode: &str) -> String {
-    format!("LCK_M_{}", mode.to_uppercase().replace('-', "_"))
-}
-
-/// The session that holds a lock for which this one waits.
-fn blocking_session(sources: &Sources, session: i32) -> Option<i32> {
-    let locks = sources.instance.locks().rows();
-    let (database, object, ..) = locks.iter().find(|(_, _, id, _, granted)| id.0 == session && !granted)?;
-    let holder =
-        locks.iter().find(|(d, o, id, _, granted)| d == database && o == object && *granted && id.0 != session);
-    holder.map(|(_, _, id, ..)| id.0)
-}
-
 fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
@@ -338,30 +321,21 @@ fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows
 }
 
 fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
-    let locks = sources.instance.locks().rows();
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for session in sources.registry.all() {
         let run = session.request.as_ref().and_then(|request| request.run.upgrade());
         let Some(wait) = run.and_then(|run| run.pending.wait_type()) else { continue };
         rows.push(row![Value::Binary(vec![0; 8]), session.id.0, 0, NULL, wait.name(), NULL, NULL, NULL, NULL, NULL]);
     }
-    rows.extend(locks.iter().filter(|(.., granted)| !granted).map(|(database, object, session, mode, _)| {
-        let blocker = blocking_session(sources, session.0);
-        let resource =
-            format!("objectlock lockPartition=0 objid={} dbid={} mode={}", object.0, database.0, mode.name());
-        row![
-            Value::Binary(vec![0; 8]),
-            session.0,
-            0,
-            NULL,
-            lock_wait_type(mode.name()),
-            NULL,
-            NULL,
-            blocker,
-            NULL,
-            resource
-        ]
-    }));
+    for wait in sources.instance.locks().waits() {
+        let (name, waited) = (wait.mode.wait_type().name(), milliseconds(wait.waited));
+        let resource = wait.resource.waiting_description(wait.mode);
+        for blocker in &wait.blockers {
+            let address = || Value::Binary(vec![0; 8]);
+            let session = wait.session.0;
+            rows.push(row![address(), session, 0, waited, name, NULL, NULL, blocker.0, NULL, &resource]);
+        }
+    }
     Ok(rows)
 }
 

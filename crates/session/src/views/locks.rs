@@ -12,24 +12,24 @@ pub(super) static VIEWS: &[Definition] = &[Definition::sys(
      request_request_id int!, request_owner_type nvarchar(60)!, request_owner_id bigint, \
      request_owner_guid uniqueidentifier, request_owner_lockspace_id nvarchar(32), lock_owner_address varbinary(8)",
     |sources, _, _| {
-        let rows = sources.instance.locks().rows().into_iter().map(|(database, object, session, mode, granted)| {
+        let rows = sources.instance.locks().rows().into_iter().map(|lock| {
             row![
-                "OBJECT",
-                "",
-                database.0,
-                "",
-                i64::from(object.0),
+                lock.resource.type_name(),
+                lock.resource.subtype_name(),
+                lock.resource.database().0,
+                lock.description,
+                lock.resource.associated_entity(),
                 0,
-                mode.name(),
+                lock.mode.name(),
                 "LOCK",
-                if granted { "GRANT" } else { "WAIT" },
-                1,
+                lock.status.name(),
+                u64::from(lock.reference_count),
                 0,
-                session.0,
+                lock.session.0,
                 0,
                 0,
-                "TRANSACTION",
-                NULL,
+                lock.owner.name(),
+                lock.owner.transaction(),
                 NULL,
                 NULL,
                 NULL

@@ -27,6 +27,14 @@ impl LockOwnerKind {
             LockOwnerKind::Session => "SESSION",
         }
     }
+
+    /// The transaction's id.
+    pub const fn transaction(self) -> Option<u64> {
+        match self {
+            LockOwnerKind::Transaction(id) => Some(id),
+            LockOwnerKind::Session => None,
+        }
+    }
 }
 
 /// An owner of locks. It lives in its transaction or session and is shared with every lock that it holds: whoever made

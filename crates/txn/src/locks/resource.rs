@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use hobt_base::{DatabaseId, HobtId, ObjectId, PageId, SlotId};
 
+use super::LockMode;
+
 /// The hash of a key, 48 bits. Two keys of one hash wait for each other, and nothing worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyHash([u8; 6]);
@@ -118,6 +120,28 @@ impl LockResource {
             LockResource::Key(_, _, hash) => hash.to_string(),
             LockResource::Application(_, principal, hash) => format!("{principal}:[{name}]:({:08x})", hash >> 32),
         }
+    }
+
+    /// `resource_description` of `sys.dm_os_waiting_tasks` for who waits for a lock of this mode.
+    pub fn waiting_description(&self, mode: LockMode) -> String {
+        let (database, entity) = (self.database(), self.associated_entity());
+        let what = match self {
+            LockResource::Database(_) => "databaselock subresource=FULL".to_owned(),
+            LockResource::Schema(..) => format!("metadatalock subresource=SCHEMA classid={}", self.description()),
+            LockResource::Object(_, object) => {
+                return format!("objectlock lockPartition=0 objid={object} dbid={database} mode={mode}");
+            }
+            LockResource::Hobt(_, hobt) => format!("hobtlock hobtid={hobt} subresource=FULL"),
+            LockResource::Page(_, _, page) => format!("pagelock fileid={} pageid={}", page.file, page.number),
+            LockResource::Rid(_, _, page, slot) => {
+                format!("ridlock fileid={} pageid={} slot={slot}", page.file, page.number)
+            }
+            LockResource::Key(_, hobt, hash) => format!("keylock hobtid={hobt} hash={hash}"),
+            LockResource::Application(_, principal, hash) => {
+                format!("applicationlock hash={:08x} databasePrincipalId={principal}", hash >> 32)
+            }
+        };
+        format!("{what} dbid={database} mode={mode} associatedObjectId={entity}")
     }
 
     /// The HOBT whose row or page it is, for those that escalation gives up in exchange for a larger one.
@@ -245,6 +269,9 @@ mod tests {
         }
         assert_eq!(name.description_named("report"), "0:[report]:(8d2ab3c5)");
         assert_eq!(KeyHash::END.to_string(), "(ffffffffffff)");
+        let waits =
+            "keylock hobtid=72057594043039744 hash=(8194443284a0) dbid=5 mode=X associatedObjectId=72057594043039744";
+        assert_eq!(key.waiting_description(LockMode::Exclusive), waits);
     }
 
     #[test]

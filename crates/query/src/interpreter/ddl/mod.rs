@@ -14,7 +14,8 @@ use std::sync::Arc;
 use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
-use hobt_txn::{LockError, LockMode, ObjectLock, Patience, StatementContext};
+use hobt_txn::StatementContext;
+use hobt_txn::locks::{HeldLock, LockError, LockMode, LockResource, Patience};
 
 use super::environment::Environment;
 use super::failure::Failure;
@@ -44,12 +45,19 @@ impl Interpreter<'_> {
         result
     }
 
-    /// Locks an object until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
-    pub(super) fn lock(&self, database: &DatabaseUse, object: ObjectId, mode: LockMode) -> Result<ObjectLock, Failure> {
+    /// Locks an object for a statement until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
+    pub(super) fn lock(
+        &self,
+        context: &StatementContext,
+        database: &DatabaseUse,
+        object: ObjectId,
+        mode: LockMode,
+    ) -> Result<HeldLock, Failure> {
         let locks = self.environment.instance.locks();
         let options = &self.state.options;
         let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
-        let taken = locks.lock((database.id(), object), self.state.id, mode, patience, &|| self.is_cancelled());
+        let resource = LockResource::Object(database.id(), object);
+        let taken = locks.hold(context.lock_owner(), resource, mode, patience, &|| self.is_cancelled());
         taken.map_err(|error| match error {
             LockError::Cancelled => Failure::cancelled(),
             LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
@@ -81,12 +89,13 @@ impl Interpreter<'_> {
     /// empty a table ask for once they know which table that is.
     fn lock_definition(
         &self,
+        context: &StatementContext,
         database: &DatabaseUse,
         table: ObjectId,
-        lock: &mut Option<ObjectLock>,
+        lock: &mut Option<HeldLock>,
     ) -> Result<(), SqlError> {
         *lock = None;
-        let taken = self.lock(database, table, LockMode::SchemaModification);
+        let taken = self.lock(context, database, table, LockMode::SchemaModification);
         *lock = Some(taken.map_err(|failure| failure.error)?);
         Ok(())
     }

@@ -113,7 +113,7 @@ impl Interpreter<'_> {
         let dropped = self.in_context(&database, |this, context| {
             for name in &names {
                 let mut locked = None;
-                let mut lock = |table| this.lock_definition(&database, table, &mut locked);
+                let mut lock = |table| this.lock_definition(context, &database, table, &mut locked);
                 database.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
                 locks.extend(locked);
             }
@@ -126,7 +126,7 @@ impl Interpreter<'_> {
         let place = self.place(name)?;
         let mut locked = None;
         let table = self.in_context(&place.database, |this, context| {
-            let mut lock = |table| this.lock_definition(&place.database, table, &mut locked);
+            let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
             let dropped = place.database.database().drop_table(context, &place.schema, &place.name, &mut lock);
             Ok(dropped.map_err(SqlError::from)?)
         })?;
@@ -146,7 +146,7 @@ impl Interpreter<'_> {
         let place = self.place(name)?;
         let mut locked = None;
         let table = self.in_context(&place.database, |this, context| {
-            let mut lock = |table| this.lock_definition(&place.database, table, &mut locked);
+            let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
             let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
             Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
