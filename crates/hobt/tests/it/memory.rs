@@ -69,10 +69,11 @@ fn wide_rows_are_sorted_in_as_little_memory() {
     let (_folder, _instance, mut session) = open(128);
     let insert = "CREATE TABLE t (k int NOT NULL, s varchar(3000) NOT NULL);
          INSERT INTO t WITH (TABLOCK) SELECT (7919 * n) % 100003, REPLICATE(CHAR(65 + n % 26), n % 3000)
-         FROM (SELECT CAST(value AS int) n FROM GENERATE_SERIES(1, 60000)) series";
-    session.run(insert).expect("90 megabytes");
-    for dop in [1, 2, 4] {
-        let sorted = format!("SELECT k, s FROM t ORDER BY s, k OFFSET 59990 ROWS OPTION (MAXDOP {dop})");
+         FROM (SELECT CAST(value AS int) n FROM GENERATE_SERIES(1, 40000)) series";
+    session.run(insert).expect("60 megabytes");
+    let made = "(SELECT k, REPLICATE(LEFT(s, 1), 2000) AS s FROM t) made";
+    for (rows, dop) in [("t", 1), ("t WHERE k >= 0", 2), (made, 2), ("t", 4)] {
+        let sorted = format!("SELECT k, s FROM {rows} ORDER BY s, k OFFSET 39990 ROWS OPTION (MAXDOP {dop})");
         session.run(&sorted).expect(&sorted);
     }
 }
