@@ -30,6 +30,7 @@ mod header;
 mod index_page;
 mod large_value;
 mod layout;
+mod leaf_split;
 mod row_image;
 mod row_page;
 mod run_list;
@@ -47,6 +48,7 @@ pub use large_value::{
     IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,
 };
 pub use layout::{ColumnLayout, MAX_COLUMNS, PageLayout, RowLayout};
+pub use leaf_split::LeafSplit;
 pub use row_image::{ColumnValue, RowImage};
 pub use row_page::{RowPage, StoredValue, check_row_page};
 pub use run_list::{RUNS_PER_PAGE, Run, RunContents, RunListPage};

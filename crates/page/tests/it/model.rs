@@ -235,34 +235,70 @@ fn rows_that_are_searched_for_stand_in_order() {
     assert_eq!(view.find(|_| Ok::<_, PageDamage>(Ordering::Greater)), Ok(Err(0)));
 }
 
-#[test]
-fn a_split_keeps_every_row_once() {
-    let rows = &tables()[1];
-    let mut random = SplitMix64::new(6);
+/// Fills a leaf with rows at random positions, or each behind the last, splits it for the first that has no room, and
+/// puts that into its half. Gives the rows of both.
+fn split(random: &mut SplitMix64, rows: &RowLayout, longest: u64, rising: bool) -> [Vec<RowImage>; 2] {
     let mut page = fresh(rows, 3);
+    let images = |page: &PageBytes| contents(page, rows).into_iter().map(|row| row.image).collect::<Vec<_>>();
     loop {
-        let count = RowPage::open(&page, rows).expect("sound").row_count() as u64;
-        let position = random.below(count + 1) as u16;
-        let change = PageChange::InsertRow { position, row: random_row(&mut random, rows, 40), writer: Stamp(1) };
-        if apply(&mut page, Some(rows), &change).expect("sound").is_none() {
-            break;
+        let before = images(&page);
+        let position = if rising { before.len() } else { random.below(before.len() as u64 + 1) as usize };
+        let row = random_row(random, rows, longest);
+        let insert = |position: usize| {
+            let position = u16::try_from(position).expect("few rows");
+            PageChange::InsertRow { position, row: row.clone(), writer: Stamp(1) }
+        };
+        if apply(&mut page, Some(rows), &insert(position)).expect("sound").is_some() {
+            continue;
         }
+        let split = RowPage::open(&page, rows).expect("sound").split(position, &row).expect("sound");
+        let (kept, count) = (split.kept as u16, before.len() as u16);
+        let keep = |from, to| PageChange::KeepRows { from, to, drop_deleted: false, writer: Stamp(2) };
+        let mut right = page.clone();
+        apply(&mut right, Some(rows), &keep(kept, count)).expect("sound");
+        apply(&mut page, Some(rows), &keep(0, kept)).expect("sound");
+        let (half, place) = if split.is_right { (&mut right, position - split.kept) } else { (&mut page, position) };
+        apply(half, Some(rows), &insert(place)).expect("sound").expect("the new row has room in its half");
+        let mut after = before;
+        after.insert(position, row);
+        let halves = [images(&page), images(&right)];
+        assert_eq!(halves.concat(), after, "every row once, in order");
+        return halves;
     }
-    let all = contents(&page, rows);
-    let (middle, count) = (all.len() as u16 / 2, all.len() as u16);
-    let mut right = page.clone();
-    let keep = |from, to| PageChange::KeepRows { from, to, drop_deleted: false, writer: Stamp(2) };
-    apply(&mut right, Some(rows), &keep(middle, count)).expect("sound");
-    apply(&mut page, Some(rows), &keep(0, middle)).expect("sound");
-    let images = |rows: &[Row]| rows.iter().map(|row| row.image.clone()).collect::<Vec<_>>();
-    let halves = [images(&contents(&page, rows)), images(&contents(&right, rows))].concat();
-    assert_eq!(halves, images(&all));
-    // Both halves take as many rows again.
-    for page in [&mut page, &mut right] {
-        for _ in 0..10 {
-            let change =
-                PageChange::InsertRow { position: 0, row: random_row(&mut random, rows, 40), writer: Stamp(3) };
-            apply(page, Some(rows), &change).expect("sound").expect("room");
+}
+
+#[test]
+fn a_split_divides_a_leaf_in_halves_or_leaves_it_full() {
+    let mut random = SplitMix64::new(6);
+    for round in 0..40 {
+        let rows = &tables()[[1, 3][round % 2]];
+        let longest = [20, 60, 600][round % 3];
+        let bytes =
+            |half: &Vec<RowImage>| half.iter().map(|row| rows.fixed_row_bytes() + row.variable_bytes(rows)).sum();
+        let [left, right]: [usize; 2] = split(&mut random, rows, longest, false).map(|half| bytes(&half));
+        let largest = 20 + 3 * longest as usize;
+        assert!(left.abs_diff(right) <= 2 * largest || right <= largest, "{left} and {right} bytes");
+        let [left, right] = split(&mut random, rows, longest, true);
+        assert!(left.len() > 1 && right.len() == 1, "rows that rise leave the left page full");
+    }
+}
+
+#[test]
+fn no_half_of_a_split_leaf_is_empty() {
+    let rows = RowLayout::new(vec![ColumnLayout { physical: PhysicalType::Variable, nullable: false }]).ordered();
+    let row = |length: usize| RowImage::new([Some(&[7; 8000][..length])]);
+    for lengths in [&[5000][..], &[3900, 3800], &[100, 7700], &[7700, 100]] {
+        let mut page = fresh(&rows, 1);
+        for (position, length) in (0..).zip(lengths) {
+            let change = PageChange::InsertRow { position, row: row(*length), writer: Stamp(1) };
+            apply(&mut page, Some(&rows), &change).expect("sound").expect("room");
+        }
+        let view = RowPage::open(&page, &rows).expect("sound");
+        for position in 0..=lengths.len() {
+            let split = view.split(position, &row(8000)).expect("sound");
+            assert!(split.kept + usize::from(!split.is_right) > 0);
+            assert!(lengths.len() - split.kept + usize::from(split.is_right) > 0);
+            assert!(if split.is_right { position >= split.kept } else { position <= split.kept });
         }
     }
 }

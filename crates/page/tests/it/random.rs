@@ -106,6 +106,8 @@ fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
         assert!(!sound || slot.is_ok());
     }
     let _found_or_damage = view.find(|slot| Ok::<_, PageDamage>(slot.cmp(&(view.row_count() / 2))));
+    let position = random.below(view.row_count() as u64 + 1) as usize;
+    let _place_or_damage = view.split(position, &row(random, rows));
     for _ in 0..6 {
         let change = row_change(random, &view, rows);
         change.check(page, Some(rows)).expect("made from this page");
