@@ -115,7 +115,7 @@ pub enum GrantKind {
     Covered,
 }
 
-/// How many names of `APPLICATION` resources are kept before those that nobody locks are forgotten.
+/// So many names of `APPLICATION` resources are kept before those that nobody locks are forgotten for the first time.
 const NAMES: usize = 256;
 /// How much of a name views show, in characters.
 const NAME_LENGTH: usize = 32;
@@ -227,7 +227,8 @@ impl LockManager {
     pub fn application(&self, database: DatabaseId, principal: i32, name: &str) -> LockResource {
         let resource = LockResource::Application(database, principal, resource::hash_of(name.as_bytes()));
         let mut names = self.names.lock();
-        if names.len() >= NAMES && !names.contains_key(&resource) {
+        // Looked through whenever there are as many as there is room for, which doubles if they are all in use.
+        if names.len() == names.capacity().max(NAMES) && !names.contains_key(&resource) {
             names.retain(|known, _| self.tables.lock(known).contains_key(known));
         }
         names.entry(resource).or_insert_with(|| name.chars().take(NAME_LENGTH).collect::<String>().into());

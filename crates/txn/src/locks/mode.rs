@@ -8,7 +8,7 @@ use std::fmt;
 use hobt_sync::WaitType;
 
 /// How a resource is locked. The numbers are those of `sys.syslockinfo`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum LockMode {
     /// `Sch-S`: the definition stays.

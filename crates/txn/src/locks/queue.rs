@@ -276,9 +276,10 @@ impl Queue {
     ) -> impl Iterator<Item = SessionId> + use<'a> {
         let session = owner.session();
         let mode = self.target(owner, mode);
-        let in_the_way = move |other: &LockOwner, of: LockMode| other.session() != session && !mode.is_compatible(of);
+        // The modes first: they are here, the owners are somewhere else.
+        let in_the_way = move |other: &LockOwner, of: LockMode| !mode.is_compatible(of) && other.session() != session;
         let holders = self.granted().filter(move |granted| in_the_way(&granted.owner, granted.mode));
-        let ahead = if self.session_holds(session) { 0 } else { ahead };
+        let ahead = if ahead > 0 && self.session_holds(session) { 0 } else { ahead };
         let line = self.waiting()[..ahead].iter();
         let line = line.filter(move |waiting| in_the_way(&waiting.owner, self.target(&waiting.owner, waiting.mode)));
         let holders = holders.map(|granted| granted.owner.session());

@@ -148,7 +148,8 @@ impl LockManager {
         let (own, waits_on) = (Arc::clone(owner), Arc::clone(&slot));
         let record = WaitRecord { owner: own, resource, mode, deadlock_priority, slot: waits_on, since };
         let registered = self.register(record);
-        let wait = Wait::begin(mode.wait_type());
+        let wanted = self.mode_held(owner, &resource).map_or(mode, |held| held.combined(mode));
+        let wait = Wait::begin(wanted.wait_type());
         let deadline = patience.timeout.and_then(|timeout| since.checked_add(timeout));
         let ended = loop {
             if let Some(outcome) = slot.outcome() {

@@ -13,12 +13,14 @@ use super::{key, owner, table};
 const THREADS: usize = 8;
 const RESOURCES: usize = 5;
 
-/// What each thread holds of each resource: 0, or the mode's number. A thread notes what it got after it got it, and
+/// What each thread's owner holds of each resource: 0, or the mode's number. A thread notes what it got after it got it, and
 /// forgets it before it lets go, so that two notes that exclude each other were two locks at the same time.
 type Holders = [[AtomicU8; THREADS]; RESOURCES];
 
 struct Worker<'a> {
     number: usize,
+    /// How many threads in a row are of one session, each with an owner of its own.
+    per_session: usize,
     resources: &'a [LockResource; RESOURCES],
     locks: &'a LockManager,
     owner: Arc<LockOwner>,
@@ -40,7 +42,8 @@ impl Worker<'_> {
         let held = held.expect("it was granted");
         let notes = &self.holders[resource];
         notes[self.number].store(held as u8, Ordering::SeqCst);
-        for (thread, note) in notes.iter().enumerate().filter(|(thread, _)| *thread != self.number) {
+        let session = self.number / self.per_session;
+        for (thread, note) in notes.iter().enumerate().filter(|(thread, _)| thread / self.per_session != session) {
             let other = LockMode::ALL.into_iter().find(|mode| *mode as u8 == note.load(Ordering::SeqCst));
             let goes = other.is_none_or(|other| other.is_compatible(held));
             assert!(goes, "{held} of thread {} beside {other:?} of thread {thread}", self.number);
@@ -94,7 +97,7 @@ impl Worker<'_> {
     }
 }
 
-fn run(seed: u64, resources: [LockResource; RESOURCES], modes: Vec<LockMode>) {
+fn run(seed: u64, per_session: usize, resources: [LockResource; RESOURCES], modes: Vec<LockMode>) {
     let (done, ended) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let locks = LockManager::default();
@@ -104,11 +107,12 @@ fn run(seed: u64, resources: [LockResource; RESOURCES], modes: Vec<LockMode>) {
             for number in 0..THREADS {
                 let (locks, holders, victims, resources, modes) = (&locks, &holders, &victims, &resources, &modes);
                 scope.spawn(move || {
-                    let session = i32::try_from(number).expect("small") + 60;
+                    let session = i32::try_from(number / per_session).expect("small") + 60;
                     let random = SplitMix64::new(seed + number as u64);
                     let (owner, counts) = (owner(session), [0; RESOURCES]);
-                    let mut worker = Worker { number, resources, locks, owner, holders, counts, random, victim: 0 };
-                    for _ in 0..1_500 {
+                    let mut worker =
+                        Worker { number, per_session, resources, locks, owner, holders, counts, random, victim: 0 };
+                    for _ in 0..800 {
                         worker.step(modes);
                     }
                     worker.release_all();
@@ -134,7 +138,7 @@ fn run(seed: u64, resources: [LockResource; RESOURCES], modes: Vec<LockMode>) {
 fn holders_of_rows_go_together_and_everybody_comes_to_an_end() {
     let keys = [1, 2, 3, 4, 5].map(key);
     for seed in 0..4 {
-        run(seed * 1_000, keys, vec![LockMode::Shared, LockMode::Update, LockMode::Exclusive]);
+        run(seed * 1_000, 1, keys, vec![LockMode::Shared, LockMode::Update, LockMode::Exclusive]);
     }
 }
 
@@ -142,7 +146,7 @@ fn holders_of_rows_go_together_and_everybody_comes_to_an_end() {
 fn holders_of_ranges_go_together_and_everybody_comes_to_an_end() {
     let modes: Vec<LockMode> = LockMode::ALL.into_iter().filter(|mode| mode.is_for_keys()).collect();
     for seed in 0..4 {
-        run(seed * 1_000 + 7, [1, 2, 3, 4, 5].map(key), modes.clone());
+        run(seed * 1_000 + 7, 1, [1, 2, 3, 4, 5].map(key), modes.clone());
     }
 }
 
@@ -150,6 +154,15 @@ fn holders_of_ranges_go_together_and_everybody_comes_to_an_end() {
 fn holders_of_tables_go_together_and_everybody_comes_to_an_end() {
     let modes: Vec<LockMode> = LockMode::ALL.into_iter().filter(|mode| !mode.is_range()).collect();
     for seed in 0..4 {
-        run(seed * 1_000 + 9, [1, 2, 3, 4, 5].map(table), modes.clone());
+        run(seed * 1_000 + 9, 1, [1, 2, 3, 4, 5].map(table), modes.clone());
+    }
+}
+
+/// Owners of one session get what excludes each other, pass waiters, and close circles by what they get.
+#[test]
+fn sessions_of_several_workers_come_to_an_end() {
+    let modes: Vec<LockMode> = LockMode::ALL.into_iter().filter(|mode| !mode.is_range()).collect();
+    for seed in 0..4 {
+        run(seed * 1_000 + 3, 2, [1, 2, 3, 4, 5].map(table), modes.clone());
     }
 }
