@@ -90,8 +90,8 @@ impl<'a> BulkPageBuilder<'a> {
         count - rows
     }
 
-    /// Formats `page` with `row_count` rows: header, empty areas, all values present. The rows of an ordered page come in
-    /// their order.
+    /// Formats `page` with `row_count` rows: header, empty areas, all values present. The rows of an ordered page come
+    /// in their order.
     ///
     /// Each column is then filled by [`BulkPage::column`] in table order.
     ///

@@ -133,8 +133,8 @@ pub enum PageChange {
 }
 
 impl PageChange {
-    /// Whether the change can belong to this page, so that [`apply`] does not panic: what recovery asks of a change that
-    /// it has read. Who makes a change from the page that it has before it knows.
+    /// Whether the change can belong to this page, so that [`apply`] does not panic: what recovery asks of a change
+    /// that it has read. Who makes a change from the page that it has before it knows.
     ///
     /// # Errors
     /// It cannot: the page is damaged, or the change is another page's.

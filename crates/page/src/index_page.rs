@@ -5,9 +5,9 @@
 //! a slot for each entry, in key order: offset u16, key length u16 | … free …
 //! … | entries, from the page's end down, without gaps: child number u32, child file u16, key
 //! ```
-//! A child holds the keys from its separator on, up to the next one; the leftmost child those before the first. Children
-//! are counted from 0, the leftmost, so that the child of entry `i` is child `i + 1`. Keys are normalised: their order is
-//! that of their bytes. What makes them is left to others; here they are bytes.
+//! A child holds the keys from its separator on, up to the next one; the leftmost child those before the first.
+//! Children are counted from 0, the leftmost, so that the child of entry `i` is child `i + 1`. Keys are normalised:
+//! their order is that of their bytes. What makes them is left to others; here they are bytes.
 //!
 //! [`IndexPage::open`] is cheap, because each descent opens a page a level: it checks the counts, and each entry is
 //! checked when it is read. So a page that was copied while it changed is read within its bounds too, as nonsense or as
@@ -56,8 +56,8 @@ pub struct IndexSplit {
 }
 
 impl IndexSplit {
-    /// Whether an entry that belongs at `position` of the page belongs in the right one afterwards, and at which position
-    /// of its page.
+    /// Whether an entry that belongs at `position` of the page belongs in the right one afterwards, and at which
+    /// position of its page.
     pub fn place(&self, position: usize) -> (bool, usize) {
         if position <= self.kept { (false, position) } else { (true, position - self.kept - 1) }
     }
@@ -167,8 +167,8 @@ impl<'a> IndexPage<'a> {
         if index == 0 { Ok(self.leftmost()) } else { self.entry(index - 1).map(|(_, child)| child) }
     }
 
-    /// Which child holds a key, counted from the leftmost: how many separators are not above it. It is also the position
-    /// at which an entry with this key belongs.
+    /// Which child holds a key, counted from the leftmost: how many separators are not above it. It is also the
+    /// position at which an entry with this key belongs.
     ///
     /// # Errors
     /// As [`IndexPage::key`].
@@ -194,8 +194,8 @@ impl<'a> IndexPage<'a> {
     }
 
     /// Where to split the page, into which an entry whose key has `key_bytes` is to come at `position`: in halves of
-    /// bytes, the new entry with them. For an entry behind all others the left page stays nearly full, so that keys which
-    /// rise leave full pages behind. The new entry has room in the half where it belongs ([`IndexSplit::place`]).
+    /// bytes, the new entry with them. For an entry behind all others the left page stays nearly full, so that keys
+    /// which rise leave full pages behind. The new entry has room in the half where it belongs ([`IndexSplit::place`]).
     ///
     /// # Errors
     /// As [`IndexPage::key`], or the page has fewer entries than one that is full.

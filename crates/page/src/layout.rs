@@ -5,9 +5,9 @@
 //! fixed-length arrays, widest first; end offsets u16 × capacity of variable columns before those of 2 bytes
 //! deleted bits | validity bits, a nullable column each | bytes of the first variable column | … of the last
 //! ```
-//! An *ordered* page, a leaf of a B+tree, also has the slots of its rows in key order: an array of 1 byte × capacity behind
-//! the fixed-length arrays, or of `u16` × capacity behind those of 2 bytes where the capacity is above 256. A heap's
-//! pages have none.
+//! An *ordered* page, a leaf of a B+tree, also has the slots of its rows in key order: an array of 1 byte × capacity
+//! behind the fixed-length arrays, or of `u16` × capacity behind those of 2 bytes where the capacity is above 256. A
+//! heap's pages have none.
 //!
 //! The counts stand together at the front so that counting a column touches two cache lines of a page. All that stands
 //! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored,

@@ -13,12 +13,12 @@ pub struct LeafSplit {
 }
 
 impl RowPage<'_> {
-    /// Where to split this ordered page, into which `row` is to come at `position`: in halves of bytes, the new row with
-    /// them. For a row behind all others the left page stays full and the right one begins with the row, so that keys
-    /// which rise leave full pages behind.
+    /// Where to split this ordered page, into which `row` is to come at `position`: in halves of bytes, the new row
+    /// with them. For a row behind all others the left page stays full and the right one begins with the row, so that
+    /// keys which rise leave full pages behind.
     ///
-    /// Rows of which fewer than four fit a page can be such that the new one still has no room in its half; that half is
-    /// then split in turn. Neither half is empty once it has the row, if the page is not.
+    /// Rows of which fewer than four fit a page can be such that the new one still has no room in its half; that half
+    /// is then split in turn. Neither half is empty once it has the row, if the page is not.
     ///
     /// # Errors
     /// The order or the end offsets contradict the page.

@@ -237,9 +237,9 @@ impl<'a> RowPage<'a> {
         (0..self.row_count()).map(|position| self.slot_at(position))
     }
 
-    /// Searches the page's order, deleted rows included. `compare` says how the row in a slot is to what is searched; rows
-    /// that are less stand before those that are equal and these before those that are greater. Gives the first position
-    /// that is equal, or as an error the one at which such a row belongs.
+    /// Searches the page's order, deleted rows included. `compare` says how the row in a slot is to what is searched;
+    /// rows that are less stand before those that are equal and these before those that are greater. Gives the first
+    /// position that is equal, or as an error the one at which such a row belongs.
     ///
     /// # Errors
     /// The order names a slot that is not in use, or what `compare` returns.

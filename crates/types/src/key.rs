@@ -3,19 +3,20 @@
 //! ```text
 //! key:        the columns one behind the other
 //! column:     [00 NULL | 01 value, where it may be NULL] value; all bits flipped where the order is descending
-//! integers, decimals, money, dates, times:  big-endian, sign bit flipped     bit, tinyint:      the byte
-//! float, real: big-endian; sign bit flipped, of negative ones all bits       uniqueidentifier:  its bytes
-//! text:       the collation's sort key                                       binary:            without zeros at its end
-//!             both with 00 as 01 01 and 01 as 01 02, and 00 behind
+//! integers, decimals, money, dates, times   big-endian, sign bit flipped
+//! float, real                               big-endian, sign bit flipped; all bits where it is negative
+//! bit, tinyint, uniqueidentifier            its bytes
+//! text                                      the collation's sort key ┐ 00 as 01 01, 01 as 01 02,
+//! binary                                    without zeros at its end ┘ and 00 behind
 //! ```
-//! Two keys compare as bytes (`memcmp`, the shorter of two that begin alike first) as their values do, column by column:
-//! no column's bytes are the beginning of another value's, so that what follows is never compared with a column before
-//! it. NULL comes before every value, behind every value where the order is descending. Equal keys are equal values to
-//! SQL: text that its collation takes for equal, `-0` and `0`, `0x01` and `0x0100` have one key, so a key does not give
-//! its value back.
+//! Two keys compare as bytes (`memcmp`, the shorter of two that begin alike first) as their values do, column by
+//! column: no column's bytes are the beginning of another value's, so that what follows is never compared with a column
+//! before it. NULL comes before every value, behind every value where the order is descending. Equal keys are equal
+//! values to SQL: text that its collation takes for equal, `-0` and `0`, `0x01` and `0x0100` have one key, so a key
+//! does not give its value back.
 //!
-//! Values come as pages hold them (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own are no keys,
-//! nor are the `max` types. How long a key may be is left to the index.
+//! Values come as pages hold them (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own are no
+//! keys, nor are the `max` types. How long a key may be is left to the index.
 
 use std::fmt;
 
@@ -59,8 +60,8 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl KeyColumn {
-    /// A column of this type in an index's key; `None` if no index has such keys (`max` types). The collation counts for
-    /// text alone.
+    /// A column of this type in an index's key; `None` if no index has such keys (`max` types). The collation counts
+    /// for text alone.
     pub fn new(sql_type: SqlType, collation: Collation, nullable: bool, descending: bool) -> Option<KeyColumn> {
         let is_max = matches!(
             sql_type,

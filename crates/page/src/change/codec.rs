@@ -6,13 +6,13 @@
 //! image:  one bit for each 32 bytes of the page, 1 where they are not all zero (32 bytes) | those blocks
 //! layout: flags u8 (1: ordered) | columns n | one byte for each: physical type, + 8 if it may be NULL
 //! ```
-//! Fixed numbers are little-endian; `n` and marks and stamps are numbers of seven bits a byte, lowest first, the high bit
-//! set on all but the last (LEB128). There is one encoding of everything: bytes that decode are those that encoding gives
-//! again, which also means that nothing may stand behind the end. An image names the page's holes by blocks and not one
-//! hole in its middle, because the areas of a row page have their free room apart from each other.
+//! Fixed numbers are little-endian; `n` and marks and stamps are numbers of seven bits a byte, lowest first, the high
+//! bit set on all but the last (LEB128). There is one encoding of everything: bytes that decode are those that encoding
+//! gives again, which also means that nothing may stand behind the end. An image names the page's holes by blocks and
+//! not one hole in its middle, because the areas of a row page have their free room apart from each other.
 //!
-//! Decoding never panics, and allocates by the bytes that are there, never by a length that they claim. Whether a change
-//! belongs to a page is for [`PageChange::check`] to say.
+//! Decoding never panics, and allocates by the bytes that are there, never by a length that they claim. Whether a
+//! change belongs to a page is for [`PageChange::check`] to say.
 
 use std::fmt;
 
@@ -52,7 +52,8 @@ mod kind {
     pub(super) const KEEP_ENTRIES: u8 = 15;
 }
 
-/// Why bytes are no encoded change or layout. The log's checksum was right, so this is another version's log, or damage.
+/// Why bytes are no encoded change or layout. The log's checksum was right, so this is another version's log, or
+/// damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EncodingDamage {
     /// Which rule is broken.
@@ -262,11 +263,17 @@ fn put_row(out: &mut Vec<u8>, row: &RowImage) {
     out.extend_from_slice(row.bytes());
 }
 
+/// A change that puts a row into a place.
+fn put_row_at(out: &mut Vec<u8>, kind: u8, place: u16, writer: Stamp, row: &RowImage) {
+    out.push(kind);
+    out.extend_from_slice(&place.to_le_bytes());
+    put_number(out, writer.0);
+    put_row(out, row);
+}
+
 impl PageChange {
-    /// Appends the change's bytes to `out`: a few more than those of its row, at most 33 more than a page.
-    ///
-    /// # Panics
-    /// If a row has no column: no table has such rows.
+    /// Appends the change's bytes to `out`: a few more than those of its row, at most 33 more than those of its page. A
+    /// row without columns, which no table has, would not decode.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             PageChange::Format { header } => {
@@ -302,16 +309,10 @@ impl PageChange {
                 put_header(out, header);
             }
             PageChange::ReplaceRow { slot, row, writer } => {
-                out.push(kind::REPLACE_ROW);
-                out.extend_from_slice(&slot.0.to_le_bytes());
-                put_number(out, writer.0);
-                put_row(out, row);
+                put_row_at(out, kind::REPLACE_ROW, slot.0, *writer, row);
             }
             PageChange::InsertRow { position, row, writer } => {
-                out.push(kind::INSERT_ROW);
-                out.extend_from_slice(&position.to_le_bytes());
-                put_number(out, writer.0);
-                put_row(out, row);
+                put_row_at(out, kind::INSERT_ROW, *position, *writer, row);
             }
             PageChange::RemoveRow { position, writer } => {
                 out.push(kind::REMOVE_ROW);

@@ -1,8 +1,8 @@
 //! Changes of ordered pages, the leaves of B+trees: a row at its position, and which rows stay.
 //!
-//! A new row goes behind the last slot whatever its position is, so that slots keep their numbers and only the places of
-//! the order behind it move. Slots are numbered anew when rows leave the page ([`keep`]), which is how a page is split
-//! and how deleted rows go.
+//! A new row goes behind the last slot whatever its position is, so that slots keep their numbers and only the places
+//! of the order behind it move. Slots are numbered anew when rows leave the page ([`keep`]), which is how a page is
+//! split and how deleted rows go.
 
 use hobt_base::Stamp;
 

@@ -1,5 +1,5 @@
-//! Single rows: added behind the last slot, taken away again, marked as deleted. Leaves positions to `ordered` and other
-//! values in the same slot to `replace`.
+//! Single rows: added behind the last slot, taken away again, marked as deleted. Leaves positions to `ordered` and
+//! other values in the same slot to `replace`.
 
 use hobt_base::{SlotId, Stamp};
 
@@ -73,8 +73,8 @@ pub(super) fn add_row(
     Ok(added)
 }
 
-/// Writes the value of a column into a slot behind all that are in use; the areas have room. A NULL counts if the row is
-/// `live`.
+/// Writes the value of a column into a slot behind all that are in use; the areas have room. A NULL counts if the row
+/// is `live`.
 pub(super) fn put_value(
     page: &mut PageBytes,
     rows: &RowLayout,

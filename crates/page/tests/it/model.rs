@@ -1,5 +1,5 @@
-//! Random sequences of changes against a plain list of rows: after each step the page holds what the list holds, the step
-//! read back from its encoding does the same to the bytes, and its undo brings the list before back.
+//! Random sequences of changes against a plain list of rows: after each step the page holds what the list holds, the
+//! step read back from its encoding does the same to the bytes, and its undo brings the list before back.
 
 use std::cmp::Ordering;
 
