@@ -84,6 +84,12 @@ struct BudgetPool {
 
 /// How DataFusion names what merges the parts of a sort.
 const MERGE_NAME: &str = "ExternalSorterMerge";
+/// How DataFusion names what hands rows from one worker to another.
+///
+/// It is refused nothing: what it cannot reserve it would spill, and two workers that spill for one reader wait for each
+/// other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each worker,
+/// and is counted.
+const EXCHANGE_NAME: &str = "RepartitionExec";
 
 impl BudgetPool {
     /// What is free now is the most that operators get.
@@ -119,14 +125,18 @@ impl MemoryPool for BudgetPool {
         if consumer.name().starts_with(MERGE_NAME) {
             self.merges.fetch_add(1, Ordering::Relaxed);
         }
-        self.fair.register(consumer);
+        if !is_exchange(consumer) {
+            self.fair.register(consumer);
+        }
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
         if consumer.name().starts_with(MERGE_NAME) {
             self.merges.fetch_sub(1, Ordering::Relaxed);
         }
-        self.fair.unregister(consumer);
+        if !is_exchange(consumer) {
+            self.fair.unregister(consumer);
+        }
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
@@ -144,6 +154,10 @@ impl MemoryPool for BudgetPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        if is_exchange(reservation.consumer()) {
+            self.account.overdraw(additional as u64);
+            return Ok(());
+        }
         if reservation.consumer().name().starts_with(MERGE_NAME) {
             let share = self.merge_bytes_max / self.merges.load(Ordering::Relaxed).max(1);
             if reservation.size() + additional > share {
@@ -169,7 +183,11 @@ impl MemoryPool for BudgetPool {
 }
 
 fn can_spill(reservation: &MemoryReservation) -> bool {
-    reservation.consumer().can_spill()
+    reservation.consumer().can_spill() && !is_exchange(reservation.consumer())
+}
+
+fn is_exchange(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with(EXCHANGE_NAME)
 }
 
 /// What each part of a sort keeps for merging what it spilled, with so many parts of one sort: an eighth of its share.
@@ -320,6 +338,21 @@ mod tests {
         assert!(join.try_grow(1).is_err());
         drop(join);
         drop(loader);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn an_exchange_of_rows_is_counted_and_never_refused() {
+        let budget = MemoryBudget::new(1000);
+        let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool::new(&budget));
+        let exchange = consumer(&format!("{EXCHANGE_NAME}[1]"), true).register(&pool);
+        exchange.try_grow(1200).expect("never refused");
+        assert_eq!(budget.used(), 1200);
+        let sort = consumer("sort", true).register(&pool);
+        assert!(sort.try_grow(1).is_err(), "it counts for the others");
+        exchange.try_shrink(1000).expect("it has that");
+        sort.try_grow(333).expect("its third, which it shares with nobody");
+        drop((exchange, sort));
         assert_eq!(budget.used(), 0);
     }
 
