@@ -251,6 +251,14 @@ impl OsFile {
     }
 }
 
+impl Drop for OsFile {
+    fn drop(&mut self) {
+        // Closing the file would do, but the kernel may keep the open file for a while after its last transfer, and the
+        // lock with it: who opens it next would find it in use. A file that was not locked is not harmed by this.
+        let _is_closed_next = self.file.unlock();
+    }
+}
+
 /// A request on its way through a backend. Dropping it without [`Flight::complete`] would leave its consumer waiting.
 #[derive(Debug)]
 pub(crate) struct Flight {

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hobt_base::{FileId, FilegroupId, PAGE_SIZE, PageId};
 use hobt_catalog::{DatabaseFile, Growth};
@@ -48,6 +49,23 @@ impl std::fmt::Display for FileProblem {
         match self {
             FileProblem::Inaccessible(error) => error.fmt(f),
             FileProblem::Invalid(text) => f.write_str(text),
+        }
+    }
+}
+
+/// How long a file that is to be opened may be found locked.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is tried meanwhile.
+const LOCK_RETRY: Duration = Duration::from_millis(20);
+
+/// Locks a file. The kernel lets go of the files of a process that was killed in the middle of transfers a moment after the
+/// process is gone: a lock that is held is looked at again for a while.
+fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
+    let since = Instant::now();
+    loop {
+        match file.try_lock_exclusive() {
+            Err(DiskError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
+            other => return other,
         }
     }
 }
@@ -158,7 +176,7 @@ impl DataFile {
     pub(crate) fn open_any(disk: &dyn Disk, path: &Path) -> Result<DataFile, FileProblem> {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
         let file = disk.open(path, options).map_err(FileProblem::Inaccessible)?;
-        file.try_lock_exclusive().map_err(FileProblem::Inaccessible)?;
+        lock_patiently(&*file).map_err(FileProblem::Inaccessible)?;
         let size = file.size().map_err(FileProblem::Inaccessible)?;
         let truncated = |header_pages: u32| {
             FileProblem::Invalid(format!(

@@ -78,6 +78,29 @@ fn wide_rows_are_sorted_in_as_little_memory() {
     }
 }
 
+/// A grouping whose workers hand each other more than there is room for must not wait for itself.
+#[test]
+fn a_grouping_of_wide_texts_ends() {
+    let (_folder, _instance, mut session) = open(64);
+    let insert = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
+                  INTO n FROM GENERATE_SERIES(1, 60000)";
+    session.run(insert).expect("12 megabytes");
+    let cancel = session.cancel_handle();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        // Generous: it takes seconds in a build without optimisation.
+        if ended.recv_timeout(Duration::from_secs(120)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            cancel.cancel();
+        }
+    });
+    for dop in [2, 4, 2, 4] {
+        let batch = format!("SELECT COUNT(*) FROM (SELECT w, COUNT(*) c FROM n GROUP BY w) x OPTION (MAXDOP {dop})");
+        session.run(&batch).expect(&batch);
+    }
+    drop(done);
+    watchdog.join().expect("no panic");
+}
+
 #[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
