@@ -14,6 +14,8 @@ pub(super) struct Frame {
     memory: Charge,
     /// Table variables: the name in lower case to the table's name in `tempdb`.
     pub(super) tables: HashMap<String, String>,
+    /// The temporary tables that the caller sees; `None` in a session's own batch. Those that come in this call go with it.
+    pub(super) temporary_of_caller: Option<HashMap<String, String>>,
     /// The procedure's name; `None` in a batch.
     pub(super) procedure: Option<String>,
     /// Whether a `CATCH` of a caller takes what is not caught here.
@@ -31,6 +33,7 @@ impl Frame {
             variables: HashMap::new(),
             memory: Charge::new(),
             tables: HashMap::new(),
+            temporary_of_caller: None,
             procedure,
             protected,
             caught_below: 0,
@@ -44,6 +47,7 @@ impl Frame {
         let without_value = |variable: &TypedValue| TypedValue { value: Value::Null, ..*variable };
         sketch.variables.extend(self.variables.iter().map(|(name, variable)| (name.clone(), without_value(variable))));
         sketch.tables.clone_from(&self.tables);
+        sketch.temporary_of_caller.clone_from(&self.temporary_of_caller);
         sketch
     }
 

@@ -112,7 +112,7 @@ pub fn run_batch(
         compiled: (Duration::ZERO, Duration::ZERO),
     };
     let ended = interpreter.batch(text);
-    let result = interpreter.drop_table_variables();
+    let result = interpreter.drop_tables_of_frame();
     if let Err(error) = result {
         interpreter.report(error);
     }
@@ -344,10 +344,11 @@ impl Interpreter<'_> {
         }
         let depth = self.caught.len();
         frame.caught_below = depth;
+        frame.temporary_of_caller = Some(self.state.temporary_tables.clone());
         self.frames.push(frame);
         self.state.nest_level = self.frames.len() - 1;
         let result = body(self);
-        let dropped = self.drop_table_variables();
+        let dropped = self.drop_tables_of_frame();
         self.caught.truncate(depth);
         let frame = self.frames.pop().expect("the frame pushed above");
         self.state.nest_level = self.frames.len() - 1;

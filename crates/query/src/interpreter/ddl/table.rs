@@ -74,7 +74,8 @@ impl Interpreter<'_> {
             return Ok((place, None));
         }
         let lower = written.to_lowercase();
-        if self.state.temporary_tables.contains_key(&lower) {
+        // A procedure may have a table of its own where its caller has one of the same name.
+        if self.state.temporary_tables.contains_key(&lower) && !self.is_of_caller(&lower) {
             let text = format!("There is already an object named '{written}' in the database.");
             return Err(SqlError::new(number::OBJECT_EXISTS, text).at(name.position()));
         }
@@ -102,9 +103,21 @@ impl Interpreter<'_> {
         Ok(name)
     }
 
-    /// Drops the tables of the topmost frame's table variables.
-    pub(in super::super) fn drop_table_variables(&mut self) -> Result<(), SqlError> {
-        let names: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
+    /// Whether the temporary table that a name (in lower case) means now is one that the caller sees.
+    fn is_of_caller(&self, lower: &str) -> bool {
+        let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower));
+        of_caller.is_some() && of_caller == self.state.temporary_tables.get(lower)
+    }
+
+    /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were made
+    /// in it, unless it is a session's own batch.
+    pub(in super::super) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
+        let mut names: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
+        if let Some(of_caller) = self.frame_mut().temporary_of_caller.take() {
+            let here = std::mem::take(&mut self.state.temporary_tables);
+            names.extend(here.into_iter().filter(|(name, stored)| of_caller.get(name) != Some(stored)).map(|(_, it)| it));
+            self.state.temporary_tables = of_caller;
+        }
         if names.is_empty() {
             return Ok(());
         }
@@ -131,8 +144,22 @@ impl Interpreter<'_> {
             Ok(dropped.map_err(SqlError::from)?)
         })?;
         self.environment.executor.identities.lock().remove(&(place.database.id(), table));
-        self.state.temporary_tables.remove(&name.name.value.to_lowercase());
+        self.forget_temporary_table(&name.name.value.to_lowercase());
         Ok(())
+    }
+
+    /// A temporary table is gone, for callers too if it was theirs; the name then means what it means to the caller.
+    fn forget_temporary_table(&mut self, lower: &str) {
+        let Some(gone) = self.state.temporary_tables.remove(lower) else { return };
+        for tables in self.frames.iter_mut().filter_map(|frame| frame.temporary_of_caller.as_mut()) {
+            if tables.get(lower) == Some(&gone) {
+                tables.remove(lower);
+            }
+        }
+        let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower)).cloned();
+        if let Some(stored) = of_caller {
+            self.state.temporary_tables.insert(lower.to_owned(), stored);
+        }
     }
 
     pub(in super::super) fn truncate_table(
