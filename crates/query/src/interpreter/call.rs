@@ -20,6 +20,8 @@ use super::system_functions::parse_name;
 
 /// A procedure's parameters and body, parsed.
 struct Procedure {
+    /// `@@PROCID`; 0 for a system procedure.
+    id: i32,
     /// Where its names are looked up: the database that its own name says.
     database: DatabaseUse,
     name: String,
@@ -129,10 +131,13 @@ impl Interpreter<'_> {
         let procedure = self.find_procedure(name, call.span.position)?;
         let mut frame = Frame::new(Some(procedure.name.clone()), protected);
         self.bind_parameters(&procedure.parameters, &procedure.name, &arguments, &mut frame, call.span.position)?;
-        let (status, frame) = self.in_scope(Arc::clone(&procedure.text), frame, |this| {
+        let id_of_caller = std::mem::replace(&mut self.state.procedure, procedure.id);
+        let ended = self.in_scope(Arc::clone(&procedure.text), frame, |this| {
             this.state.database = procedure.database;
             this.statements(&procedure.statements)
-        })?;
+        });
+        self.state.procedure = id_of_caller;
+        let (status, frame) = ended?;
         self.return_outputs(&procedure.parameters, &arguments, &frame)?;
         Ok(status)
     }
@@ -150,6 +155,7 @@ impl Interpreter<'_> {
         let place = self.procedure_place(name, position)?;
         let snapshot = place.database.snapshot();
         let module = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.module(schema, &place.name));
+        let id = module.map_or(0, |module| module.id.0);
         let text = match module {
             Some(module) if module.kind == ModuleKind::Procedure => module.definition.clone(),
             Some(_) => {
@@ -164,6 +170,7 @@ impl Interpreter<'_> {
         let batch = hobt_tsql::parse_batch(&text)?;
         match batch.statements.into_iter().next().map(|statement| statement.kind) {
             Some(StatementKind::CreateProcedure(create)) => Ok(Procedure {
+                id,
                 database: place.database,
                 name: create.name.name.value,
                 parameters: create.parameters,

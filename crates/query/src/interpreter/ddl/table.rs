@@ -115,7 +115,9 @@ impl Interpreter<'_> {
         let mut names: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
         if let Some(of_caller) = self.frame_mut().temporary_of_caller.take() {
             let here = std::mem::take(&mut self.state.temporary_tables);
-            names.extend(here.into_iter().filter(|(name, stored)| of_caller.get(name) != Some(stored)).map(|(_, it)| it));
+            names.extend(
+                here.into_iter().filter(|(name, stored)| of_caller.get(name) != Some(stored)).map(|(_, it)| it),
+            );
             self.state.temporary_tables = of_caller;
         }
         if names.is_empty() {
