@@ -78,6 +78,24 @@ fn wide_rows_are_sorted_in_as_little_memory() {
     }
 }
 
+#[test]
+fn a_large_top_of_wide_rows_is_sorted_in_little_memory() {
+    let (_folder, _instance, mut session) = open(128);
+    let insert = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
+                  INTO n FROM GENERATE_SERIES(1, 100000)";
+    session.run(insert).expect("20 megabytes");
+    for (top, dop) in [(10, 2), (20_000, 1), (20_000, 2), (90_000, 2)] {
+        let batch = format!(
+            "DECLARE @count int, @least varchar(300), @expected varchar(300)
+             SELECT @count = COUNT(*), @least = MIN(w) FROM (SELECT TOP {top} w FROM n ORDER BY w DESC, id) x
+             SELECT @expected = w FROM n ORDER BY w DESC, id OFFSET {top} - 1 ROWS FETCH NEXT 1 ROW ONLY
+             IF @count <> {top} OR @least <> @expected THROW 50001, 'other rows', 1"
+        );
+        session.run(&format!("EXEC sp_configure 'max degree of parallelism', {dop} RECONFIGURE")).expect("a setting");
+        session.run(&batch).expect(&batch);
+    }
+}
+
 /// A grouping whose workers hand each other more than there is room for must not wait for itself.
 #[test]
 fn a_grouping_of_wide_texts_ends() {

@@ -9,6 +9,7 @@
 mod aggregate_scan;
 mod cancel;
 mod insert;
+mod large_top;
 mod profile;
 mod runner;
 mod scan_exec;
@@ -18,6 +19,7 @@ mod workers;
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
+pub(crate) use large_top::sort_large_tops;
 pub use profile::OperatorProfile;
 pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;

@@ -214,6 +214,16 @@ pub(super) fn batch_rows(runtime: &RuntimeEnv, parts: usize, width: usize, most:
     }
 }
 
+/// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it came in, so
+/// that they take a multiple of their own bytes.
+pub(super) fn top_rows(runtime: &RuntimeEnv, parts: usize, width: usize) -> usize {
+    const KEPT_FOR_ROW: usize = 20;
+    match runtime.memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes / parts.max(1) / KEPT_FOR_ROW.saturating_mul(width.max(1)),
+        _ => usize::MAX,
+    }
+}
+
 #[derive(Debug, Default)]
 struct Line {
     inside: usize,

@@ -19,14 +19,16 @@ use hobt_txn::locks::LockMode;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
-use super::memory::{MemoryGrant, batch_rows, merge_bytes};
+use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
 use super::names::UsedTable;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
-use crate::execute::{InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query};
+use crate::execute::{
+    InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
+};
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
 
@@ -187,9 +189,12 @@ impl Interpreter<'_> {
         let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide its
         // rows are.
-        let rows = batch_rows(&executor.runtime, run.degree(), row_width(&query, &logical), BATCH_ROWS);
+        let width = row_width(&query, &logical);
+        let rows = batch_rows(&executor.runtime, run.degree(), width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
-        let plan = cancellable(physical_plan(&planner, &logical)?, run)?;
+        let plan = physical_plan(&planner, &logical)?;
+        let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;
+        let plan = cancellable(plan, run)?;
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;

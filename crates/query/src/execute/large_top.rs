@@ -1,0 +1,30 @@
+//! `TOP n … ORDER BY` with a large n.
+//!
+//! A sort that knows how many rows are wanted keeps the best so far in memory, with the batches that they came in, and
+//! cannot spill. From so many rows on that they may not fit, all are sorted, on disk if need be, and cut off behind.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+
+/// The plan in which no sort keeps more than `rows_max` rows in memory.
+///
+/// # Errors
+/// An operator refuses its new input.
+pub(crate) fn sort_large_tops(plan: Arc<dyn ExecutionPlan>, rows_max: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let sorted = plan.transform_up(|node| {
+        let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
+        Ok(match sort.fetch() {
+            Some(rows) if rows > rows_max => {
+                let whole = Arc::new(sort.with_fetch(None));
+                Transformed::yes(Arc::new(LocalLimitExec::new(whole, rows)) as Arc<dyn ExecutionPlan>)
+            }
+            _ => Transformed::no(node),
+        })
+    })?;
+    Ok(sorted.data)
+}
