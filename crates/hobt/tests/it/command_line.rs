@@ -101,6 +101,23 @@ fn files_are_read_where_they_are_named() {
 }
 
 #[test]
+fn files_of_two_byte_units_are_read_and_other_encodings_refused() {
+    let folder = folder();
+    let place = folder.path().join("script.sql");
+    let script: Vec<u16> = "\u{feff}SELECT N'h\u{e4}t \u{1f980}'\r\nGO\r\nSELECT 2".encode_utf16().collect();
+    for unit in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
+        fs::write(&place, script.iter().copied().flat_map(unit).collect::<Vec<u8>>()).expect("a file");
+        let ended = sql(folder.path(), &["-i", "script.sql"], "");
+        assert_eq!((ended.code, values(&ended.out)), (Some(0), vec!["h\u{e4}t \u{1f980}", "2"]), "{}", ended.err);
+    }
+    for (bytes, says) in [(&b"SELECT 1\n\nSELECT 'h\xe4t'\n"[..], "line 3"), (b"\xff\xfeS\0E", "UTF-16")] {
+        fs::write(&place, bytes).expect("a file");
+        let ended = sql(folder.path(), &["-i", "script.sql"], "");
+        assert!(ended.code == Some(1) && ended.err.contains(says) && ended.err.contains("UTF-8"), "{}", ended.err);
+    }
+}
+
+#[test]
 fn variables_stand_for_their_values() {
     let folder = folder();
     let script = ":setvar col name\nSELECT '$(col) $(Other)'\n:setvar col \"two words\"\nGO\nSELECT '$(col)'\nGO\n";

@@ -8,7 +8,7 @@ mod table;
 mod variables;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -187,6 +187,9 @@ impl Runner<'_> {
         for (index, line) in reader.lines().enumerate() {
             let line = match line {
                 Ok(line) => line,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Ok(self.complain(&format!("{name}, line {}, is not UTF-8: save it as that.", index + 1)));
+                }
                 Err(error) => return Ok(self.complain(&format!("{name} cannot be read: {error}"))),
             };
             // A mark of the encoding is no part of the text.
@@ -241,13 +244,26 @@ impl Runner<'_> {
     }
 }
 
-/// Opens a file of T-SQL; an error names it.
-fn open_input(path: &Path) -> Result<BufReader<File>, String> {
+/// Opens a file of T-SQL: UTF-8, or UTF-16 with a mark of its order, as Management Studio's "Unicode" is. An error names it.
+fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
     let cannot = |reason: &dyn std::fmt::Display| format!("{} cannot be read: {reason}", path.display());
     let file = File::open(path).map_err(|error| cannot(&error))?;
-    match file.metadata() {
-        Ok(found) if found.is_dir() => Err(cannot(&"it is a folder")),
-        _ => Ok(BufReader::new(file)),
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(cannot(&"it is a folder"));
+    }
+    let mut reader = BufReader::new(file);
+    let unit: fn([u8; 2]) -> u16 = match reader.fill_buf().map_err(|error| cannot(&error))? {
+        [0xFF, 0xFE, ..] => u16::from_le_bytes,
+        [0xFE, 0xFF, ..] => u16::from_be_bytes,
+        _ => return Ok(Box::new(reader)),
+    };
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
+    let (units, rest) = bytes.as_chunks::<2>();
+    let text: Result<String, _> = char::decode_utf16(units.iter().map(|&bytes| unit(bytes))).collect();
+    match text {
+        Ok(text) if rest.is_empty() => Ok(Box::new(Cursor::new(text))),
+        _ => Err(cannot(&"it begins as UTF-16, and is not; save it as UTF-8")),
     }
 }
 
