@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The result of everything that this crate does.
 pub type Result<T> = std::result::Result<T, DiskError>;
@@ -92,6 +93,8 @@ pub enum DiskError {
     Poisoned {
         /// Of which file.
         path: PathBuf,
+        /// What failed.
+        cause: String,
     },
     /// Memory for a buffer was refused.
     OutOfMemory {
@@ -133,7 +136,7 @@ impl DiskError {
             | DiskError::NoSpace { path, .. }
             | DiskError::Locked { path }
             | DiskError::OutOfRange { path, .. }
-            | DiskError::Poisoned { path }
+            | DiskError::Poisoned { path, .. }
             | DiskError::Io { path, .. } => Some(path),
             DiskError::OutOfMemory { .. } => None,
         }
@@ -194,9 +197,9 @@ impl fmt::Display for DiskError {
                 "read of {length} bytes at offset {offset} of \"{}\" reached the end of the file after {transferred}",
                 path.display()
             ),
-            DiskError::Poisoned { path } => write!(
+            DiskError::Poisoned { path, cause } => write!(
                 f,
-                "\"{}\" takes no more writes, because a write or sync of it failed before; open it anew",
+                "\"{}\" takes no more writes until it is opened anew, because one failed before: {cause}",
                 path.display()
             ),
             DiskError::OutOfMemory { bytes } => write!(f, "no memory for a buffer of {bytes} bytes"),
@@ -231,6 +234,28 @@ fn words_of(source: &io::Error) -> String {
 impl std::error::Error for DiskError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source_error().map(|source| source as _)
+    }
+}
+
+/// Why a file takes no more writes; empty while it does.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(OnceLock<String>);
+
+impl Poison {
+    /// Remembers the first failure.
+    pub(crate) fn set(&self, error: &DiskError) {
+        self.0.get_or_init(|| error.to_string());
+    }
+
+    /// Whether the file at `path` may be written.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub(crate) fn check(&self, path: &Path) -> Result<()> {
+        match self.0.get() {
+            Some(cause) => Err(DiskError::Poisoned { path: path.to_path_buf(), cause: cause.clone() }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::OpenOptions;
-use crate::error::{DiskError, Operation, Result};
+use crate::error::{DiskError, Operation, Poison, Result};
 use crate::queue::{Completion, CompletionQueue, Direction, Request};
 use crate::statistics::FileStatistics;
 use crate::throughput::Throughput;
@@ -35,7 +35,7 @@ pub(crate) struct OsFile {
     file: File,
     path: PathBuf,
     direct: bool,
-    poisoned: AtomicBool,
+    poison: Poison,
     /// The file system, or the system, has no write that waits for the device.
     lacks_durable_writes: AtomicBool,
     statistics: FileStatistics,
@@ -51,7 +51,7 @@ impl OsFile {
             file,
             path: path.to_path_buf(),
             direct,
-            poisoned: AtomicBool::new(false),
+            poison: Poison::default(),
             lacks_durable_writes: AtomicBool::new(false),
             statistics: FileStatistics::new(),
             throughput: throughput.clone(),
@@ -109,10 +109,7 @@ impl OsFile {
         let result = self.file.sync_data();
         self.statistics.synced(since.elapsed());
         // Never repeated: after a failure the kernel may have dropped the pages and would report success.
-        result.map_err(|error| {
-            self.poison();
-            self.error(Operation::Sync, error)
-        })
+        result.map_err(|error| self.error(Operation::Sync, error)).inspect_err(|error| self.poison.set(error))
     }
 
     pub(crate) fn try_lock_exclusive(&self) -> Result<()> {
@@ -230,14 +227,7 @@ impl OsFile {
     }
 
     fn check_writable(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(DiskError::Poisoned { path: self.path.clone() });
-        }
-        Ok(())
-    }
-
-    fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
+        self.poison.check(&self.path)
     }
 
     /// Counts a transfer that is over, and poisons the file if it was a write that failed.
@@ -245,7 +235,7 @@ impl OsFile {
         self.statistics.end(direction, length, latency, queued, result.is_ok());
         match result {
             Ok(()) => self.throughput.add(direction, length as u64),
-            Err(_) if direction == Direction::Write => self.poison(),
+            Err(error) if direction == Direction::Write => self.poison.set(error),
             Err(_) => {}
         }
     }

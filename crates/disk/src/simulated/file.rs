@@ -4,7 +4,7 @@ use super::faults::FaultKind;
 use super::{Inode, World};
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::{DiskFile, OpenOptions};
-use crate::error::{DiskError, Operation, Result};
+use crate::error::{DiskError, Operation, Poison, Result};
 use crate::queue::{Completion, Direction, Request};
 use crate::statistics::FileStatistics;
 use crate::transfer::{Progress, Step, check_alignment};
@@ -28,7 +28,7 @@ struct Shared {
     path: PathBuf,
     options: OpenOptions,
     generation: u64,
-    poisoned: AtomicBool,
+    poison: Poison,
     holds_lock: AtomicBool,
     statistics: FileStatistics,
 }
@@ -52,7 +52,7 @@ impl SimulatedFile {
                 path: path.to_path_buf(),
                 options,
                 generation,
-                poisoned: AtomicBool::new(false),
+                poison: Poison::default(),
                 holds_lock: AtomicBool::new(false),
                 statistics: FileStatistics::new(),
             }),
@@ -70,10 +70,7 @@ impl Shared {
     }
 
     fn check_writable(&self) -> Result<()> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(DiskError::Poisoned { path: self.path.clone() });
-        }
-        Ok(())
+        self.poison.check(&self.path)
     }
 
     fn misaligned(&self, direction: Direction, offset: u64, aligned: bool) -> Option<DiskError> {
@@ -137,7 +134,7 @@ impl Shared {
         self.statistics.end(direction, length, latency, Duration::ZERO, result.is_ok());
         match result {
             Ok(()) => self.world.throughput.add(direction, length as u64),
-            Err(_) if direction == Direction::Write => self.poisoned.store(true, Ordering::Release),
+            Err(error) if direction == Direction::Write => self.poison.set(error),
             Err(_) => {}
         }
     }
@@ -273,10 +270,7 @@ impl DiskFile for SimulatedFile {
             (Err(error), _) => Err(DiskError::new(Operation::Sync, &shared.path, None, error)),
         };
         shared.statistics.synced(since.elapsed());
-        if result.is_err() {
-            shared.poisoned.store(true, Ordering::Release);
-        }
-        result
+        result.inspect_err(|error| shared.poison.set(error))
     }
 
     fn try_lock_exclusive(&self) -> Result<()> {

@@ -236,7 +236,11 @@ pub(crate) fn a_failed_write_poisons_its_handle(place: &Place) {
     submit(&*file, &queue, Direction::Write, 0, filled(4096, 8), 0);
     let error = queue.wait_pop().expect("in flight").result.expect_err("it is read-only");
     assert!(matches!(error, DiskError::Io { offset: Some(0), .. }), "{error}");
-    assert!(matches!(file.write_at(&filled(4096, 8), 0), Err(DiskError::Poisoned { .. })));
+    // Whoever comes later hears what happened.
+    match file.write_at(&filled(4096, 8), 0) {
+        Err(DiskError::Poisoned { cause, .. }) => assert_eq!(cause, error.to_string()),
+        other => panic!("{other:?}"),
+    }
     assert!(matches!(file.sync(), Err(DiskError::Poisoned { .. })));
     submit(&*file, &queue, Direction::Write, 0, filled(4096, 8), 0);
     assert!(matches!(queue.wait_pop().expect("comes").result, Err(DiskError::Poisoned { .. })));
