@@ -80,6 +80,10 @@ struct BudgetPool {
     account: MemoryAccount,
     merge_bytes_max: usize,
     merges: AtomicUsize,
+    /// What exchanges say that they hold.
+    exchange_bytes: AtomicUsize,
+    /// Up to how much of it counts.
+    exchange_bytes_max: usize,
 }
 
 /// How DataFusion names what merges the parts of a sort.
@@ -87,8 +91,9 @@ const MERGE_NAME: &str = "ExternalSorterMerge";
 /// How DataFusion names what hands rows from one worker to another.
 ///
 /// It is refused nothing: what it cannot reserve it would spill, and two workers that spill for one reader wait for each
-/// other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each worker,
-/// and is counted.
+/// other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each worker. A
+/// batch of texts counts with all that the buffers hold which it has in common with others, so that the sum is not what
+/// is in memory: it counts up to a part of the budget, and no more, or the operators that can spill would get nothing.
 const EXCHANGE_NAME: &str = "RepartitionExec";
 
 impl BudgetPool {
@@ -100,7 +105,25 @@ impl BudgetPool {
             account: MemoryAccount::new(budget, "MEMORYCLERK_SQLQERESERVATIONS"),
             merge_bytes_max: usize::try_from(left / 2).unwrap_or(usize::MAX),
             merges: AtomicUsize::new(0),
+            exchange_bytes: AtomicUsize::new(0),
+            exchange_bytes_max: usize::try_from(left / 16).unwrap_or(usize::MAX),
         }
+    }
+
+    fn exchange_grows(&self, bytes: usize) {
+        let before = self.exchange_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.account.overdraw(self.counted_between(before, before + bytes));
+    }
+
+    fn exchange_shrinks(&self, bytes: usize) {
+        let before = self.exchange_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.shrink(self.counted_between(before - bytes, before));
+    }
+
+    /// How much more counts of `more` bytes than of `less`.
+    fn counted_between(&self, less: usize, more: usize) -> u64 {
+        let counted = |bytes: usize| bytes.min(self.exchange_bytes_max) as u64;
+        counted(more) - counted(less)
     }
 }
 
@@ -140,6 +163,9 @@ impl MemoryPool for BudgetPool {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        if is_exchange(reservation.consumer()) {
+            return self.exchange_grows(additional);
+        }
         self.account.overdraw(additional as u64);
         if can_spill(reservation) {
             self.fair.grow(reservation, additional);
@@ -147,6 +173,9 @@ impl MemoryPool for BudgetPool {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        if is_exchange(reservation.consumer()) {
+            return self.exchange_shrinks(shrink);
+        }
         if can_spill(reservation) {
             self.fair.shrink(reservation, shrink);
         }
@@ -155,7 +184,7 @@ impl MemoryPool for BudgetPool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
         if is_exchange(reservation.consumer()) {
-            self.account.overdraw(additional as u64);
+            self.exchange_grows(additional);
             return Ok(());
         }
         if reservation.consumer().name().starts_with(MERGE_NAME) {
@@ -183,7 +212,7 @@ impl MemoryPool for BudgetPool {
 }
 
 fn can_spill(reservation: &MemoryReservation) -> bool {
-    reservation.consumer().can_spill() && !is_exchange(reservation.consumer())
+    reservation.consumer().can_spill()
 }
 
 fn is_exchange(consumer: &MemoryConsumer) -> bool {
@@ -352,16 +381,18 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_of_rows_is_counted_and_never_refused() {
+    fn an_exchange_of_rows_is_never_refused_and_counts_up_to_a_part() {
         let budget = MemoryBudget::new(1000);
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool::new(&budget));
         let exchange = consumer(&format!("{EXCHANGE_NAME}[1]"), true).register(&pool);
+        exchange.try_grow(40).expect("never refused");
+        assert_eq!(budget.used(), 40);
         exchange.try_grow(1200).expect("never refused");
-        assert_eq!(budget.used(), 1200);
+        assert_eq!(budget.used(), 1000 / 16, "beyond that it is not counted");
         let sort = consumer("sort", true).register(&pool);
-        assert!(sort.try_grow(1).is_err(), "it counts for the others");
-        exchange.try_shrink(1000).expect("it has that");
-        sort.try_grow(333).expect("its third, which it shares with nobody");
+        sort.try_grow(333).expect("a third, which it shares with nobody");
+        exchange.try_shrink(1200).expect("it has that");
+        assert_eq!(budget.used(), 373);
         drop((exchange, sort));
         assert_eq!(budget.used(), 0);
     }
