@@ -477,6 +477,23 @@ mod tests {
         assert!(read[..4096].iter().all(|&byte| byte == 0) && read[4096..] == buffer[..]);
     }
 
+    /// As the kernel does where it has not done with a transfer yet when the file is closed.
+    #[test]
+    fn a_lock_goes_with_the_file_although_somebody_still_has_it_open() {
+        let path = std::env::temp_dir().join(format!("hobt-lock-{}", std::process::id()));
+        let throughput = Arc::new(Throughput::new());
+        let file = OsFile::open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }, &throughput);
+        let file = file.expect("created");
+        file.try_lock_exclusive().expect("nobody else has it");
+        let still_open = file.file.try_clone().expect("another handle");
+        let other = OsFile::open(&path, OpenOptions::default(), &throughput).expect("opens");
+        assert!(matches!(other.try_lock_exclusive(), Err(DiskError::Locked { .. })));
+        drop(file);
+        other.try_lock_exclusive().expect("let go of");
+        drop(still_open);
+        fs::remove_file(&path).expect("removed");
+    }
+
     /// What a process's core dump would hold is a file that can be written, but not durably, and not synced either.
     #[cfg(target_os = "linux")]
     #[test]
