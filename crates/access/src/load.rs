@@ -9,10 +9,10 @@ mod run_writer;
 
 use std::sync::Arc;
 
-use hobt_base::PageId;
+use hobt_base::{PageId, crc32c};
 use hobt_page::{
     BulkColumn, BulkPageBuilder, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, PageHeader, PageType, Run,
-    RunContents, ValidityBits, ValuePointer, crc32c,
+    RunContents, ValidityBits, ValuePointer,
 };
 use hobt_txn::StatementContext;
 

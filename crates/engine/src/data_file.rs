@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{FileId, FilegroupId, PAGE_SIZE, PageId};
+use hobt_base::{FileId, FilegroupId, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
 use hobt_page::{
-    BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage, crc32c, verify,
+    BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage, verify,
 };
 
 /// A file that is to be made.

@@ -9,7 +9,7 @@
 //! A block names its log, the life of the log that wrote it (one more at each opening), its segment's place in the order
 //! of segments and its own number, so that nothing that lies on the disk from elsewhere or from before passes for it.
 
-use hobt_base::Lsn;
+use hobt_base::{Lsn, crc32c};
 
 /// Bytes of a block's header.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 64;
@@ -95,11 +95,6 @@ pub(crate) fn verify(block: &[u8], header: &BlockHeader) -> Option<u32> {
     let used = block.get(..BLOCK_HEADER_BYTES + header.record_bytes as usize)?;
     let stored = u32::from_le_bytes(used[..4].try_into().expect("four bytes"));
     (crc32c(&used[4..]) == stored).then_some(stored)
-}
-
-/// CRC-32C (Castagnoli) of `bytes`.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes)).expect("a 32-bit checksum")
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@
 //! on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction that
 //! may have to be undone) and the number of files are those of the first file's header.
 
-use hobt_base::Lsn;
+use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
 
-use crate::block::{BLOCK_UNIT, crc32c};
+use crate::block::BLOCK_UNIT;
 use crate::{LogError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 const MAGIC: [u8; 4] = *b"HLF1";

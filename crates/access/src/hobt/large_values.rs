@@ -10,11 +10,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hobt_base::{EXTENT_PAGES, PageId};
+use hobt_base::{EXTENT_PAGES, PageId, crc32c};
 use hobt_buffer::{ReadCounts, ReadOptions};
 use hobt_page::{
     LargeValuePage, PIECE_BYTES_MAX, PageChange, PageDamage, RowImage, Run, RunContents, StoredValue, ValueChecksum,
-    ValuePointer, crc32c,
+    ValuePointer,
 };
 use hobt_txn::{IoCounts, StatementContext, UndoError};
 

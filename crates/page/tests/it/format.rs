@@ -1,9 +1,9 @@
 //! The bytes of pages on disk do not change unless the format's version does.
 
-use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp};
+use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp, crc32c};
 use hobt_page::{
     BulkColumn, BulkPageBuilder, ColumnLayout, PageChange, PageHeader, PageType, RowImage, RowLayout, StoredValue,
-    ValidityBits, ValuePointer, apply, check_row_page, crc32c,
+    ValidityBits, ValuePointer, apply, check_row_page,
 };
 use hobt_types::PhysicalType;
 
