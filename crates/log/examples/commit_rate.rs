@@ -4,33 +4,47 @@
 //!     cargo run --release -p hobt-log --example commit_rate -- DIR
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hobt_base::Lsn;
-use hobt_disk::{AlignedBuffer, DiskKind, OpenOptions, open_disk};
+use hobt_disk::{AlignedBuffer, Disk, DiskKind, OpenOptions, open_disk};
 use hobt_log::{Log, LogFile, NewRecord, Reservation};
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
-const FILE_BYTES: u64 = 256 << 20;
+/// Room for what one round writes; between two rounds all of it is free again.
+const FILE_BYTES: u64 = 1 << 30;
 /// An inserted row of the INSERT challenge and the record that commits it.
 const ROW_BYTES: usize = 300;
 const COMMIT_BYTES: usize = 16;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
-    let disk = open_disk(DiskKind::Auto)?;
-    let options = OpenOptions { create_new: true, direct: true, ..OpenOptions::default() };
     let paths = [folder.join("commit_rate.ldf"), folder.join("commit_rate.raw")];
+    let disk = open_disk(DiskKind::Auto)?;
+    let measured = measure(&*disk, &paths);
+    for path in paths.iter().filter(|path| disk.exists(path)) {
+        disk.remove(path)?;
+    }
+    measured
+}
+
+fn measure(disk: &dyn Disk, paths: &[PathBuf; 2]) -> Result<(), Box<dyn std::error::Error>> {
+    let options = OpenOptions { create_new: true, direct: true, ..OpenOptions::default() };
     let file = disk.open(&paths[0], options)?;
     let raw = disk.open(&paths[1], options)?;
+    println!(
+        "{ROUNDS} pairs of {ROUND:?}, records of {ROW_BYTES} and {COMMIT_BYTES} bytes, direct: {}",
+        raw.is_direct()
+    );
     let log_file = LogFile { disk: file, bytes: FILE_BYTES, growth_bytes: 0, bytes_max: FILE_BYTES };
     let log = Log::create(&[log_file], 1, 8 << 20)?;
     let page = AlignedBuffer::new(4096)?;
+    let zeros = AlignedBuffer::new(1 << 20)?;
     raw.set_size(FILE_BYTES)?;
-    for offset in (0..FILE_BYTES).step_by(4096) {
-        raw.write_at(&page, offset)?;
+    for offset in (0..FILE_BYTES).step_by(zeros.len()) {
+        raw.write_at(&zeros, offset)?;
     }
     raw.sync()?;
     for threads in [1, 8, 64] {
@@ -42,6 +56,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ratios.push(rate / raw_rate);
             rates.push(rate);
             flushes.push(per_commit);
+            let last = Lsn(log.durable().0 - 8);
+            log.set_redo_start(last, last)?;
         }
         println!(
             "{threads:3} threads: {:9.0} commits/s, {:.3} flushes a commit, {:.3} of the raw loop",
@@ -49,9 +65,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             median(&mut flushes),
             median(&mut ratios)
         );
-    }
-    for path in paths {
-        disk.remove(&path)?;
     }
     Ok(())
 }
@@ -69,36 +82,25 @@ fn raw_round(raw: &dyn hobt_disk::DiskFile, page: &[u8]) -> Result<f64, Box<dyn 
 /// Commits a second, and flushes for each.
 fn commit_round(log: &Log, threads: u64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
     let before = log.statistics();
-    let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let commits = AtomicU64::new(0);
     let started = Instant::now();
-    let failed = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|transaction| {
-                let (stop, commits) = (&stop, &commits);
-                scope.spawn(move || -> Result<(), hobt_log::LogError> {
-                    while !stop.load(Ordering::Relaxed) {
-                        let row = [1; ROW_BYTES];
-                        let record = NewRecord { kind: 1, transaction, previous: Lsn(0), payload: &row };
-                        let free = Reservation::default();
-                        let previous = log.append_always(&record, &free)?.lsn;
-                        let commit = NewRecord { kind: 2, transaction, previous, payload: &row[..COMMIT_BYTES] };
-                        log.flush_past(log.append_always(&commit, &free)?.lsn)?;
-                        commits.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        // The log must not fill: what was flushed is not needed here.
-        while started.elapsed() < ROUND {
-            std::thread::sleep(Duration::from_millis(50));
-            let kept = Lsn(log.durable().0 - 8);
-            log.set_redo_start(kept, kept)?;
-        }
-        stop.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let commits = &commits;
+        let commit_all = move |transaction| -> Result<(), hobt_log::LogError> {
+            let free = Reservation::default();
+            while started.elapsed() < ROUND {
+                let row = [1; ROW_BYTES];
+                let record = NewRecord { kind: 1, transaction, previous: Lsn(0), payload: &row };
+                let previous = log.append_always(&record, &free)?.lsn;
+                let commit = NewRecord { kind: 2, transaction, previous, payload: &row[..COMMIT_BYTES] };
+                log.flush_past(log.append_always(&commit, &free)?.lsn)?;
+                commits.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..threads).map(|transaction| scope.spawn(move || commit_all(transaction))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
-    });
-    failed?;
+    })?;
     let commits = commits.into_inner() as f64;
     let flushes = log.statistics().flushes - before.flushes;
     Ok((commits / started.elapsed().as_secs_f64(), flushes as f64 / commits))

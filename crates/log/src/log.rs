@@ -221,15 +221,10 @@ impl Log {
     ) -> Result<Appended, AppendError> {
         check_record(record);
         self.check().map_err(AppendError::Failed)?;
-        let bytes = record_bytes(record.payload.len());
-        let (place, number) = self.ring.take(bytes);
+        let (place, number) = self.ring.take(record_bytes(record.payload.len()));
         let is_current = number == epoch.number;
         self.put(place, record, is_current).map_err(AppendError::Failed)?;
-        if !is_current {
-            return Err(AppendError::EpochChanged);
-        }
-        self.reserved_bytes.fetch_sub(reservation.take(bytes as u64), Ordering::Relaxed);
-        Ok(appended(place))
+        if is_current { Ok(self.appended(place, reservation)) } else { Err(AppendError::EpochChanged) }
     }
 
     /// Appends a record that is the same in every epoch: one that changes no page.
@@ -242,11 +237,9 @@ impl Log {
     pub fn append_always(&self, record: &NewRecord<'_>, reservation: &Reservation) -> Result<Appended, LogError> {
         check_record(record);
         self.check()?;
-        let bytes = record_bytes(record.payload.len());
-        let (place, _) = self.ring.take(bytes);
+        let (place, _) = self.ring.take(record_bytes(record.payload.len()));
         self.put(place, record, true)?;
-        self.reserved_bytes.fetch_sub(reservation.take(bytes as u64), Ordering::Relaxed);
-        Ok(appended(place))
+        Ok(self.appended(place, reservation))
     }
 
     /// Appends the first record of a new epoch: the beginning of a checkpoint. Every record behind it is appended by
@@ -265,7 +258,13 @@ impl Log {
         // Who appends in between is told that its epoch is over, and looks again until it is told of this one.
         self.begin.store(Ring::packed(number, place.start), Ordering::Release);
         self.put(place, record, true)?;
-        Ok(appended(place))
+        Ok(self.appended(place, &Reservation::default()))
+    }
+
+    /// Takes a record that has come to its place from the reservation.
+    fn appended(&self, place: Place, reservation: &Reservation) -> Appended {
+        self.reserved_bytes.fetch_sub(reservation.take(place.end - place.start), Ordering::Relaxed);
+        Appended { lsn: Lsn(place.start), end: Lsn(place.end) }
     }
 
     fn put(&self, place: Place, record: &NewRecord<'_>, wanted: bool) -> Result<(), LogError> {
@@ -382,19 +381,17 @@ impl Log {
 
     fn next_segment(&self, writer: &mut Writer, first: Lsn) -> Result<(), LogError> {
         let begun = loop {
-            if let Some(begun) = self.segments.lock().begin(first) {
-                break begun;
+            let mut segments = self.segments.lock();
+            if let Some((segment, sequence)) = segments.begin(first) {
+                let disk = Arc::clone(&segments.files[segment.file].disk);
+                break Filling { disk, sequence, offset: segment.offset, bytes: segment.bytes, used: 0 };
             }
+            drop(segments);
             self.grow()?;
         };
-        if let Some(left) = writer.segment.take() {
+        if let Some(left) = writer.segment.replace(begun) {
             self.free_bytes.fetch_sub(left.bytes - left.used, Ordering::Relaxed);
         }
-        let segments = self.segments.lock();
-        let one = segments.all[begun];
-        let sequence = one.contents.expect("just begun").sequence;
-        let disk = Arc::clone(segments.disk(begun));
-        writer.segment = Some(Filling { disk, sequence, offset: one.offset, bytes: one.bytes, used: 0 });
         Ok(())
     }
 
@@ -551,10 +548,6 @@ impl Log {
             None => Ok(()),
         }
     }
-}
-
-fn appended(place: Place) -> Appended {
-    Appended { lsn: Lsn(place.start), end: Lsn(place.end) }
 }
 
 fn check_record(record: &NewRecord<'_>) {

@@ -91,12 +91,12 @@ impl Segments {
         self.all.iter().map(|segment| segment.bytes).max().unwrap_or(0)
     }
 
-    /// Takes the next free segment for records from `first` on.
-    pub(crate) fn begin(&mut self, first: Lsn) -> Option<usize> {
+    /// Takes the next free segment for records from `first` on; gives its number in the order of segments, too.
+    pub(crate) fn begin(&mut self, first: Lsn) -> Option<(Segment, u64)> {
         let segment = self.free.pop_front()?;
         self.last_sequence += 1;
         self.all[segment].contents = Some(Contents { sequence: self.last_sequence, first });
-        Some(segment)
+        Some((self.all[segment], self.last_sequence))
     }
 
     /// Frees the segments all of whose records lie before `keep`, but the last.
