@@ -19,6 +19,15 @@ fn error_of(session: &mut Session, batch: &str) -> SqlError {
     session.run(batch).map(drop).expect_err(batch)
 }
 
+/// Table `n` of so many rows of 200 bytes and more: `id`, and `w`, which differs in all of them.
+fn make_wide_rows(session: &mut Session, rows: u32) {
+    let insert = format!(
+        "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
+         INTO n FROM GENERATE_SERIES(1, {rows})"
+    );
+    session.run(&insert).expect("rows that fit");
+}
+
 const DIGITS: &str = "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9))";
 
 /// Rows `a.n` to `d.n`, 10,000 of them.
@@ -81,9 +90,7 @@ fn wide_rows_are_sorted_in_as_little_memory() {
 #[test]
 fn a_large_top_of_wide_rows_is_sorted_in_little_memory() {
     let (_folder, _instance, mut session) = open(128);
-    let insert = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
-                  INTO n FROM GENERATE_SERIES(1, 100000)";
-    session.run(insert).expect("20 megabytes");
+    make_wide_rows(&mut session, 100_000);
     for (top, dop) in [(10, 2), (20_000, 1), (20_000, 2), (90_000, 2)] {
         let batch = format!(
             "DECLARE @count int, @least varchar(300), @expected varchar(300)
@@ -100,9 +107,7 @@ fn a_large_top_of_wide_rows_is_sorted_in_little_memory() {
 #[test]
 fn a_grouping_of_wide_texts_ends() {
     let (_folder, _instance, mut session) = open(64);
-    let insert = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
-                  INTO n FROM GENERATE_SERIES(1, 60000)";
-    session.run(insert).expect("12 megabytes");
+    make_wide_rows(&mut session, 60_000);
     let cancel = session.cancel_handle();
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
