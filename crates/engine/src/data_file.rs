@@ -14,6 +14,7 @@ use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
 use hobt_page::{
     BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage, verify,
 };
+use hobt_sync::{Wait, WaitType};
 
 /// A file that is to be made.
 #[derive(Clone, Debug)]
@@ -58,13 +59,18 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is tried meanwhile.
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Locks a file. The kernel lets go of the files of a process that was killed in the middle of transfers a moment after the
-/// process is gone: a lock that is held is looked at again for a while.
+/// Locks a file. The kernel may let go of the files of a process that was killed in the middle of transfers only a moment
+/// after the process is gone: a lock that is held is looked at again for a while. The system's own way to wait for such a
+/// lock has no end, so this is a poll, and only where the first look finds the file locked.
 fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
+    let mut waits = None;
     let since = Instant::now();
     loop {
         match file.try_lock_exclusive() {
-            Err(DiskError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
+            Err(DiskError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => {
+                waits.get_or_insert_with(|| Wait::begin(WaitType::PreemptiveFileOps));
+                std::thread::sleep(LOCK_RETRY);
+            }
             other => return other,
         }
     }
