@@ -1,6 +1,7 @@
 //! Each experiment on a few rows: the report is complete, its answers are right, its page stands alone.
 
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use hobt_engine::InstanceSettings;
 use hobt_lab::{DemoOptions, Progress, Report, RunOptions, RunPlaces, UserExperiment};
@@ -9,6 +10,9 @@ use serde_json::Value;
 use crate::TestFolder;
 
 const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false };
+
+/// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
+static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
 
 fn run(name: &str, options: RunOptions) -> (Report, Value) {
     let folder = TestFolder::new(name);
@@ -66,6 +70,7 @@ fn case<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn scan_measures_every_form_cold_and_warm() {
+    let _beside_others = LATCHED_DEALERS.read().unwrap_or_else(PoisonError::into_inner);
     let (report, json) = run("scan", SMALL);
     assert_complete(&json);
     for name in [
@@ -139,6 +144,7 @@ fn limits_are_cases_too() {
 
 #[test]
 fn the_sweep_goes_to_96_partitions() {
+    let _beside_others = LATCHED_DEALERS.read().unwrap_or_else(PoisonError::into_inner);
     let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true });
     for name in ["sweep_1_partitions", "sweep_96_partitions", "sweep_96_partitions_latched_dealer"] {
         assert_eq!(case(&json, name)["rows"], 36_968);
@@ -172,6 +178,7 @@ fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
 
 #[test]
 fn the_demo_writes_its_report_and_leaves_no_data() {
+    let _alone = LATCHED_DEALERS.write().unwrap_or_else(PoisonError::into_inner);
     let folder = TestFolder::new("demo");
     let options = DemoOptions {
         data: folder.path().join("data"),
