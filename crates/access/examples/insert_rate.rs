@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: u32 = std::env::args().nth(1).map_or(Ok(300_000), |text| text.parse())?;
     let disk = SimulatedDisk::start(SimulatedConfig { track_unsynced: false, ..SimulatedConfig::default() })?;
     let pool = BufferPool::new(PoolSettings { bytes: 256 << 20 })?;
-    let storage = Storage::new(DatabaseId(5), 1, pool, StorageSettings::default());
+    let storage = Storage::new(DatabaseId(5), 1, pool, StorageSettings::default(), None);
     storage.create_file(DataFileDescription {
         file: FileId(1),
         filegroup: FilegroupId(1),

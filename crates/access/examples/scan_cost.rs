@@ -198,7 +198,7 @@ fn main() {
     let disk = open_disk(DiskKind::Auto).expect("a disk");
     let file = disk.open(&path, OpenOptions { create_new: true, read_only: false, direct: true }).expect("a new file");
     let pool = BufferPool::new(PoolSettings { bytes: 6 << 30 }).expect("memory");
-    let storage = Storage::new(DatabaseId(5), 1, Arc::clone(&pool), StorageSettings::default());
+    let storage = Storage::new(DatabaseId(5), 1, Arc::clone(&pool), StorageSettings::default(), None);
     storage
         .create_file(DataFileDescription {
             file: FileId(1),

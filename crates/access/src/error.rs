@@ -5,6 +5,7 @@ use std::fmt;
 use hobt_base::{FilegroupId, PageId};
 use hobt_buffer::BufferError;
 use hobt_disk::DiskError;
+use hobt_log::LogError;
 use hobt_page::PageDamage;
 use hobt_txn::OutOfMemory;
 
@@ -27,6 +28,13 @@ pub enum AccessError {
         /// Why its files did not grow.
         reason: String,
     },
+    /// The log has no room left: error 9002. The statement is undone.
+    LogFull {
+        /// Why it does not grow.
+        reason: &'static str,
+    },
+    /// The log failed: nothing can be changed until the database is recovered.
+    LogFailed(String),
     /// The device failed: error 823.
     Disk(DiskError),
     /// The pool has no frame to give: error 701.
@@ -55,6 +63,8 @@ impl fmt::Display for AccessError {
             AccessError::FilegroupFull { filegroup, reason } => {
                 write!(f, "filegroup {filegroup} is full: {reason}")
             }
+            AccessError::LogFull { reason } => write!(f, "the log is full: {reason}"),
+            AccessError::LogFailed(reason) => write!(f, "the log failed: {reason}"),
             AccessError::Disk(error) => error.fmt(f),
             AccessError::OutOfFrames => f.write_str("every frame of the buffer pool is in use"),
             AccessError::OutOfMemory(error) => error.fmt(f),
@@ -82,6 +92,15 @@ impl From<OutOfMemory> for AccessError {
     }
 }
 
+impl From<LogError> for AccessError {
+    fn from(error: LogError) -> AccessError {
+        match error {
+            LogError::Full { reason } => AccessError::LogFull { reason },
+            other => AccessError::LogFailed(other.to_string()),
+        }
+    }
+}
+
 impl AccessError {
     /// An error of the pool, with the file's name.
     pub(crate) fn of_pool(error: BufferError, file: &str) -> AccessError {
@@ -91,6 +110,7 @@ impl AccessError {
             }
             BufferError::Disk(error) => AccessError::Disk(error),
             BufferError::NoFrames => AccessError::OutOfFrames,
+            BufferError::Log(reason) => AccessError::LogFailed(reason),
             other => AccessError::Closed(format!("file '{file}': {other}")),
         }
     }

@@ -7,19 +7,24 @@
 
 mod large_values;
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, PageId, SlotId, Stamp};
+use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
 use hobt_buffer::ExclusiveGuard;
 use hobt_page::{
-    PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run, RunContents,
-    RunListPage, apply,
+    PageBytes, PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run,
+    RunContents, RunListPage,
 };
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
-use hobt_txn::{StatementContext, UndoError};
+use hobt_txn::{COMMIT_RECORD, LogChain, StatementContext, UndoError};
+use parking_lot::{RwLock, RwLockReadGuard};
 
+use crate::change::{Changed, Identity, Logged};
 use crate::load::LoadedRuns;
+use crate::log_record::Undo;
+use crate::storage::Allocated;
 use crate::{AccessError, Storage};
 
 pub use large_values::{LargeValues, ValueReader};
@@ -27,13 +32,14 @@ pub use large_values::{LargeValues, ValueReader};
 /// One partition of a heap.
 #[derive(Debug)]
 pub struct Hobt {
-    id: HobtId,
     storage: Arc<Storage>,
-    filegroup: FilegroupId,
-    rows: Arc<RowLayout>,
-    layout_version: u32,
-    run_list: PageId,
+    identity: Identity,
     row_count: AtomicU64,
+    /// Held shared from the record of a row that comes or goes until it is counted; a checkpoint, which holds it
+    /// exclusively, so knows which rows are in the count that it saves.
+    counting: RwLock<()>,
+    /// The count that was saved last is that of now. Changed while `counting` is held.
+    is_counted: AtomicBool,
     state: Latch<State>,
 }
 
@@ -88,8 +94,7 @@ impl Hobt {
         layout_version: u32,
         context: &StatementContext,
     ) -> Result<Arc<Hobt>, AccessError> {
-        let (first, extents) = storage.allocate(filegroup, 1)?;
-        context.on_undo(storage.free_action(first, extents));
+        let Allocated { first, extents, .. } = storage.allocate_for(context, filegroup, 1)?;
         let run = list_run(first, extents);
         let next_extents = storage.settings().run_extents_first;
         let state = State {
@@ -100,13 +105,11 @@ impl Hobt {
             dropped: false,
         };
         let hobt = Arc::new(Hobt {
-            id,
             storage: Arc::clone(storage),
-            filegroup,
-            rows,
-            layout_version,
-            run_list: first,
+            identity: Identity::new(id, first, filegroup, rows, layout_version),
             row_count: AtomicU64::new(0),
+            counting: RwLock::new(()),
+            is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
         });
         hobt.create_list_page(first, &[run])?;
@@ -129,6 +132,17 @@ impl Hobt {
         layout_version: u32,
         run_list: PageId,
     ) -> Result<Arc<Hobt>, AccessError> {
+        let identity = Identity::new(id, run_list, filegroup, rows, layout_version);
+        Hobt::open_list(storage, identity, true)
+    }
+
+    /// The same for recovery, where extents may be freed that the list still names.
+    pub(crate) fn open_to_undo(storage: &Arc<Storage>, identity: Identity) -> Result<Arc<Hobt>, AccessError> {
+        Hobt::open_list(storage, identity, false)
+    }
+
+    fn open_list(storage: &Arc<Storage>, identity: Identity, checks_runs: bool) -> Result<Arc<Hobt>, AccessError> {
+        let (id, run_list) = (identity.id, identity.run_list);
         let mut list = Vec::new();
         let mut runs: Vec<Run> = Vec::new();
         let mut row_count = 0;
@@ -146,7 +160,7 @@ impl Hobt {
                 return Err(wrong("the run list of another HOBT"));
             }
             let entries = RunListPage::read(&page).map_err(damaged)?;
-            for run in &entries {
+            for run in entries.iter().filter(|_| checks_runs) {
                 let Ok(target) = storage.file(run.first.file) else {
                     return Err(wrong("a run in a file that is not there"));
                 };
@@ -164,7 +178,7 @@ impl Hobt {
             list.push(next);
             next = header.next;
         }
-        if overlap(&runs) {
+        if checks_runs && overlap(&runs) {
             let file = storage.file(run_list.file)?.name().to_owned();
             let damage = PageDamage::Structure { rule: "runs of a run list that share extents" };
             return Err(AccessError::Damaged { file, page: run_list, damage });
@@ -172,25 +186,23 @@ impl Hobt {
         let next_extents = storage.settings().run_extents_first;
         let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
         Ok(Arc::new(Hobt {
-            id,
             storage: Arc::clone(storage),
-            filegroup,
-            rows,
-            layout_version,
-            run_list,
+            identity,
             row_count: AtomicU64::new(row_count),
+            counting: RwLock::new(()),
+            is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
         }))
     }
 
     /// The heap's id.
     pub fn id(&self) -> HobtId {
-        self.id
+        self.identity.id
     }
 
     /// The first page of the run list.
     pub fn run_list(&self) -> PageId {
-        self.run_list
+        self.identity.run_list
     }
 
     /// The database's files.
@@ -200,17 +212,17 @@ impl Hobt {
 
     /// The filegroup of its runs.
     pub fn filegroup(&self) -> FilegroupId {
-        self.filegroup
+        self.identity.filegroup
     }
 
     /// The table's columns.
     pub fn row_layout(&self) -> &Arc<RowLayout> {
-        &self.rows
+        &self.identity.rows
     }
 
     /// The version of the column layout in its pages' headers.
     pub fn layout_version(&self) -> u32 {
-        self.layout_version
+        self.identity.layout_version
     }
 
     /// Rows, statements that still run included.
@@ -249,131 +261,115 @@ impl Hobt {
     fn create_list_page(&self, id: PageId, runs: &[Run]) -> Result<(), AccessError> {
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.id);
-        self.change(&mut page, id, &PageChange::Format { header })?;
-        self.put_entries(&mut page, id, 0, runs, runs.len(), PageId::default())
+        let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.identity.id);
+        self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
+        self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, Logged::structure())
     }
 
     /// Applies a change; `None` if the page has no room.
-    fn change(
+    pub(crate) fn change(
         &self,
         page: &mut ExclusiveGuard<'_>,
         id: PageId,
         change: &PageChange,
-    ) -> Result<Option<PageChange>, AccessError> {
-        let rows = match change {
-            PageChange::AppendRow { .. } | PageChange::RemoveLastRow { .. } | PageChange::SetDeleted { .. } => {
-                Some(&*self.rows)
-            }
-            PageChange::Format { header } if header.page_type == PageType::Row => Some(&*self.rows),
-            _ => None,
-        };
-        apply(page, rows, change).map_err(|damage| self.damaged(id, damage))
+        logged: Logged<'_>,
+    ) -> Result<Option<Changed>, AccessError> {
+        self.storage.change(page, id, Some(&self.identity), change, logged)
     }
 
     fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
-        let file = self.storage.file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-        AccessError::Damaged { file, page, damage }
+        self.storage.damaged(page, damage)
     }
 
-    fn with_page(&self, id: PageId, change: &PageChange) -> Result<Option<PageChange>, AccessError> {
+    /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an error,
+    /// nothing that counts: what is behind the count is nothing yet. `logged` is for the count.
+    fn write_entries(&self, id: PageId, entries: Entries<'_>, logged: Logged<'_>) -> Result<(), AccessError> {
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.change(&mut page, id, change)
-    }
-
-    /// Writes entries of a run-list page from place `from` on, then how many the page has and which page follows. All of
-    /// it or, with an error, nothing: only reaching the page can fail.
-    fn write_entries(
-        &self,
-        id: PageId,
-        from: usize,
-        runs: &[Run],
-        count: usize,
-        next: PageId,
-    ) -> Result<(), AccessError> {
-        let file = self.storage.file(id.file)?;
-        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.put_entries(&mut page, id, from, runs, count, next)
+        self.put_entries(&mut page, id, entries, logged)
     }
 
     fn put_entries(
         &self,
         page: &mut ExclusiveGuard<'_>,
         id: PageId,
-        from: usize,
-        runs: &[Run],
-        count: usize,
-        next: PageId,
+        entries: Entries<'_>,
+        logged: Logged<'_>,
     ) -> Result<(), AccessError> {
         let mut header = PageHeader::read(page).map_err(|damage| self.damaged(id, damage))?;
-        header.row_count = u16::try_from(count).expect("a page's entries");
-        header.next = next;
-        for (index, run) in (from..).zip(runs) {
+        header.row_count = u16::try_from(entries.count).expect("a page's entries");
+        header.next = entries.next.unwrap_or_default();
+        for (index, run) in (entries.from..).zip(entries.runs) {
             let (offset, bytes) = RunListPage::entry_bytes(index, run);
-            self.change(page, id, &PageChange::Write { offset, bytes })?;
+            self.change(page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
         }
-        self.change(page, id, &PageChange::SetHeader { header })?;
+        self.change(page, id, &PageChange::SetHeader { header }, logged)?;
         Ok(())
     }
 
     /// Replaces a run, in the list and in memory.
     fn replace_run(&self, state: &mut State, index: usize, run: Run) -> Result<(), AccessError> {
         let place = index / RUNS_PER_PAGE;
-        let count = (state.runs.len() - place * RUNS_PER_PAGE).min(RUNS_PER_PAGE);
-        let next = state.list.get(place + 1).copied().unwrap_or_default();
-        self.write_entries(state.list[place], index % RUNS_PER_PAGE, &[run], count, next)?;
+        let id = state.list[place];
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &run);
+        self.change(&mut page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
         state.runs[index] = run;
         Ok(())
     }
 
-    /// Adds a run to the list; a new list page, if one is needed, gets an extent of its own. With an error the list is
-    /// as it was, and the run's extents are still the caller's.
-    fn push_run(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
+    /// Whether a further run needs a further page of the list.
+    fn needs_list_page(state: &State) -> bool {
+        state.runs.len() / RUNS_PER_PAGE == state.list.len()
+    }
+
+    /// Adds a run to the list, whose page has room. With an error the list is as it was, and the run's extents are still
+    /// the caller's.
+    fn push_run(&self, state: &mut State, run: Run, logged: Logged<'_>) -> Result<(), AccessError> {
         let index = state.runs.len();
-        if index / RUNS_PER_PAGE == state.list.len() {
-            return self.push_list_page(state, run);
-        }
-        let page = state.list[index / RUNS_PER_PAGE];
-        self.write_entries(page, index % RUNS_PER_PAGE, &[run], index % RUNS_PER_PAGE + 1, PageId::default())?;
+        let (page, place) = (state.list[index / RUNS_PER_PAGE], index % RUNS_PER_PAGE);
+        self.write_entries(page, Entries { from: place, runs: &[run], count: place + 1, next: None }, logged)?;
         state.runs.push(run);
         Ok(())
     }
 
-    /// Adds a list page whose entries are itself and `run`, and only then links it.
-    fn push_list_page(&self, state: &mut State, run: Run) -> Result<(), AccessError> {
-        let (first, extents) = self.storage.allocate(self.filegroup, 1)?;
+    /// Adds a list page in an extent of its own, whose entries are itself and `run`, and only then links it.
+    fn push_list_page(
+        &self,
+        state: &mut State,
+        list_page: Allocated,
+        run: Run,
+        logged: Logged<'_>,
+    ) -> Result<(), AccessError> {
+        let Allocated { first, extents, .. } = list_page;
         let own = list_run(first, extents);
         let last = *state.list.last().expect("a heap has a run list");
-        let linked = self
-            .create_list_page(first, &[own, run])
-            .and_then(|()| self.write_entries(last, RUNS_PER_PAGE, &[], RUNS_PER_PAGE, first));
-        if let Err(error) = linked {
-            return Err(self.give_back(first, extents, error));
-        }
+        self.create_list_page(first, &[own, run])?;
+        let link = Entries { from: RUNS_PER_PAGE, runs: &[], count: RUNS_PER_PAGE, next: Some(first) };
+        self.write_entries(last, link, logged)?;
         state.list.push(first);
         state.runs.extend([own, run]);
         Ok(())
     }
 
-    /// Frees extents that nothing refers to yet, on the way out with `error`.
-    fn give_back(&self, first: PageId, extents: u32, error: AccessError) -> AccessError {
-        match self.storage.free(first, extents) {
-            // The first error is the cause of both; the extents stay allocated and are nobody's, which harms nothing and
-            // which [`crate::AllocationCheck`] reports.
-            Ok(()) | Err(_) => error,
-        }
-    }
-
-    /// Takes runs off the end of the list until `count` are left and frees the extents of list pages that go with them;
-    /// those of the other runs are the caller's.
-    fn pop_runs(&self, state: &mut State, count: usize) -> Result<(), AccessError> {
+    /// Takes runs off the end of the list until `count` are left; their extents, and those of the list pages that go with
+    /// them, are the caller's.
+    fn pop_runs(&self, state: &mut State, count: usize, logged: Logged<'_>) -> Result<(), AccessError> {
         let pages = count.div_ceil(RUNS_PER_PAGE).max(1);
         let in_page = count - (pages - 1) * RUNS_PER_PAGE;
-        self.write_entries(state.list[pages - 1], in_page, &[], in_page, PageId::default())?;
+        let end = Entries { from: in_page, runs: &[], count: in_page, next: None };
+        self.write_entries(state.list[pages - 1], end, logged)?;
         state.runs.truncate(count);
-        let gone = state.list.split_off(pages);
-        gone.into_iter().try_for_each(|page| self.storage.free(page, 1))
+        state.list.truncate(pages);
+        Ok(())
+    }
+
+    /// To be held from the record of rows that come or go until they are counted.
+    fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
+        let counting = self.counting.read();
+        self.is_counted.store(false, Ordering::Relaxed);
+        counting
     }
 
     /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch and,
@@ -395,9 +391,10 @@ impl Hobt {
         row: &RowImage,
     ) -> Result<(PageId, SlotId), AccessError> {
         let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
-        let variable_bytes = row.variable_bytes(&self.rows);
+        let variable_bytes = row.variable_bytes(&self.identity.rows);
         let bytes = row.byte_count();
         let change = PageChange::AppendRow { row, writer: context.stamp() };
+        let chain = self.storage.chain_of(context);
         let mut state = self.state_to_change()?;
         loop {
             let tail = state.runs[state.tail(RunContents::Rows).expect("a heap has its first run")];
@@ -407,19 +404,26 @@ impl Hobt {
                 let mut page =
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
-                if self.change(&mut page, id, &change)?.is_some() {
+                let slot = SlotId(header.row_count);
+                let undo = Undo::RemoveRow { slot };
+                let counting = self.begin_counting();
+                let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
+                if let Some(changed) = self.change(&mut page, id, &change, logged)? {
                     drop(page);
                     self.row_count.fetch_add(1, Ordering::Relaxed);
-                    let (slot, writer, before) = (SlotId(header.row_count), context.stamp(), header.newest_writer);
+                    drop(counting);
+                    let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
+                    let (writer, before) = (context.stamp(), header.newest_writer);
                     let hobt = Arc::clone(self);
-                    context.on_undo(move || hobt.undo_row(id, slot, true, writer, before));
+                    context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
                     return Ok((id, slot));
                 }
+                drop(counting);
                 if header.row_count == 0 {
                     return Err(AccessError::RowTooLarge { bytes });
                 }
             }
-            let capacity = self.rows.capacity_for(variable_bytes);
+            let capacity = self.identity.rows.capacity_for(variable_bytes);
             if capacity == 0 {
                 return Err(AccessError::RowTooLarge { bytes });
             }
@@ -443,13 +447,13 @@ impl Hobt {
         let index = state.tail(RunContents::Rows).expect("a heap has its first run");
         let run = state.runs[index];
         let id = PageId::new(run.first.file, run.used_end());
-        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.id);
+        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.identity.id);
         header.capacity = capacity;
-        header.layout_version = self.layout_version;
+        header.layout_version = self.identity.layout_version;
         header.newest_writer = context.stamp();
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.change(&mut page, id, &PageChange::Format { header })?;
+        self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
         drop(page);
         let grown = Run { used: run.used + 1, ..run };
         self.replace_run(state, index, grown)?;
@@ -458,7 +462,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row.
+    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row: a
+    /// small transaction of its own.
     fn add_run(
         self: &Arc<Hobt>,
         state: &mut State,
@@ -468,16 +473,45 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let before = state.runs.len();
         let extents_before = *state.next_extents(contents);
-        let (first, extents) = self.storage.allocate(self.filegroup, wanted)?;
-        let run = Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0, contents };
-        if let Err(error) = self.push_run(state, run) {
-            return Err(self.give_back(first, extents, error));
+        let chain = self.storage.log().map(|log| log.begin_structure());
+        let added = self.add_allocated_run(state, chain.as_ref(), contents, wanted);
+        if let Some(chain) = chain {
+            // Its last change commits it; one that failed has been taken back.
+            if added.is_ok() { chain.leave() } else { chain.end()? }
         }
+        let run = added?;
         *state.next_extents(contents) = self.storage.settings().next_run(extents_before);
         let after = state.runs.len();
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
         Ok(())
+    }
+
+    fn add_allocated_run(
+        &self,
+        state: &mut State,
+        chain: Option<&Arc<LogChain>>,
+        contents: RunContents,
+        wanted: u32,
+    ) -> Result<Run, AccessError> {
+        let run = self.storage.allocate(chain, self.identity.filegroup, wanted)?;
+        let page_count = run.extents * EXTENT_PAGES;
+        let entry = Run { first: run.first, page_count, used: 0, skip: 0, contents };
+        let give_back = |error| match self.storage.free_undone(chain, &run) {
+            // The first error is the cause of both.
+            Ok(()) | Err(_) => error,
+        };
+        let logged = Logged::of(chain).committing();
+        if !Hobt::needs_list_page(state) {
+            self.push_run(state, entry, logged).map_err(give_back)?;
+            return Ok(entry);
+        }
+        let list_page = self.storage.allocate(chain, self.identity.filegroup, 1).map_err(give_back)?;
+        let pushed = self.push_list_page(state, list_page, entry, logged);
+        pushed.map_err(|error| match self.storage.free_undone(chain, &list_page) {
+            Ok(()) | Err(_) => give_back(error),
+        })?;
+        Ok(entry)
     }
 
     fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
@@ -511,8 +545,10 @@ impl Hobt {
                 return Ok(());
             }
             *state.next_extents(run.contents) = next_extents;
-            self.pop_runs(&mut state, before)?;
-            self.storage.free(run.first, run.page_count / EXTENT_PAGES)
+            let gone = state.runs[before..].to_vec();
+            let structure = self.storage.begin_freeing(&gone)?;
+            self.pop_runs(&mut state, before, Logged::of(structure.as_ref()).committing())?;
+            self.storage.end_freeing(structure, &gone)
         })
     }
 
@@ -523,14 +559,24 @@ impl Hobt {
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
         let writer = context.stamp();
         let change = PageChange::SetDeleted { slot, deleted: true, writer };
+        let chain = self.storage.chain_of(context);
         self.storage.in_one_piece(|| {
-            let undo = self.with_page(page, &change)?;
-            let Some(PageChange::SetDeleted { writer: before, .. }) = undo else {
+            let file = self.storage.file(page.file)?;
+            let guard = file.pool_file().write(page.number);
+            let mut guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let undo = Undo::RestoreRow { slot };
+            let counting = self.begin_counting();
+            let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
+            let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
+            let PageChange::SetDeleted { writer: before, .. } = changed.undo else {
                 unreachable!("the undo of a deleted bit is the bit before");
             };
+            drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
+            drop(counting);
+            let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
             let hobt = Arc::clone(self);
-            context.on_undo(move || hobt.undo_row(page, slot, false, writer, before));
+            context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
             Ok(())
         })
     }
@@ -538,29 +584,28 @@ impl Hobt {
     /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
     /// page since (the catalog's tables have many writers), so nothing but this row is touched: not the layout, and a
     /// row that is no longer the last is marked as deleted.
-    fn undo_row(
+    pub(crate) fn undo_row(
         &self,
-        id: PageId,
-        slot: SlotId,
-        was_inserted: bool,
+        chain: Option<&Arc<LogChain>>,
+        done: &RowChange,
         writer: Stamp,
         before: Stamp,
-    ) -> Result<(), UndoError> {
-        self.storage.end(|| {
-            let file = self.storage.file(id.file)?;
-            let mut page =
-                file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-            let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
-            let writer = if header.newest_writer == writer { before } else { header.newest_writer };
-            let change = if was_inserted && header.row_count == slot.0 + 1 {
-                PageChange::RemoveLastRow { writer }
-            } else {
-                PageChange::SetDeleted { slot, deleted: was_inserted, writer }
-            };
-            self.change(&mut page, id, &change)?;
-            self.row_count.fetch_add_signed(if was_inserted { -1 } else { 1 });
-            Ok(())
-        })
+    ) -> Result<(), AccessError> {
+        let (id, slot) = (done.page, done.slot);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+        let change = if done.was_inserted && header.row_count == slot.0 + 1 {
+            PageChange::RemoveLastRow { writer }
+        } else {
+            PageChange::SetDeleted { slot, deleted: done.was_inserted, writer }
+        };
+        let rows = if done.was_inserted { -1 } else { 1 };
+        let _counting = self.begin_counting();
+        self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn).rows(rows))?;
+        self.row_count.fetch_add_signed(rows.into());
+        Ok(())
     }
 
     /// Shows every page with live rows to `visit`, in order, one latch at a time. For small tables: the catalog.
@@ -577,12 +622,12 @@ impl Hobt {
             for number in run.row_pages() {
                 let id = PageId::new(run.first.file, number);
                 let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, name))?;
-                let view = RowPage::open(&page, &self.rows).map_err(|damage| AccessError::Damaged {
+                let view = RowPage::open(&page, &self.identity.rows).map_err(|damage| AccessError::Damaged {
                     file: name.to_owned(),
                     page: id,
                     damage,
                 })?;
-                if view.hobt() != self.id {
+                if view.hobt() != self.identity.id {
                     return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
                 }
                 visit(id, &view)?;
@@ -610,38 +655,108 @@ impl Hobt {
     /// The run list cannot grow.
     pub fn publish(self: &Arc<Hobt>, context: &StatementContext, loaded: Vec<LoadedRuns>) -> Result<(), AccessError> {
         self.storage.in_one_piece(|| {
+            let chain = self.storage.chain_of(context);
             let mut state = self.state_to_change()?;
             let before = state.runs.len();
             let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
-            let mut runs = loaded.into_iter().flat_map(|runs| runs.runs);
-            let pushed = runs.try_for_each(|run| self.push_run(&mut state, run));
-            let after = state.runs.len();
+            let runs: Vec<Run> = loaded.into_iter().flat_map(|runs| runs.runs).collect();
+            // Before the note: their undo frees them only when the note's has taken them off the list.
+            let list_pages = self.allocate_list_pages(&state, context, runs.len())?;
+            let counting = self.begin_counting();
+            let undo = Undo::Unpublish { hobt: self.identity.id, runs: count_of(before), rows };
+            let lsn = self.storage.note(chain.as_ref(), &undo)?;
             self.row_count.fetch_add(rows, Ordering::Relaxed);
+            drop(counting);
             let hobt = Arc::clone(self);
-            context.on_undo(move || hobt.undo_publish(before, after, rows));
+            let pushed = self.push_loaded(&mut state, &runs, list_pages);
+            let after = state.runs.len();
+            context.on_undo(move || hobt.storage.end(|| hobt.undo_publish(chain.as_ref(), lsn, before..after, rows)));
             pushed
         })
     }
 
-    fn undo_publish(&self, before: usize, after: usize, rows: u64) -> Result<(), UndoError> {
-        self.storage.end(|| {
-            let mut state = self.state.write();
-            if state.runs.len() != after {
-                let what = format!("HOBT {} has got pages from another statement meanwhile", self.id);
-                return Err(AccessError::Closed(what));
+    /// The extents of the list pages that `count` further runs need.
+    fn allocate_list_pages(
+        &self,
+        state: &State,
+        context: &StatementContext,
+        count: usize,
+    ) -> Result<Vec<Allocated>, AccessError> {
+        let mut entries = state.runs.len();
+        let mut room = state.list.len() * RUNS_PER_PAGE;
+        let mut pages = Vec::new();
+        for _ in 0..count {
+            if entries == room {
+                pages.push(self.storage.allocate_for(context, self.identity.filegroup, 1)?);
+                room += RUNS_PER_PAGE;
+                entries += 1;
             }
-            self.row_count.fetch_sub(rows, Ordering::Relaxed);
-            self.pop_runs(&mut state, before)
-        })
+            entries += 1;
+        }
+        Ok(pages)
+    }
+
+    fn push_loaded(
+        &self,
+        state: &mut State,
+        runs: &[Run],
+        list_pages: Vec<Allocated>,
+    ) -> Result<(), AccessError> {
+        let mut list_pages = list_pages.into_iter();
+        for run in runs {
+            if Hobt::needs_list_page(state) {
+                let page = list_pages.next().expect("as many were allocated as are needed");
+                self.push_list_page(state, page, *run, Logged::structure())?;
+            } else {
+                self.push_run(state, *run, Logged::structure())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn undo_publish(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        runs: Range<usize>,
+        rows: u64,
+    ) -> Result<(), AccessError> {
+        let mut state = self.state.write();
+        if state.runs.len() != runs.end {
+            let what = format!("HOBT {} has got pages from another statement meanwhile", self.identity.id);
+            return Err(AccessError::Closed(what));
+        }
+        self.pop_runs(&mut state, runs.start, Logged::structure())?;
+        self.count_undone(chain, lsn, -rows.cast_signed())
+    }
+
+    /// The same in recovery, where the runs may have joined the list in part, or not at all.
+    pub(crate) fn unpublish(&self, chain: &Arc<LogChain>, lsn: Lsn, runs: usize, rows: u64) -> Result<(), AccessError> {
+        let mut state = self.state.write();
+        if state.runs.len() > runs {
+            self.pop_runs(&mut state, runs, Logged::structure())?;
+        }
+        self.count_undone(Some(chain), lsn, -rows.cast_signed())
+    }
+
+    /// Logs that what a note announced was taken back, and counts the rows.
+    fn count_undone(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn, rows: i64) -> Result<(), AccessError> {
+        let _counting = self.begin_counting();
+        self.storage.undone(chain, lsn, self.identity.id, rows)?;
+        self.row_count.fetch_add_signed(rows);
+        Ok(())
     }
 
     /// Frees all its extents when the statement commits. Whoever still has the heap then cannot change it any more.
-    pub fn drop_storage(self: &Arc<Hobt>, context: &StatementContext) {
+    ///
+    /// # Errors
+    /// The log is full or has failed.
+    pub fn drop_storage(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
         let hobt = Arc::clone(self);
         context.on_commit(move || hobt.leave());
-        for run in self.runs() {
-            context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
-        }
+        self.runs().iter().try_for_each(|run| {
+            self.storage.free_on_commit(context, run.first, run.page_count / EXTENT_PAGES)
+        })
     }
 
     /// Takes all rows away: the runs but the first are freed when the statement commits. Of the first, pages that held
@@ -651,28 +766,41 @@ impl Hobt {
     /// The run list cannot be written; the rows are there still.
     pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
         self.storage.in_one_piece(|| {
+            let chain = self.storage.chain_of(context);
             let mut state = self.state_to_change()?;
             let first = state.runs[0];
             let skip = u16::try_from(first.used).expect("the first run is one extent, as opening it checked");
             let emptied = Run { skip, ..first };
-            self.write_entries(state.list[0], 0, &[emptied], 1, PageId::default())?;
+            let id = state.list[0];
+            let file = self.storage.file(id.file)?;
+            let guard = file.pool_file().write(id.number);
+            let mut page = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let list_page = Box::new(*page);
+            for run in &state.runs[1..] {
+                self.storage.free_on_commit(context, run.first, run.page_count / EXTENT_PAGES)?;
+            }
+            let counting = self.begin_counting();
+            let rows = self.row_count();
+            let undo = Undo::Untruncate { hobt: self.identity.id, rows, list_page };
+            let lsn = self.storage.note(chain.as_ref(), &undo)?;
+            self.row_count.store(0, Ordering::Relaxed);
+            drop(counting);
+            let hobt = Arc::clone(self);
             let first_extents = self.storage.settings().run_extents_first;
             let empty = State {
-                list: vec![self.run_list],
+                list: vec![self.identity.run_list],
                 runs: vec![emptied],
                 next_extents: first_extents,
                 next_value_extents: first_extents,
                 dropped: false,
             };
+            let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
+            let written = self.put_entries(&mut page, id, entries, Logged::structure());
             let old = std::mem::replace(&mut *state, empty);
-            let rows = self.row_count.swap(0, Ordering::Relaxed);
-            for run in &old.runs[1..] {
-                context.on_commit(self.storage.free_action(run.first, run.page_count / EXTENT_PAGES));
-            }
+            context.on_undo(move || hobt.storage.end(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
+            written?;
             let hobt = Arc::clone(self);
             context.on_commit(move || hobt.reuse_first_run());
-            let hobt = Arc::clone(self);
-            context.on_undo(move || hobt.undo_truncate(old, rows));
             Ok(())
         })
     }
@@ -685,25 +813,65 @@ impl Hobt {
             if u32::from(first.skip) < first.used || first.used == 1 {
                 return Ok(());
             }
-            let fresh = Run { used: 1, skip: 1, ..first };
-            let (count, next) = (state.runs.len().min(RUNS_PER_PAGE), state.list.get(1).copied().unwrap_or_default());
-            self.write_entries(self.run_list, 0, &[fresh], count, next)?;
-            state.runs[0] = fresh;
-            Ok(())
+            self.replace_run(&mut state, 0, Run { used: 1, skip: 1, ..first })
         })
     }
 
-    fn undo_truncate(&self, old: State, rows: u64) -> Result<(), UndoError> {
-        self.storage.end(|| {
-            let mut state = self.state.write();
-            self.row_count.store(rows, Ordering::Relaxed);
-            *state = old;
-            let chunks = state.runs.chunks(RUNS_PER_PAGE);
-            state.list.iter().zip(chunks).enumerate().try_for_each(|(index, (&page, runs))| {
-                let next = state.list.get(index + 1).copied().unwrap_or_default();
-                self.write_entries(page, 0, runs, runs.len(), next)
-            })
-        })
+    fn undo_truncate(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        undo: Undo,
+        old: State,
+    ) -> Result<(), AccessError> {
+        let Undo::Untruncate { rows, list_page, .. } = undo else { unreachable!("made by truncate") };
+        let mut state = self.state.write();
+        // Runs that came since, if their own undo has left them. They are free only when nothing names them any more, and
+        // that they are to be is in the log before that.
+        let gone = state.runs[1..].to_vec();
+        let structure = self.storage.begin_freeing(&gone)?;
+        if let Some(structure) = &structure {
+            structure.append(COMMIT_RECORD, &[])?;
+        }
+        self.restore_list_page(chain, lsn, list_page, rows)?;
+        self.storage.end_freeing(structure, &gone)?;
+        *state = old;
+        Ok(())
+    }
+
+    /// The same in recovery.
+    pub(crate) fn untruncate(
+        &self,
+        chain: &Arc<LogChain>,
+        lsn: Lsn,
+        list_page: Box<PageBytes>,
+        rows: u64,
+    ) -> Result<(), AccessError> {
+        let state = self.state.write();
+        // Nothing is allocated meanwhile: what is free already was freed by a recovery that was cut off here.
+        for run in state.runs.iter().skip(1) {
+            let is_old = RunListPage::read(&list_page).is_ok_and(|old| old.contains(run));
+            let file = self.storage.file(run.first.file)?;
+            if !is_old && file.is_allocated(run.first.number / EXTENT_PAGES) {
+                self.storage.free(run.first, run.page_count / EXTENT_PAGES)?;
+            }
+        }
+        self.restore_list_page(Some(chain), lsn, list_page, rows)
+    }
+
+    fn restore_list_page(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        list_page: Box<PageBytes>,
+        rows: u64,
+    ) -> Result<(), AccessError> {
+        let id = self.identity.run_list;
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.change(&mut page, id, &PageChange::Image { bytes: list_page }, Logged::structure())?;
+        drop(page);
+        self.count_undone(chain, lsn, rows.cast_signed())
     }
 
     /// Writes the row count into the run list; part of a checkpoint. A heap that was dropped has none any more.
@@ -715,22 +883,34 @@ impl Hobt {
         if state.dropped {
             return Ok(());
         }
-        let (id, file) = (self.run_list, self.storage.file(self.run_list.file)?);
+        let _counting = self.counting.write();
+        if self.is_counted.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (id, file) = (self.identity.run_list, self.storage.file(self.identity.run_list.file)?);
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
-        if header.page_type != PageType::RunList || header.hobt != self.id {
+        if header.page_type != PageType::RunList || header.hobt != self.identity.id {
             return Err(self.damaged(id, PageDamage::Structure { rule: "the run list of another HOBT" }));
         }
         let (offset, bytes) = RunListPage::row_count_bytes(self.row_count());
-        self.storage.in_one_piece(|| self.change(&mut page, id, &PageChange::Write { offset, bytes }))?;
+        let change = PageChange::Write { offset, bytes };
+        self.storage.in_one_piece(|| self.change(&mut page, id, &change, Logged::structure().counting()))?;
         Ok(())
+    }
+
+    /// Adds to the count that was saved last, and saves it.
+    pub(crate) fn add_to_count(&self, rows: i64) -> Result<(), AccessError> {
+        self.row_count.fetch_add_signed(rows);
+        self.is_counted.store(false, Ordering::Relaxed);
+        self.save_counts()
     }
 
     /// The state of a heap that is there.
     fn state_to_change(&self) -> Result<LatchWriteGuard<'_, State>, AccessError> {
         let state = self.state.write();
         if state.dropped {
-            return Err(AccessError::Closed(format!("the table of HOBT {} was dropped", self.id)));
+            return Err(AccessError::Closed(format!("the table of HOBT {} was dropped", self.identity.id)));
         }
         Ok(state)
     }
@@ -741,6 +921,30 @@ impl Hobt {
         self.state.write().dropped = true;
         Ok(())
     }
+}
+
+/// A row that came or went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowChange {
+    pub(crate) page: PageId,
+    pub(crate) slot: SlotId,
+    pub(crate) was_inserted: bool,
+    /// The record that says so.
+    pub(crate) lsn: Lsn,
+}
+
+/// What is to be written into a run-list page: entries from a place on, how many it then has, and which page follows.
+#[derive(Clone, Copy)]
+struct Entries<'a> {
+    from: usize,
+    runs: &'a [Run],
+    count: usize,
+    next: Option<PageId>,
+}
+
+/// A number of runs, as a record has it.
+fn count_of(runs: usize) -> u32 {
+    u32::try_from(runs).expect("fewer runs than extents")
 }
 
 /// Whether two runs have an extent in common.

@@ -13,11 +13,14 @@
 //!
 //! Leaves to others: SQL types and Arrow arrays (crate `query`), which tables exist (`catalog`), table locks (`txn`).
 
+mod change;
 mod check;
 mod error;
 mod free_extents;
 mod hobt;
 mod load;
+mod log_record;
+mod recovery;
 pub mod scan;
 mod storage;
 
@@ -25,4 +28,5 @@ pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, ValueReader};
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
-pub use storage::{DataFile, DataFileDescription, Storage, StorageSettings};
+pub use recovery::{RecoverySummary, recover};
+pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

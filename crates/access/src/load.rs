@@ -212,8 +212,9 @@ impl Loader {
             }
             let is_last = ordinal as usize + 1 == pieces;
             let next = if is_last { PageId::default() } else { writer.page_after_next()? };
-            writer.write(|id, page| {
+            writer.write(|id, lsn, page| {
                 let mut header = LargeValuePage::header(id, tag, hobt, piece, next);
+                header.lsn = lsn;
                 header.newest_writer = writer_stamp;
                 LargeValuePage::build(page, &header, ordinal, piece);
             })?;
@@ -348,8 +349,9 @@ impl Loader {
     ) -> Result<(), AccessError> {
         let (tag, hobt, version) = (self.hobt.storage().database_tag(), self.hobt.id(), self.hobt.layout_version());
         let writer_stamp = self.context.stamp();
-        self.writer.write(|id, page| {
+        self.writer.write(|id, lsn, page| {
             let mut header = PageHeader::new(PageType::Row, id, tag, hobt);
+            header.lsn = lsn;
             header.layout_version = version;
             header.newest_writer = writer_stamp;
             let mut bulk = builder.start(page, header, rows);

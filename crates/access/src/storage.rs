@@ -9,18 +9,21 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, PAGE_SIZE, PageId};
+use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
+use hobt_log::{NewRecord, Reservation, record_bytes};
 use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
-    RESERVED_PAGES, Run, apply,
+    RESERVED_PAGES, Run,
 };
-use hobt_txn::UndoError;
+use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError};
 use parking_lot::{Mutex, RwLock};
 
 use crate::AccessError;
+use crate::change::Logged;
 use crate::free_extents::FreeExtents;
+use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +52,17 @@ impl StorageSettings {
     pub(crate) fn next_run(&self, extents: u32) -> u32 {
         extents.saturating_mul(2).clamp(1, self.run_extents_max)
     }
+}
+
+/// A run that was allocated.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocated {
+    /// Its first page.
+    pub first: PageId,
+    /// How long it is, in extents.
+    pub extents: u32,
+    /// The position of the record that says so; 0 in a database without a log.
+    pub lsn: Lsn,
 }
 
 /// A data file on its way into a [`Storage`].
@@ -142,24 +156,6 @@ impl DataFile {
         AccessError::Damaged { file: self.name().to_owned(), page: PageId::new(self.id(), number), damage }
     }
 
-    /// Formats the allocation maps of intervals that start in `from..to`.
-    fn format_maps(&self, from: u32, to: u32, database_tag: u32) -> Result<(), AccessError> {
-        let (from, to) = (from / EXTENT_PAGES * EXTENT_PAGES, to / EXTENT_PAGES * EXTENT_PAGES);
-        let mut interval = from.div_ceil(INTERVAL_PAGES) * INTERVAL_PAGES;
-        while interval < to {
-            let number = interval + MAP_PAGE_IN_INTERVAL;
-            let mut page = self.pool_file.create(number).map_err(|error| self.pool_error(error))?;
-            let id = PageId::new(self.id(), number);
-            let header = PageHeader::new(PageType::AllocationMap, id, database_tag, HobtId(0));
-            apply(&mut page, None, &PageChange::Format { header }).map_err(|damage| self.damaged(number, damage))?;
-            let (offset, bytes) = AllocationMap::set_bytes(&page, 0, RESERVED_PAGES / EXTENT_PAGES, true);
-            apply(&mut page, None, &PageChange::Write { offset, bytes })
-                .map_err(|damage| self.damaged(number, damage))?;
-            interval += INTERVAL_PAGES;
-        }
-        Ok(())
-    }
-
     /// Shows the bits of each allocation map: the number of its first extent, how many of its extents lie in the file,
     /// and the page.
     pub(crate) fn for_each_map(
@@ -187,7 +183,7 @@ impl DataFile {
     }
 
     /// Takes over what the allocation maps say.
-    fn read_maps(&self) -> Result<(), AccessError> {
+    pub(crate) fn read_maps(&self) -> Result<(), AccessError> {
         self.for_each_map(&mut |first, count, page| {
             let mut free = self.free.lock();
             for extent in 0..count {
@@ -213,21 +209,9 @@ impl DataFile {
         self.free.lock().is_allocated(extent)
     }
 
-    /// Sets the bits of extents `first..first + count` on disk (through the pool).
-    fn write_bits(&self, first: u32, count: u32, allocated: bool) -> Result<(), AccessError> {
-        let mut from = first;
-        while from < first + count {
-            let map = from / EXTENTS_PER_MAP;
-            let to = ((map + 1) * EXTENTS_PER_MAP).min(first + count);
-            let number = map * INTERVAL_PAGES + MAP_PAGE_IN_INTERVAL;
-            let mut page = self.pool_file.write(number).map_err(|error| self.pool_error(error))?;
-            self.expect_map(&page, number)?;
-            let (offset, bytes) = AllocationMap::set_bytes(&page, from - map * EXTENTS_PER_MAP, to - from, allocated);
-            apply(&mut page, None, &PageChange::Write { offset, bytes })
-                .map_err(|damage| self.damaged(number, damage))?;
-            from = to;
-        }
-        Ok(())
+    /// How many pages it has, as recovery finds out; no extent of it may be in use yet.
+    pub(crate) fn set_size_pages(&self, pages: u32) {
+        *self.free.lock() = FreeExtents::new(pages);
     }
 }
 
@@ -237,6 +221,7 @@ pub struct Storage {
     database_tag: u32,
     pool: Arc<BufferPool>,
     settings: RwLock<StorageSettings>,
+    log: Option<Arc<TransactionLog>>,
     files: RwLock<Vec<Arc<DataFile>>>,
     /// Held while a run is dealt, in memory alone.
     dealing: Mutex<()>,
@@ -252,18 +237,21 @@ impl std::fmt::Debug for Storage {
 }
 
 impl Storage {
-    /// A database without files yet; `database_tag` stands in every page of it.
+    /// A database without files yet; `database_tag` stands in every page of it. With a log its changes outlive a crash;
+    /// without one, as in `tempdb`, it is lost then.
     pub fn new(
         database: DatabaseId,
         database_tag: u32,
         pool: Arc<BufferPool>,
         settings: StorageSettings,
+        log: Option<Arc<TransactionLog>>,
     ) -> Arc<Storage> {
         Arc::new(Storage {
             database,
             database_tag,
             pool,
             settings: RwLock::new(settings.in_range()),
+            log,
             files: RwLock::default(),
             dealing: Mutex::default(),
             growth: Mutex::default(),
@@ -309,6 +297,11 @@ impl Storage {
         self.database
     }
 
+    /// Its log, if it has one.
+    pub fn log(&self) -> Option<&Arc<TransactionLog>> {
+        self.log.as_ref()
+    }
+
     /// What stands in every page's header.
     pub fn database_tag(&self) -> u32 {
         self.database_tag
@@ -337,7 +330,7 @@ impl Storage {
     pub fn create_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
         description.disk.set_size(u64::from(description.size_pages) * PAGE_SIZE as u64)?;
         let file = self.register(description);
-        let formatted = file.format_maps(0, file.size_pages(), self.database_tag);
+        let formatted = self.format_maps(&file, 0, file.size_pages());
         self.take_in(file, formatted)
     }
 
@@ -358,6 +351,12 @@ impl Storage {
         self.take_in(file, read)
     }
 
+    /// Takes an existing file in whose pages are those that a crash left; [`crate::recover`] looks into them.
+    pub fn open_file_to_recover(&self, description: DataFileDescription) {
+        let file = self.register(description);
+        self.files.write().push(file);
+    }
+
     /// Keeps a file that is ready, and takes one that failed out of the pool again.
     fn take_in(&self, file: Arc<DataFile>, ready: Result<(), AccessError>) -> Result<(), AccessError> {
         match ready {
@@ -376,6 +375,7 @@ impl Storage {
             database_tag: self.database_tag,
             file: description.file,
             disk: Arc::clone(&description.disk),
+            log: self.log.as_ref().map(|log| Arc::clone(log.log())),
         });
         let free = Mutex::new(FreeExtents::new(description.size_pages));
         Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0) })
@@ -397,25 +397,56 @@ impl Storage {
     }
 
     /// Allocates a run of up to `wanted` extents in one file of `filegroup`; at least one. The caller registers the
-    /// undo ([`Storage::free`]).
+    /// undo ([`Storage::free_undone`] with the record's position); recovery knows it from the record in `chain`.
     ///
     /// # Errors
-    /// `FilegroupFull` when no file has a free extent or can grow.
-    pub fn allocate(&self, filegroup: FilegroupId, wanted: u32) -> Result<(PageId, u32), AccessError> {
+    /// `FilegroupFull` when no file has a free extent or can grow; the log is full.
+    pub(crate) fn allocate(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        filegroup: FilegroupId,
+        wanted: u32,
+    ) -> Result<Allocated, AccessError> {
         assert!(wanted > 0, "a run has at least one extent");
-        self.in_one_piece(|| self.allocate_run(filegroup, wanted))
+        self.in_one_piece(|| self.allocate_run(chain, filegroup, wanted))
     }
 
-    fn allocate_run(&self, filegroup: FilegroupId, wanted: u32) -> Result<(PageId, u32), AccessError> {
+    /// The same for a statement, which gives the run back if it is undone.
+    ///
+    /// # Errors
+    /// As [`Storage::allocate`].
+    pub fn allocate_for(
+        self: &Arc<Storage>,
+        context: &StatementContext,
+        filegroup: FilegroupId,
+        wanted: u32,
+    ) -> Result<Allocated, AccessError> {
+        let chain = self.chain_of(context);
+        let run = self.allocate(chain.as_ref(), filegroup, wanted)?;
+        let storage = Arc::clone(self);
+        context.on_undo(move || storage.end(|| storage.free_undone(chain.as_ref(), &run)));
+        Ok(run)
+    }
+
+    fn allocate_run(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        filegroup: FilegroupId,
+        wanted: u32,
+    ) -> Result<Allocated, AccessError> {
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.filegroup() == filegroup).cloned().collect();
-            if let Some((file, first, count)) = self.deal(&files, wanted) {
-                if let Err(error) = file.write_bits(first, count, true) {
-                    file.free.lock().set(first, count, false).expect("just dealt");
-                    return Err(error);
+            if let Some((file, first, extents)) = self.deal(&files, wanted) {
+                let first_page = PageId::new(file.id(), first * EXTENT_PAGES);
+                let undo = Undo::FreeRun { first: first_page, extents };
+                match self.write_bits(&file, first, extents, true, Logged::of(chain).undone_by(&undo)) {
+                    Ok(lsn) => return Ok(Allocated { first: first_page, extents, lsn }),
+                    Err(error) => {
+                        file.free.lock().set(first, extents, false).expect("just dealt");
+                        return Err(error);
+                    }
                 }
-                return Ok((PageId::new(file.id(), first * EXTENT_PAGES), count));
             }
             self.grow(filegroup, &files, wanted)?;
         }
@@ -427,6 +458,10 @@ impl Storage {
     /// They are not allocated, or hold allocation pages: whoever frees them read a damaged list. Or the allocation map
     /// cannot be read or written.
     pub fn free(&self, first: PageId, extents: u32) -> Result<(), AccessError> {
+        self.free_as(first, extents, Logged::structure())
+    }
+
+    fn free_as(&self, first: PageId, extents: u32, logged: Logged<'_>) -> Result<(), AccessError> {
         let file = self.file(first.file)?;
         let extent = first.number / EXTENT_PAGES;
         let wrong =
@@ -436,19 +471,115 @@ impl Storage {
         }
         self.in_one_piece(|| {
             file.pool_file.discard(first.number, extents * EXTENT_PAGES).map_err(|error| file.pool_error(error))?;
-            file.write_bits(extent, extents, false)?;
+            self.write_bits(&file, extent, extents, false, logged)?;
             file.free.lock().set(extent, extents, false).map_err(|_| wrong())
         })
     }
 
-    /// The same as an undo or commit action.
-    pub(crate) fn free_action(
-        self: &Arc<Storage>,
+    /// Gives back what was allocated by a transaction that is being undone.
+    pub(crate) fn free_undone(&self, chain: Option<&Arc<LogChain>>, run: &Allocated) -> Result<(), AccessError> {
+        self.free_as(run.first, run.extents, Logged::of(chain).compensating(run.lsn))
+    }
+
+    /// Notes that extents are to be given back once the transaction has committed, also if a crash comes in between; the
+    /// position of the record.
+    fn log_pending_free(
+        &self,
+        chain: Option<&Arc<LogChain>>,
         first: PageId,
         extents: u32,
-    ) -> impl FnOnce() -> Result<(), UndoError> + Send + 'static {
+    ) -> Result<Lsn, AccessError> {
+        let Some(chain) = chain else { return Ok(Lsn(0)) };
+        // The record, and that of the extents' bits later, which may need an image.
+        let payload = encode_free(first, extents);
+        chain.reserve(2 * PAGE_SIZE)?;
+        Ok(chain.append(kind::PENDING_FREE, &payload)?.lsn)
+    }
+
+    /// Gives extents back when the statement commits.
+    ///
+    /// # Errors
+    /// The log is full or has failed; the extents stay.
+    pub(crate) fn free_on_commit(
+        self: &Arc<Storage>,
+        context: &StatementContext,
+        first: PageId,
+        extents: u32,
+    ) -> Result<(), AccessError> {
+        let chain = self.chain_of(context);
+        let lsn = self.log_pending_free(chain.as_ref(), first, extents)?;
+        let (storage, undone) = (Arc::clone(self), chain.clone());
+        // A statement may be undone whose transaction commits.
+        context.on_undo(move || storage.end(|| storage.undone(undone.as_ref(), lsn, HobtId(0), 0)));
         let storage = Arc::clone(self);
-        move || storage.end(|| storage.free(first, extents))
+        context.on_commit(move || storage.end(|| storage.free_pending(chain.as_ref(), first, extents)));
+        Ok(())
+    }
+
+    /// Gives extents back as [`Storage::log_pending_free`] said.
+    pub(crate) fn free_pending(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        first: PageId,
+        extents: u32,
+    ) -> Result<(), AccessError> {
+        self.free_as(first, extents, Logged::of(chain).freeing(first, extents))
+    }
+
+    /// Begins a small transaction that frees runs once it has committed; the caller commits it with the change after which
+    /// nothing names them any more. `None` in a database without a log.
+    pub(crate) fn begin_freeing(&self, gone: &[Run]) -> Result<Option<Arc<LogChain>>, AccessError> {
+        let Some(log) = self.log.as_ref().filter(|_| !gone.is_empty()) else { return Ok(None) };
+        let chain = log.begin_structure();
+        for run in gone {
+            self.log_pending_free(Some(&chain), run.first, run.page_count / EXTENT_PAGES)?;
+        }
+        Ok(Some(chain))
+    }
+
+    /// Frees the runs, after the commit, and ends the transaction.
+    pub(crate) fn end_freeing(&self, chain: Option<Arc<LogChain>>, gone: &[Run]) -> Result<(), AccessError> {
+        for run in gone {
+            self.free_pending(chain.as_ref(), run.first, run.page_count / EXTENT_PAGES)?;
+        }
+        chain.map_or(Ok(()), |chain| Ok(chain.end()?))
+    }
+
+    /// Sets the bits of extents `first..first + count` on disk (through the pool); the position of the record.
+    fn write_bits(
+        &self,
+        file: &DataFile,
+        first: u32,
+        count: u32,
+        allocated: bool,
+        logged: Logged<'_>,
+    ) -> Result<Lsn, AccessError> {
+        let map = first / EXTENTS_PER_MAP;
+        assert!(first + count <= (map + 1) * EXTENTS_PER_MAP, "a run lies in one interval");
+        let number = map * INTERVAL_PAGES + MAP_PAGE_IN_INTERVAL;
+        let mut page = file.pool_file.write(number).map_err(|error| file.pool_error(error))?;
+        file.expect_map(&page, number)?;
+        let (offset, bytes) = AllocationMap::set_bytes(&page, first - map * EXTENTS_PER_MAP, count, allocated);
+        let id = PageId::new(file.id(), number);
+        let changed = self.change(&mut page, id, None, &PageChange::Write { offset, bytes }, logged)?;
+        Ok(changed.expect("a write has room").lsn)
+    }
+
+    /// Formats the allocation maps of intervals that start in `from..to`.
+    fn format_maps(&self, file: &DataFile, from: u32, to: u32) -> Result<(), AccessError> {
+        let (from, to) = (from / EXTENT_PAGES * EXTENT_PAGES, to / EXTENT_PAGES * EXTENT_PAGES);
+        let mut interval = from.div_ceil(INTERVAL_PAGES) * INTERVAL_PAGES;
+        while interval < to {
+            let number = interval + MAP_PAGE_IN_INTERVAL;
+            let mut page = file.pool_file.create(number).map_err(|error| file.pool_error(error))?;
+            let id = PageId::new(file.id(), number);
+            let header = PageHeader::new(PageType::AllocationMap, id, self.database_tag, HobtId(0));
+            self.change(&mut page, id, None, &PageChange::Format { header }, Logged::structure())?;
+            let (offset, bytes) = AllocationMap::set_bytes(&page, 0, RESERVED_PAGES / EXTENT_PAGES, true);
+            self.change(&mut page, id, None, &PageChange::Write { offset, bytes }, Logged::structure())?;
+            interval += INTERVAL_PAGES;
+        }
+        Ok(())
     }
 
     /// Grows one file of the filegroup, each in its turn.
@@ -507,7 +638,14 @@ impl Storage {
 
     fn resize_file(&self, file: &DataFile, target: u32) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
-        file.format_maps(file.size_pages(), target, self.database_tag)?;
+        self.format_maps(file, file.size_pages(), target)?;
+        if let Some(log) = &self.log {
+            let own = Reservation::default();
+            let payload = encode_grow(file.id(), target);
+            log.log().reserve(&own, record_bytes(payload.len()) as u64)?;
+            let record = NewRecord { kind: kind::GROW, transaction: 0, previous: Lsn(0), payload: &payload };
+            log.log().append_always(&record, &own)?;
+        }
         file.free.lock().resize(target);
         Ok(())
     }
@@ -532,11 +670,39 @@ impl Storage {
         Some((Arc::clone(file), first, count))
     }
 
+    pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+        let file = self.file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+        AccessError::Damaged { file, page, damage }
+    }
+
+    /// Begins a checkpoint: what is changed from now on is redone by a recovery that begins here. Its position, for
+    /// [`Storage::end_checkpoint`]; `None` in a database without a log.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn begin_checkpoint(&self) -> Result<Option<Lsn>, AccessError> {
+        let Some(log) = &self.log else { return Ok(None) };
+        let record = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
+        Ok(Some(log.log().begin_epoch(&record)?.lsn))
+    }
+
+    /// Ends a checkpoint whose pages have all been written ([`Storage::flush`]): from now on recovery begins where it
+    /// began, and the log keeps what is before only for transactions that are open still.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn end_checkpoint(&self, begun: Option<Lsn>) -> Result<(), AccessError> {
+        let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
+        let keep = log.oldest().map_or(begun, |oldest| oldest.min(begun));
+        log.log().flush_past(begun)?;
+        Ok(log.log().set_redo_start(begun, keep)?)
+    }
+
     /// Writes every dirty page of the database and syncs its files.
     ///
     /// # Errors
     /// The device failed; the files are then poisoned.
-    pub fn checkpoint(&self) -> Result<(), AccessError> {
+    pub fn flush(&self) -> Result<(), AccessError> {
         for file in self.files() {
             self.pool.flush_file(&file.pool_file).map_err(|error| file.pool_error(error))?;
         }

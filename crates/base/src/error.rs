@@ -102,6 +102,7 @@ pub fn severity_of(number: i32) -> u8 {
         n::DROP_DOES_NOT_EXIST => 11,
         n::DATABASE_SUSPECT => 14,
         n::FILEGROUP_FULL | n::OUT_OF_MEMORY | n::LOG_FULL => 17,
+        n::LOG_NOT_AVAILABLE => 21,
         n::PAGE_DAMAGED | n::IO_ERROR => 24,
         n::INTERNAL => 20,
         _ => 16,

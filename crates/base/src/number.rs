@@ -286,6 +286,8 @@ pub const GUID_SPACE: i32 = 8170;
 pub const NO_PLAN_FOR_HINTS: i32 = 8622;
 /// The transaction log is full.
 pub const LOG_FULL: i32 = 9002;
+/// The log for a database is not available.
+pub const LOG_NOT_AVAILABLE: i32 = 9001;
 /// The datepart %s is not supported by date function %s for data type %s.
 pub const INVALID_DATE_PART: i32 = 9810;
 /// STRING_AGG aggregation result exceeded the limit of 8000 bytes.

@@ -54,6 +54,7 @@ fn main() {
         database_tag: 1,
         file: FileId(1),
         disk: Arc::clone(&file),
+        log: None,
     });
     for number in 0..PAGES {
         let mut page = pages.create(number).expect("a frame");

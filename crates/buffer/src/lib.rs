@@ -19,7 +19,7 @@
 //!
 //! ```text
 //! BufferPool::new(PoolSettings { bytes }) -> Result<Arc<BufferPool>, BufferError>
-//!   .register_file(PoolFileDescription { database, database_tag, file, disk }) -> Arc<PoolFile>
+//!   .register_file(PoolFileDescription { database, database_tag, file, disk, log }) -> Arc<PoolFile>
 //!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
 //!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all()
 //!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
+use hobt_log::Log;
 use hobt_sync::Counter;
 use parking_lot::{Mutex, RwLock};
 
@@ -39,6 +40,8 @@ pub struct PoolFileDescription {
     pub file: FileId,
     /// Where it is.
     pub disk: Arc<dyn DiskFile>,
+    /// The log that must have a page's last change before the page is written; `None` for pages that no log has.
+    pub log: Option<Arc<Log>>,
 }
 
 /// What becomes of changed pages whose file is unregistered.
@@ -57,6 +60,7 @@ pub(crate) struct RegisteredFile {
     pub(crate) database: DatabaseId,
     pub(crate) database_tag: u32,
     pub(crate) disk: Arc<dyn DiskFile>,
+    pub(crate) log: Option<Arc<Log>>,
     pub(crate) words: Arc<StateWords>,
     pub(crate) closed: AtomicBool,
     /// Pages that the file was last seen to have; it may have grown since.
@@ -131,7 +135,7 @@ impl BufferPool {
 
     /// Makes a file's pages available. Reads nothing; the caller sees to it that a file is registered once.
     pub fn register_file(self: &Arc<Self>, description: PoolFileDescription) -> Arc<PoolFile> {
-        let PoolFileDescription { database, database_tag, file, disk } = description;
+        let PoolFileDescription { database, database_tag, file, disk, log } = description;
         let mut files = self.files.write();
         let index = files.iter().position(Option::is_none).unwrap_or(files.len());
         let registered = Arc::new(RegisteredFile {
@@ -139,6 +143,7 @@ impl BufferPool {
             database,
             database_tag,
             disk,
+            log,
             words: Arc::new(StateWords::new(self.memory.clone(), self.load_owners.clone(), file)),
             closed: AtomicBool::new(false),
             pages: AtomicU64::new(0),

@@ -4,9 +4,11 @@
 //! latches are held until the disk has it: readers go on, writers of just these pages wait, and nobody can evict or
 //! write a page anew while an older version of it is under way. Only the first page of a run is waited for, when no
 //! other latch is held; a neighbour that is held exclusively ends the run.
+//!
+//! Write-ahead: before a page is written the log is made durable up to the record that changed it last.
 
 use hobt_base::PAGE_SIZE;
-use hobt_page::{PageBytes, seal};
+use hobt_page::{PageBytes, PageHeader, seal};
 use hobt_sync::{Wait, WaitType};
 
 use crate::error::BufferError;
@@ -41,7 +43,11 @@ impl BufferPool {
         for segment in file.words.segments() {
             let mut pages = segment.pages().peekable();
             while let Some(cell) = pages.next() {
-                if !cell.load().is_dirty() {
+                // Whoever changes a page marks it as he lets go of it: he is waited for. A page that is being brought in
+                // has no changes yet.
+                let word = cell.load();
+                let may_be_changing = word.is_resident() && word.is_exclusive();
+                if !word.is_dirty() && !may_be_changing {
                     continue;
                 }
                 let Latched::Guard(first) = cell.share_quietly() else { continue };
@@ -94,7 +100,7 @@ impl BufferPool {
         Ok(taken)
     }
 
-    /// Writes neighbouring pages, which are held, and marks them clean.
+    /// Writes neighbouring pages, which are held, and marks them clean. The log has their changes before.
     fn write_run(&self, file: &RegisteredFile, run: &[SharedGuard<'_>]) -> Result<(), BufferError> {
         let Some(first) = run.first() else { return Ok(()) };
         let mut buffer = self.staging.take(WRITE_BYTES_MAX)?;
@@ -103,6 +109,13 @@ impl BufferPool {
             let copy: &mut PageBytes = copy.try_into().expect("chunks of a page");
             copy.copy_from_slice(&guard[..]);
             seal(copy);
+        }
+        if let Some(log) = &file.log {
+            let newest = run.iter().map(|guard| PageHeader::lsn_of(guard)).max().unwrap_or_default();
+            if newest.0 > 0 && let Err(error) = log.flush_past(newest) {
+                self.staging.give(buffer);
+                return Err(BufferError::Log(error.to_string()));
+            }
         }
         let wait = Wait::begin(WaitType::WriteCompletion);
         let written = file.disk.write_at(&buffer, first.page().byte_offset());

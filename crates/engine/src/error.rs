@@ -106,6 +106,20 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                 ),
             )
         }
+        AccessError::LogFull { reason } => SqlError::new(
+            number::LOG_FULL,
+            format!(
+                "The transaction log for database '{database}' is full: {reason}. The statement was undone; run a \
+                 CHECKPOINT, end the oldest open transaction, or let the log grow."
+            ),
+        ),
+        AccessError::LogFailed(reason) => SqlError::new(
+            number::LOG_NOT_AVAILABLE,
+            format!(
+                "The log for database '{database}' is not available: {reason}. Look for the cause in the storage \
+                 below it, and restart: recovery brings back everything that was committed."
+            ),
+        ),
         AccessError::Disk(error) => disk_error(error),
         AccessError::OutOfFrames | AccessError::OutOfMemory(_) => SqlError::new(
             number::OUT_OF_MEMORY,

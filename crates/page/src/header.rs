@@ -25,6 +25,8 @@ pub const FORMAT_VERSION: u8 = 1;
 pub(crate) const HEADER_SIZE: usize = 64;
 /// Where the flags stand.
 pub(crate) const FLAGS_PLACE: usize = 6;
+/// Where the log sequence number stands.
+const LSN_PLACE: usize = 32;
 /// Where the level stands.
 pub(crate) const LEVEL_PLACE: usize = 54;
 
@@ -180,7 +182,7 @@ impl PageHeader {
             database_tag: u32_at(page, 8),
             page: PageId::new(FileId(u16_at(page, 12)), u32_at(page, 16)),
             hobt: HobtId(u64_at(page, 24)),
-            lsn: Lsn(u64_at(page, 32)),
+            lsn: PageHeader::lsn_of(page),
             layout_version: u32_at(page, 20),
             newest_writer: Stamp(u64_at(page, 40)),
             column_count: u16_at(page, 14),
@@ -190,6 +192,27 @@ impl PageHeader {
             level: page[LEVEL_PLACE],
             next: PageId::new(FileId(u16_at(page, 60)), u32_at(page, 56)),
         })
+    }
+
+    /// The position of the last log record that changed a page, whatever else stands in its header.
+    pub fn lsn_of(page: &PageBytes) -> Lsn {
+        Lsn(u64_at(page, LSN_PLACE))
+    }
+
+    /// Whether a page is as a bulk load built it, so that the log does not have it.
+    pub fn is_bulk(page: &PageBytes) -> bool {
+        PageFlags(u16_at(page, FLAGS_PLACE)).contains(PageFlags::BULK)
+    }
+
+    /// From now on the log has the page.
+    pub fn clear_bulk(page: &mut PageBytes) {
+        let flags = PageFlags(u16_at(page, FLAGS_PLACE)).without(PageFlags::BULK);
+        put_u16(page, FLAGS_PLACE, flags.0);
+    }
+
+    /// Notes the log record that has just changed a page.
+    pub fn stamp_lsn(page: &mut PageBytes, lsn: Lsn) {
+        put_u64(page, LSN_PLACE, lsn.0);
     }
 
     /// Writes the header; the checksum is left to [`crate::seal`].
@@ -203,7 +226,7 @@ impl PageHeader {
         put_u32(page, 16, self.page.number);
         put_u32(page, 20, self.layout_version);
         put_u64(page, 24, self.hobt.0);
-        put_u64(page, 32, self.lsn.0);
+        PageHeader::stamp_lsn(page, self.lsn);
         put_u64(page, 40, self.newest_writer.0);
         put_u16(page, 48, self.row_count);
         put_u16(page, 50, self.capacity);

@@ -10,7 +10,7 @@ use hobt_base::{SessionId, Stamp};
 use parking_lot::Mutex;
 
 use crate::locks::{LockOwner, LockOwnerKind};
-use crate::{MemoryAccount, MemoryBudget};
+use crate::{LogChain, LogChains, MemoryAccount, MemoryBudget, TransactionLog};
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
 #[derive(Debug, Default)]
@@ -54,6 +54,125 @@ impl std::error::Error for UndoError {}
 
 type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
 
+/// What is changed together and kept or undone together: by one statement, or by all from `BEGIN TRANSACTION` on.
+///
+/// It ends by [`Transaction::commit`] or [`Transaction::roll_back`]. One that is dropped without either is rolled back by
+/// the last who has it.
+pub struct Transaction {
+    session: SessionId,
+    stamp: Stamp,
+    lock_owner: Arc<LockOwner>,
+    /// What it has written into the logs of the databases that it changed.
+    chains: LogChains,
+    undo: Mutex<Vec<Action>>,
+    commit: Mutex<Vec<Action>>,
+    /// What is let go of when the transaction has ended, the last first.
+    held: Mutex<Vec<Box<dyn Any + Send>>>,
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("session", &self.session).field("stamp", &self.stamp).finish()
+    }
+}
+
+/// A place in a transaction that it can be rolled back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint {
+    undo: usize,
+    commit: usize,
+}
+
+impl Transaction {
+    /// A transaction of a session. `stamp` is its place in the order of writers.
+    pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
+        let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
+        let (chains, undo, commit, held) = Default::default();
+        Arc::new(Transaction { session, stamp, lock_owner, chains, undo, commit, held })
+    }
+
+    /// Its place in the order of writers.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Whom its statements lock for.
+    pub fn lock_owner(&self) -> &Arc<LockOwner> {
+        &self.lock_owner
+    }
+
+    /// Where it is now.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len() }
+    }
+
+    /// Keeps a value until the transaction has ended.
+    pub fn hold(&self, value: impl Any + Send) {
+        self.held.lock().push(Box::new(value));
+    }
+
+    /// Ends the transaction with success: makes what it wrote durable, forgets the undo actions, runs the others in order.
+    /// Blocks on the flush of the log (`WRITELOG`).
+    ///
+    /// # Errors
+    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. Or the
+    /// first action that failed or panicked; the rest have been run all the same.
+    pub fn commit(&self) -> Result<(), UndoError> {
+        if let Err(error) = self.chains.commit() {
+            // The database's recovery decides; in memory nothing is taken back that may have been kept.
+            self.undo.lock().clear();
+            self.commit.lock().clear();
+            return Err(UndoError(format!("its commit could not be written to the log: {error}")));
+        }
+        self.undo.lock().clear();
+        let actions = std::mem::take(&mut *self.commit.lock());
+        let done = run(actions.into_iter());
+        done.and(self.end_chains())
+    }
+
+    /// Ends the transaction without a trace: runs the undo actions, last first.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn roll_back(&self) -> Result<(), UndoError> {
+        self.roll_back_to(Savepoint { undo: 0, commit: 0 })?;
+        self.end_chains()
+    }
+
+    /// Nothing is left to be done or undone. After an action that failed this is not said: recovery does what is left.
+    fn end_chains(&self) -> Result<(), UndoError> {
+        self.chains.end().map_err(|error| UndoError(format!("its end could not be written to the log: {error}")))
+    }
+
+    /// Undoes what was done since `place`, last first; the transaction goes on.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn roll_back_to(&self, place: Savepoint) -> Result<(), UndoError> {
+        self.commit.lock().truncate(place.commit);
+        let actions = {
+            let mut undo = self.undo.lock();
+            let from = place.undo.min(undo.len());
+            undo.split_off(from)
+        };
+        run(actions.into_iter().rev())
+    }
+
+    /// Drops what was held, the last first. For a transaction that was committed or rolled back.
+    pub fn let_go(&self) {
+        let held = std::mem::take(&mut *self.held.lock());
+        held.into_iter().rev().for_each(drop);
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // What could not be undone has been refused by its action, and there is nobody to tell.
+        let _of_nobody = self.roll_back();
+        self.let_go();
+    }
+}
+
 /// What a statement starts with.
 #[derive(Debug)]
 pub struct StatementContextSettings {
@@ -72,49 +191,73 @@ pub struct StatementContextSettings {
 /// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. One that is dropped without either, because
 /// its thread panicked, is rolled back by the last who has it, so that no worker still writes what is undone.
 pub struct StatementContext {
-    session: SessionId,
-    stamp: Stamp,
+    transaction: Arc<Transaction>,
+    /// Where the transaction was when the statement began; `None` if the transaction is the statement's own.
+    begun_at: Option<Savepoint>,
+    ended: AtomicBool,
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
-    lock_owner: Arc<LockOwner>,
-    undo: Mutex<Vec<Action>>,
-    commit: Mutex<Vec<Action>>,
     /// What is let go of when the statement has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl fmt::Debug for StatementContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatementContext").field("session", &self.session).field("stamp", &self.stamp).finish()
+        f.debug_struct("StatementContext")
+            .field("transaction", &self.transaction)
+            .field("begun_at", &self.begun_at)
+            .finish_non_exhaustive()
     }
 }
 
 impl StatementContext {
-    /// A statement that may be cancelled through `cancelled`.
+    /// A statement that is a transaction of its own, and may be cancelled through `cancelled`.
     pub fn new(settings: &StatementContextSettings, cancelled: Arc<AtomicBool>) -> Arc<StatementContext> {
-        let transaction = LockOwnerKind::Transaction(settings.stamp.0);
+        let transaction = Transaction::new(settings.session, settings.stamp);
+        StatementContext::with(transaction, None, settings, cancelled)
+    }
+
+    /// A statement of a transaction that goes on behind it; the settings' stamp does not count, the transaction's does.
+    pub fn in_transaction(
+        transaction: &Arc<Transaction>,
+        settings: &StatementContextSettings,
+        cancelled: Arc<AtomicBool>,
+    ) -> Arc<StatementContext> {
+        let begun_at = transaction.savepoint();
+        StatementContext::with(Arc::clone(transaction), Some(begun_at), settings, cancelled)
+    }
+
+    fn with(
+        transaction: Arc<Transaction>,
+        begun_at: Option<Savepoint>,
+        settings: &StatementContextSettings,
+        cancelled: Arc<AtomicBool>,
+    ) -> Arc<StatementContext> {
         Arc::new(StatementContext {
-            session: settings.session,
-            stamp: settings.stamp,
+            transaction,
+            begun_at,
+            ended: AtomicBool::new(false),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
-            lock_owner: LockOwner::new(settings.session, transaction, settings.stamp),
-            undo: Mutex::default(),
-            commit: Mutex::default(),
             held: Mutex::default(),
         })
     }
 
     /// The session that runs the statement.
     pub fn session(&self) -> SessionId {
-        self.session
+        self.transaction.session
     }
 
-    /// The statement's place in the order of writers.
+    /// Its transaction's place in the order of writers.
     pub fn stamp(&self) -> Stamp {
-        self.stamp
+        self.transaction.stamp
+    }
+
+    /// Whether its transaction goes on behind it.
+    pub fn is_in_transaction(&self) -> bool {
+        self.begun_at.is_some()
     }
 
     /// Workers that the statement may keep busy.
@@ -135,7 +278,12 @@ impl StatementContext {
     /// Whom the statement locks for. It lets go of nothing by itself: who locks keeps a
     /// [`HeldLock`](crate::locks::HeldLock) with [`StatementContext::hold`].
     pub fn lock_owner(&self) -> &Arc<LockOwner> {
-        &self.lock_owner
+        &self.transaction.lock_owner
+    }
+
+    /// What its transaction writes into a database's log.
+    pub fn log_chain(&self, log: &Arc<TransactionLog>) -> Arc<LogChain> {
+        self.transaction.chains.of(log, self.transaction.stamp.0)
     }
 
     /// Registers how a change that was just made is undone.
@@ -143,51 +291,62 @@ impl StatementContext {
     /// Nobody may be left to hear that an action failed: before it returns an error, and if it panics, it must have
     /// refused for good what it could not bring in order.
     pub fn on_undo(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
-        self.undo.lock().push(Box::new(action));
+        self.transaction.undo.lock().push(Box::new(action));
     }
 
-    /// Puts an action off until the statement has succeeded. The same is asked of it as of an undo action.
+    /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.
     pub fn on_commit(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
-        self.commit.lock().push(Box::new(action));
+        self.transaction.commit.lock().push(Box::new(action));
     }
 
-    /// Keeps a value for as long as the statement may still change something or be undone: its locks, its place among the
-    /// running. [`StatementContext::let_go`] drops it, at the latest the end of the context does.
+    /// Keeps a value for as long as what the statement changed may still be undone: its locks.
     pub fn hold(&self, value: impl Any + Send) {
+        self.transaction.hold(value);
+    }
+
+    /// Keeps a value until the statement has ended, its transaction or not: locks that only reading needs.
+    pub fn hold_for_statement(&self, value: impl Any + Send) {
         self.held.lock().push(Box::new(value));
     }
 
-    /// Ends the statement with success: forgets the undo actions, runs the others in order.
+    /// Ends the statement with success, and its transaction with it if that is its own.
     ///
     /// # Errors
     /// The first action that failed or panicked; the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
-        self.undo.lock().clear();
-        let actions = std::mem::take(&mut *self.commit.lock());
-        run(actions.into_iter())
+        self.ended.store(true, Ordering::Release);
+        if self.is_in_transaction() { Ok(()) } else { self.transaction.commit() }
     }
 
-    /// Ends the statement without a trace: runs the undo actions, last first.
+    /// Ends the statement without a trace: runs its undo actions, last first.
     ///
     /// # Errors
     /// The first action that failed or panicked; the rest have been run all the same.
     pub fn roll_back(&self) -> Result<(), UndoError> {
-        self.commit.lock().clear();
-        let actions = std::mem::take(&mut *self.undo.lock());
-        run(actions.into_iter().rev())
+        self.ended.store(true, Ordering::Release);
+        match self.begun_at {
+            Some(place) => self.transaction.roll_back_to(place),
+            None => self.transaction.roll_back(),
+        }
     }
 
-    /// Drops what was held for the statement, the last first. For a statement that was committed or rolled back.
+    /// Drops what was held for the statement, the last first, and what was for its transaction if that is its own. For a
+    /// statement that was committed or rolled back.
     pub fn let_go(&self) {
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().rev().for_each(drop);
+        if !self.is_in_transaction() {
+            self.transaction.let_go();
+        }
     }
 }
 
 impl Drop for StatementContext {
     fn drop(&mut self) {
-        // What could not be undone has been refused by its action, and there is nobody to tell.
-        let _of_nobody = self.roll_back();
+        if !self.ended.load(Ordering::Acquire) {
+            // What could not be undone has been refused by its action, and there is nobody to tell.
+            let _of_nobody = self.roll_back();
+        }
         self.let_go();
     }
 }
@@ -327,5 +486,67 @@ mod tests {
         context.commit().expect("no action fails");
         context.let_go();
         assert_eq!(*seen.lock(), ["committed", "lock"]);
+    }
+
+    #[test]
+    fn a_failed_statement_of_a_transaction_is_undone_alone() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let settings = StatementContextSettings {
+            session: SessionId(51),
+            stamp: Stamp(9),
+            degree_of_parallelism: 1,
+            memory: MemoryBudget::new(1),
+        };
+        let run_one = |transaction: &Arc<Transaction>, name: &'static str, succeeds: bool| {
+            let context = StatementContext::in_transaction(transaction, &settings, Arc::default());
+            let (one, other) = (Arc::clone(&seen), Arc::clone(&seen));
+            context.on_undo(move || {
+                one.lock().push(format!("undo {name}"));
+                Ok(())
+            });
+            context.on_commit(move || {
+                other.lock().push(format!("commit {name}"));
+                Ok(())
+            });
+            if succeeds { context.commit() } else { context.roll_back() }.expect("no action fails");
+        };
+        for commits in [true, false] {
+            let transaction = Transaction::new(SessionId(51), Stamp(7));
+            run_one(&transaction, "first", true);
+            let place = transaction.savepoint();
+            run_one(&transaction, "second", false);
+            run_one(&transaction, "third", true);
+            transaction.roll_back_to(place).expect("no action fails");
+            run_one(&transaction, "fourth", true);
+            if commits { transaction.commit() } else { transaction.roll_back() }.expect("no action fails");
+            drop(transaction);
+            let mut expected = vec!["undo second", "undo third"];
+            expected.extend(if commits { ["commit first", "commit fourth"] } else { ["undo fourth", "undo first"] });
+            assert_eq!(std::mem::take(&mut *seen.lock()), expected);
+        }
+    }
+
+    #[test]
+    fn a_statement_that_nobody_ended_leaves_its_transaction_as_it_was() {
+        let settings = StatementContextSettings {
+            session: SessionId(51),
+            stamp: Stamp(9),
+            degree_of_parallelism: 1,
+            memory: MemoryBudget::new(1),
+        };
+        let transaction = Transaction::new(SessionId(51), Stamp(7));
+        let undone = Arc::new(AtomicU64::new(0));
+        for count in 1..=2 {
+            let context = StatementContext::in_transaction(&transaction, &settings, Arc::default());
+            assert_eq!(context.stamp(), Stamp(7));
+            let seen = Arc::clone(&undone);
+            context.on_undo(move || {
+                seen.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+            drop(context);
+            assert_eq!(undone.load(Ordering::Relaxed), count);
+        }
+        assert_eq!(transaction.savepoint(), Savepoint { undo: 0, commit: 0 });
     }
 }

@@ -11,9 +11,11 @@
 //!
 //! Leaves to others: row versions (not there yet); which locks a statement needs, and who decides to commit (crate `query`).
 
+mod chain;
 mod context;
 pub mod locks;
 mod memory;
 
-pub use context::{IoCounts, StatementContext, StatementContextSettings, UndoError};
+pub use chain::{COMMIT_RECORD, END_RECORD, LogChain, LogChains, TransactionLog};
+pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};

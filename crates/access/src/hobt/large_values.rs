@@ -20,6 +20,7 @@ use hobt_txn::{IoCounts, StatementContext, UndoError};
 
 use super::{Hobt, State};
 use crate::AccessError;
+use crate::change::Logged;
 
 /// Pages that a read of a value's page reads along.
 const READ_AHEAD_MAX: usize = EXTENT_PAGES as usize - 1;
@@ -110,7 +111,7 @@ impl Hobt {
             let options = ReadOptions { ahead, counts: Some(counts), once: reader.is_some() };
             let page = file.pool_file().read_with(id.number, options);
             let page = page.map_err(|error| AccessError::of_pool(error, file.name()))?;
-            let (piece, next) = LargeValuePage::read_piece(&page, self.id, pointer, ordinal)
+            let (piece, next) = LargeValuePage::read_piece(&page, self.identity.id, pointer, ordinal)
                 .map_err(|damage| self.damaged(id, damage))?;
             checksum.add(piece);
             visit(piece);
@@ -130,11 +131,11 @@ impl Hobt {
         context: &StatementContext,
         row: &RowImage,
     ) -> Result<Option<RowImage>, AccessError> {
-        if self.rows.fits_in_row(row.variable_bytes(&self.rows)) {
+        if self.identity.rows.fits_in_row(row.variable_bytes(&self.identity.rows)) {
             return Ok(None);
         }
         let length = |column| row.value(column).map_or(0, <[u8]>::len);
-        let Some(columns) = self.rows.values_to_move_out(length) else {
+        let Some(columns) = self.identity.rows.values_to_move_out(length) else {
             return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
         };
         let mut stored: Vec<StoredValue<'_>> = (0..row.column_count())
@@ -163,13 +164,13 @@ impl Hobt {
                 return Err(AccessError::Cancelled);
             }
             let next = ids.get(ordinal as usize + 1).copied().unwrap_or_default();
-            let header = LargeValuePage::header(id, self.storage.database_tag(), self.id, piece, next);
+            let header = LargeValuePage::header(id, self.storage.database_tag(), self.identity.id, piece, next);
             let (offset, bytes) = LargeValuePage::body(ordinal, piece);
             let file = self.storage.file(id.file)?;
             let mut page =
                 file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-            self.change(&mut page, id, &PageChange::Format { header })?;
-            self.change(&mut page, id, &PageChange::Write { offset, bytes })?;
+            self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
+            self.change(&mut page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
         }
         for &(index, count) in &chunks {
             let run = state.runs[index];

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hobt_base::{EXTENT_PAGES, FileId, PAGE_SIZE, PageId};
+use hobt_base::{EXTENT_PAGES, FileId, Lsn, PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, Run, RunContents};
 use hobt_sync::{Wait, WaitType};
@@ -31,8 +31,10 @@ pub(super) struct RunWriter {
     in_flight: usize,
     next_extents: u32,
     runs: Vec<Run>,
-    /// The run behind the last one, if a page had to know where the next page is.
-    following: Option<Run>,
+    /// The record of the last run's allocation: pages carry it, so that recovery does not take them for older ones.
+    lsn: Lsn,
+    /// The run behind the last one, if a page had to know where the next page is, and its record.
+    following: Option<(Run, Lsn)>,
     /// Bytes of buffers in the statement's memory account.
     held_bytes: u64,
 }
@@ -51,6 +53,7 @@ impl RunWriter {
             in_flight: 0,
             next_extents,
             runs: Vec::new(),
+            lsn: Lsn(0),
             following: None,
             held_bytes: 0,
         }
@@ -60,11 +63,12 @@ impl RunWriter {
     pub(super) fn next_page(&mut self) -> Result<PageId, AccessError> {
         let full = self.runs.last().is_none_or(|run| run.used == run.page_count);
         if full {
-            let run = match self.following.take() {
-                Some(run) => run,
+            let (run, lsn) = match self.following.take() {
+                Some(following) => following,
                 None => self.allocate()?,
             };
             self.runs.push(run);
+            self.lsn = lsn;
         }
         let run = self.runs.last().expect("just made");
         Ok(PageId::new(run.first.file, run.used_end()))
@@ -78,30 +82,30 @@ impl RunWriter {
             return Ok(PageId::new(next.file, next.number + 1));
         }
         let following = match self.following {
-            Some(run) => run,
+            Some(following) => following,
             None => self.allocate()?,
         };
         self.following = Some(following);
-        Ok(following.first)
+        Ok(following.0.first)
     }
 
-    fn allocate(&mut self) -> Result<Run, AccessError> {
+    fn allocate(&mut self) -> Result<(Run, Lsn), AccessError> {
         let storage = self.hobt.storage();
-        let (first, extents) = storage.allocate(self.hobt.filegroup(), self.next_extents)?;
-        self.context.on_undo(storage.free_action(first, extents));
+        let run = storage.allocate_for(&self.context, self.hobt.filegroup(), self.next_extents)?;
         self.next_extents = storage.settings().next_run(self.next_extents);
-        Ok(Run { first, page_count: extents * EXTENT_PAGES, used: 0, skip: 0, contents: self.contents })
+        let page_count = run.extents * EXTENT_PAGES;
+        Ok((Run { first: run.first, page_count, used: 0, skip: 0, contents: self.contents }, run.lsn))
     }
 
-    /// Gives `fill` the next page, which it makes whole, checksum included.
-    pub(super) fn write(&mut self, fill: impl FnOnce(PageId, &mut PageBytes)) -> Result<(), AccessError> {
+    /// Gives `fill` the next page and the position to put into it; it makes the page whole, checksum included.
+    pub(super) fn write(&mut self, fill: impl FnOnce(PageId, Lsn, &mut PageBytes)) -> Result<(), AccessError> {
         let id = self.next_page()?;
         if self.buffer.is_none() {
             self.buffer = Some(self.free_buffer()?);
         }
         let buffer = self.buffer.as_mut().expect("taken above");
         let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
-        fill(id, &mut pages[self.filled]);
+        fill(id, self.lsn, &mut pages[self.filled]);
         self.filled += 1;
         let run = self.runs.last_mut().expect("next_page made one");
         run.used += 1;
@@ -190,7 +194,7 @@ impl RunWriter {
             if unused > 0 {
                 // Freed only when the statement commits: until then its undo frees the run whole.
                 let first = PageId::new(run.first.file, run.first.number + keep);
-                self.context.on_commit(self.hobt.storage().free_action(first, unused));
+                self.hobt.storage().free_on_commit(&self.context, first, unused)?;
                 run.page_count = keep;
             }
         }

@@ -142,7 +142,7 @@ fn undo_of_insert_after_truncate_brings_the_old_rows_back() {
 /// Runs of one extent that are on no list yet, with one empty page each that is never looked at.
 fn bare_runs(world: &World, context: &StatementContext, count: usize) -> Vec<LoadedRuns> {
     let runs = (0..count).map(|_| {
-        let (first, extents) = world.storage.allocate(GROUP, 1).expect("room");
+        let (first, extents) = world.allocate(1).expect("room");
         let storage = Arc::clone(&world.storage);
         context.on_undo(move || storage.free(first, extents).map_err(|error| hobt_txn::UndoError(error.to_string())));
         LoadedRuns {
@@ -190,7 +190,7 @@ fn run_lists_of_many_pages_survive_undo_truncation_and_reopening() {
         world.assert_sound(&[&hobt]);
     }
     let context = world.context();
-    hobt.drop_storage(&context);
+    hobt.drop_storage(&context).expect("noted");
     context.commit().expect("committed");
     world.assert_sound(&[]);
 }
@@ -286,7 +286,7 @@ fn statements_that_change_one_heap_at_once_undo_their_own_rows_alone() {
 /// Cold pages, but for the allocation map: what fails is reaching the run list.
 fn cold_but_for_the_map(world: &World) {
     world.make_cold();
-    let (first, extents) = world.storage.allocate(GROUP, 1).expect("room");
+    let (first, extents) = world.allocate(1).expect("room");
     world.storage.free(first, extents).expect("freed");
 }
 
@@ -362,13 +362,13 @@ fn a_heap_that_is_gone_writes_into_nobody_elses_page() {
     let never = Hobt::create(&world.storage, HobtId(78), GROUP, table(), 3, &undone).expect("room");
     undone.roll_back().expect("undone");
     let context = world.context();
-    hobt.drop_storage(&context);
+    hobt.drop_storage(&context).expect("noted");
     context.commit().expect("committed");
     // The extents of both are a third heap's by now.
     let context = world.context();
     let wide = Arc::new(RowLayout::new(vec![ColumnLayout { physical: PhysicalType::Fixed8, nullable: false }]));
     let owner = Hobt::create(&world.storage, HobtId(79), GROUP, wide, 3, &context).expect("room");
-    let (first, _) = world.storage.allocate(GROUP, 1).expect("room");
+    let (first, _) = world.allocate(1).expect("room");
     context.commit().expect("committed");
     let (mine, gone) = ([owner.run_list(), first], [hobt.run_list(), never.run_list()]);
     assert!(gone.iter().all(|page| mine.contains(page)), "{mine:?} {gone:?}");
@@ -399,6 +399,9 @@ fn counts_are_written_into_the_heaps_own_run_list_alone() {
     header.hobt = HobtId(78);
     apply(&mut page, None, &PageChange::SetHeader { header }).expect("any page");
     drop(page);
+    let context = world.context();
+    let row = image(&random_row(&mut SplitMix64::new(5), &table(), 20));
+    hobt.insert(&context, &row).expect("the list is in memory");
     assert!(matches!(hobt.save_counts(), Err(AccessError::Damaged { page, .. }) if page == id));
 }
 
@@ -454,7 +457,7 @@ fn extents_that_are_not_allocated_are_not_freed_and_break_the_storage_at_a_state
     assert_eq!(world.storage.broken(), None);
     world.assert_sound(&[&hobt]);
     let context = world.context();
-    hobt.drop_storage(&context);
+    hobt.drop_storage(&context).expect("noted");
     world.storage.free(hobt.run_list(), 1).expect("by another, through a damaged list");
     context.commit().expect_err("freed already");
     assert!(world.storage.broken().is_some_and(|reason| reason.contains("not its own")));

@@ -109,7 +109,7 @@ fn rows_with_long_values_are_their_model_through_every_change() {
             assert_eq!(seen.pages, hobt.data_pages(), "pages of values are not shown");
         }
         let context = world.context();
-        hobt.drop_storage(&context);
+        hobt.drop_storage(&context).expect("noted");
         context.commit().expect("no faults");
         world.assert_sound(&[]);
     }

@@ -13,7 +13,7 @@ fn files_fill_in_proportion_to_their_free_space() {
     let totals: Vec<f64> = world.storage.files().iter().map(|file| f64::from(file.free_extents())).collect();
     let mut random = SplitMix64::new(1);
     while world.free_extents() > 60 {
-        world.storage.allocate(GROUP, 1 + random.below(4) as u32).expect("room");
+        world.allocate(1 + random.below(4) as u32).expect("room");
         let used: Vec<f64> = world
             .storage
             .files()
@@ -32,7 +32,7 @@ fn a_full_filegroup_says_so_and_loses_nothing() {
     let free = world.free_extents();
     let mut taken = Vec::new();
     let error = loop {
-        match world.storage.allocate(GROUP, 7) {
+        match world.allocate(7) {
             Ok((first, extents)) => taken.push((first, extents)),
             Err(error) => break error,
         }
@@ -51,7 +51,7 @@ fn files_grow_in_turn_up_to_their_limits() {
     let size = FileSize { pages: 8 * 4, growth_pages: 16, max_pages: 8 * 10 };
     let world = World::new(64, &[size, FileSize { max_pages: 8 * 7 + 3, ..size }]);
     let mut extents = 0;
-    while let Ok((_, count)) = world.storage.allocate(GROUP, 1) {
+    while let Ok((_, count)) = world.allocate(1) {
         extents += count;
     }
     let sizes: Vec<u32> = world.storage.files().iter().map(|file| file.size_pages()).collect();
@@ -68,7 +68,7 @@ fn a_file_grows_by_its_step_when_the_disk_has_no_room_for_more() {
     let world = World::with(config, 64, &[FileSize { pages: 8 * 4, growth_pages: 8, max_pages: 0 }]);
     let mut extents = 0;
     let error = loop {
-        match world.storage.allocate(GROUP, 256) {
+        match world.allocate(256) {
             Ok((_, count)) => extents += count,
             Err(error) => break error,
         }
@@ -82,9 +82,9 @@ fn growth_of_any_size_asked_for_is_no_overflow() {
     let huge = FileSize { pages: 8 * 4, growth_pages: u32::MAX, max_pages: 8 * 100 };
     let world = World::new(64, &[huge]);
     while world.free_extents() > 0 {
-        world.storage.allocate(GROUP, u32::MAX).expect("room");
+        world.allocate(u32::MAX).expect("room");
     }
-    world.storage.allocate(GROUP, 1).expect("the file grows");
+    world.allocate(1).expect("the file grows");
     assert_eq!(world.storage.files()[0].size_pages(), 8 * 100);
 }
 
@@ -94,8 +94,8 @@ fn threads_that_grow_a_file_get_extents_of_their_own() {
     let taken: Vec<(PageId, u32)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..5)
             .map(|wanted| {
-                let storage = &world.storage;
-                scope.spawn(move || (0..60).map(|_| storage.allocate(GROUP, wanted).expect("room")).collect::<Vec<_>>())
+                let world = &world;
+                scope.spawn(move || (0..60).map(|_| world.allocate(wanted).expect("room")).collect::<Vec<_>>())
             })
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
@@ -123,7 +123,7 @@ fn every_interval_has_its_map_and_reopening_reads_them() {
     world.storage.set_settings(StorageSettings { run_extents_first: 0, run_extents_max: 0 });
     assert_eq!(world.storage.settings().run_extents_first, 1, "a run has an extent at least");
     while world.storage.files()[0].size_pages() < pages || world.free_extents() > 10 {
-        taken.push(world.storage.allocate(GROUP, 20_000).expect("room"));
+        taken.push(world.allocate(20_000).expect("room"));
     }
     let maps = [0, EXTENTS_PER_MAP, 2 * EXTENTS_PER_MAP];
     for (first, count) in &taken {
@@ -163,7 +163,7 @@ fn an_allocation_whose_map_cannot_be_read_takes_nothing() {
     let free = world.free_extents();
     let simulated = world.simulated.as_ref().expect("simulated");
     simulated.inject(Fault { forever: true, ..Fault::once(Operation::Read, 0, FaultKind::Error(5)) });
-    assert!(matches!(world.storage.allocate(GROUP, 3), Err(AccessError::Disk(_))));
+    assert!(matches!(world.allocate(3), Err(AccessError::Disk(_))));
     simulated.clear_faults();
     assert_eq!(world.free_extents(), free);
     world.assert_sound(&[]);
@@ -173,7 +173,7 @@ fn an_allocation_whose_map_cannot_be_read_takes_nothing() {
 fn the_check_finds_a_leak_and_a_double_owner() {
     let world = World::new(64, &[file_of(8 * 20)]);
     let hobt = world.create(&crate::world::table());
-    let (leak, _) = world.storage.allocate(GROUP, 1).expect("room");
+    let (leak, _) = world.allocate(1).expect("room");
     let findings = world.findings(&[&hobt, &hobt]);
     assert_eq!(
         findings,

@@ -65,7 +65,7 @@ impl World {
         files: &[FileSize],
     ) -> World {
         let pool = BufferPool::new(PoolSettings { bytes: pool_pages * PAGE_SIZE }).expect("a pool");
-        let storage = Storage::new(DatabaseId(5), TAG, Arc::clone(&pool), StorageSettings::default());
+        let storage = Storage::new(DatabaseId(5), TAG, Arc::clone(&pool), StorageSettings::default(), None);
         let budget = MemoryBudget::new(1 << 30);
         let world = World { disk, simulated, folder, pool, storage, budget, pool_pages };
         for (index, size) in files.iter().enumerate() {
@@ -93,14 +93,22 @@ impl World {
     /// Closes the files after a checkpoint and opens them again with a new pool.
     pub(crate) fn reopen(&mut self) {
         let files = self.storage.files();
-        self.storage.checkpoint().expect("a checkpoint");
+        self.storage.flush().expect("a checkpoint");
         self.storage.close().expect("nothing is dirty");
         self.pool = BufferPool::new(PoolSettings { bytes: self.pool_pages * PAGE_SIZE }).expect("a pool");
-        self.storage = Storage::new(DatabaseId(5), TAG, Arc::clone(&self.pool), StorageSettings::default());
+        self.storage = Storage::new(DatabaseId(5), TAG, Arc::clone(&self.pool), StorageSettings::default(), None);
         for (index, file) in files.iter().enumerate() {
             let size = file_of(file.size_pages());
             self.storage.open_file(self.description(index, size, false)).expect("a file that is there");
         }
+    }
+
+    /// A run that is some statement's.
+    pub(crate) fn allocate(&self, wanted: u32) -> Result<(PageId, u32), AccessError> {
+        let context = self.context();
+        let run = self.storage.allocate_for(&context, GROUP, wanted)?;
+        context.commit().expect("nothing is put off");
+        Ok((run.first, run.extents))
     }
 
     pub(crate) fn context(&self) -> Arc<StatementContext> {
@@ -178,7 +186,7 @@ impl World {
     }
 
     pub(crate) fn make_cold(&self) {
-        self.storage.checkpoint().expect("a checkpoint");
+        self.storage.flush().expect("a checkpoint");
         self.pool.drop_clean_buffers(None);
     }
 

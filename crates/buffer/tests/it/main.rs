@@ -54,6 +54,7 @@ fn register(pool: &Arc<BufferPool>, file: &Arc<dyn DiskFile>) -> Arc<PoolFile> {
         database_tag: TAG,
         file: FileId(1),
         disk: file.clone(),
+        log: None,
     })
 }
 

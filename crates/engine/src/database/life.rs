@@ -72,7 +72,7 @@ impl Database {
     /// The disk is full or fails. The files are the caller's to remove.
     pub(crate) fn create(parts: &StorageParts, new: NewDatabase) -> Result<Arc<Database>> {
         let tag = new.files[0].header.database_tag();
-        let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings);
+        let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings, None);
         let made = Database::create_in(parts, new, &storage);
         if made.is_err() {
             // The first error is the one to report; the pool's pages of a file that is gone are never written.
@@ -142,7 +142,7 @@ impl Database {
             return Err(suspect("its boot page belongs to another database".to_owned()));
         }
         let tag = first.header.database_tag();
-        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings);
+        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings, None);
         let opened = Database::open_in(parts, id, name, files, &boot, &storage);
         if opened.is_err() {
             let _ = storage.discard();

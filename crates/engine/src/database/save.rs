@@ -88,7 +88,7 @@ impl Database {
         for hobt in self.heaps.tables().map(|(_, heap)| heap).chain(&hobts) {
             hobt.save_counts().map_err(|error| self.storage_error(error))?;
         }
-        self.storage.checkpoint().map_err(|error| self.storage_error(error))?;
+        self.storage.flush().map_err(|error| self.storage_error(error))?;
         let ids = *self.next_ids.lock();
         let boot = BootPage {
             database_guid: self.guid,

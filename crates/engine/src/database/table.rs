@@ -172,7 +172,7 @@ impl Database {
             Ok(())
         });
         for heap in &heaps {
-            heap.drop_storage(ctx);
+            heap.drop_storage(ctx).map_err(|error| self.storage_error(error))?;
         }
         change.add(SnapshotChange::RemoveTable(id));
         Ok(id)

@@ -1,0 +1,261 @@
+//! The one way in which a page is changed: apply, append to the log, note the record's position in the page.
+//!
+//! Everything that changes a page of a database goes through [`Storage::change`], which calls [`hobt_page::apply`], as
+//! recovery does. Room in the log is reserved before: what cannot be logged is not done.
+//!
+//! Who says what becomes of a change ([`Logged`]):
+//!
+//! * a transaction's own ([`Logged::of`]) is taken back with it, by the [`Undo`] that stands beside it;
+//! * a structure's ([`Logged::structure`]) stays: each by itself leaves everything as whole as it was;
+//! * a compensation ([`Logged::compensating`]) takes back the record that it names, and is never taken back.
+//!
+//! A database without a log (`tempdb`, and tests) changes its pages in the same way and logs nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
+use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation, record_bytes};
+use hobt_page::{PageBytes, PageChange, PageHeader, PageType, RowLayout, apply};
+use hobt_txn::{LogChain, StatementContext, TransactionLog};
+
+use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_undone, kind};
+use crate::{AccessError, Storage};
+
+/// What a record takes beside the change in it, at most: its head, and the two records that end a transaction.
+const HEAD_BYTES: usize = 160;
+/// What an image takes more than its page.
+const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
+
+/// What becomes of a change.
+#[derive(Clone, Copy)]
+pub(crate) struct Logged<'a> {
+    chain: Option<&'a Arc<LogChain>>,
+    commits: bool,
+    compensates: Option<Lsn>,
+    freed: Option<(PageId, u32)>,
+    undo: Option<&'a Undo>,
+    counts: bool,
+    rows: i8,
+}
+
+impl<'a> Logged<'a> {
+    /// It stays.
+    pub(crate) fn structure() -> Logged<'static> {
+        Logged { chain: None, commits: false, compensates: None, freed: None, undo: None, counts: false, rows: 0 }
+    }
+
+    /// It belongs to a transaction; `None` in a database without a log.
+    pub(crate) fn of(chain: Option<&'a Arc<LogChain>>) -> Logged<'a> {
+        Logged { chain, ..Logged::structure() }
+    }
+
+    /// How it is taken back.
+    pub(crate) fn undone_by(self, undo: &'a Undo) -> Logged<'a> {
+        Logged { undo: Some(undo), ..self }
+    }
+
+    /// It takes the record at `lsn` back.
+    pub(crate) fn compensating(self, lsn: Lsn) -> Logged<'a> {
+        Logged { compensates: Some(lsn), ..self }
+    }
+
+    /// It frees extents that its transaction, which has committed, had put off to free.
+    pub(crate) fn freeing(self, first: PageId, extents: u32) -> Logged<'a> {
+        Logged { freed: Some((first, extents)), ..self }
+    }
+
+    /// It commits its transaction, one of the storage's own.
+    pub(crate) fn committing(self) -> Logged<'a> {
+        Logged { commits: true, ..self }
+    }
+
+    /// It saves the HOBT's count of rows.
+    pub(crate) fn counting(self) -> Logged<'a> {
+        Logged { counts: true, ..self }
+    }
+
+    /// It makes the HOBT's rows more by one, or less.
+    pub(crate) fn rows(self, rows: i8) -> Logged<'a> {
+        Logged { rows, ..self }
+    }
+}
+
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    /// What takes the page back.
+    pub(crate) undo: PageChange,
+    /// Where its record is; 0 in a database without a log.
+    pub(crate) lsn: Lsn,
+}
+
+/// What recovery has to know of a HOBT; the log has it once between two checkpoints, if the HOBT changes.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) id: HobtId,
+    pub(crate) run_list: PageId,
+    pub(crate) filegroup: FilegroupId,
+    pub(crate) rows: Arc<RowLayout>,
+    pub(crate) layout_version: u32,
+    /// The beginning of the epoch in which the log has it.
+    logged_in: AtomicU64,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        id: HobtId,
+        run_list: PageId,
+        filegroup: FilegroupId,
+        rows: Arc<RowLayout>,
+        layout_version: u32,
+    ) -> Identity {
+        Identity { id, run_list, filegroup, rows, layout_version, logged_in: AtomicU64::new(0) }
+    }
+
+    /// The layout, for changes that need one.
+    fn rows_for(&self, change: &PageChange) -> Option<&RowLayout> {
+        match change {
+            PageChange::Format { header } => (header.page_type == PageType::Row).then_some(&*self.rows),
+            _ => Some(&*self.rows),
+        }
+    }
+
+    /// Sees to it that the log has it in this epoch.
+    fn log(&self, log: &TransactionLog, epoch: Epoch) -> Result<(), AppendError> {
+        if self.logged_in.load(Ordering::Acquire) == epoch.begin.0 {
+            return Ok(());
+        }
+        let payload = HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, &self.rows);
+        append_structure(log, epoch, kind::HOBT, &payload)?;
+        self.logged_in.store(epoch.begin.0, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Appends a record that belongs to no transaction.
+fn append_structure(log: &TransactionLog, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
+    let record = NewRecord { kind, transaction: 0, previous: Lsn(0), payload };
+    log.log().append(epoch, &record, &Reservation::default())
+}
+
+/// A change says all about its page that there is to say.
+fn stands_alone(change: &PageChange) -> bool {
+    matches!(change, PageChange::Format { .. } | PageChange::Image { .. })
+}
+
+impl Storage {
+    /// The statement's records in this database's log; `None` if it has none.
+    pub(crate) fn chain_of(&self, context: &StatementContext) -> Option<Arc<LogChain>> {
+        self.log().map(|log| context.log_chain(log))
+    }
+
+    /// Applies `change` to a page that is held, and logs it; `None` if the page has no room, and nothing is changed.
+    ///
+    /// # Errors
+    /// The page is damaged; the log is full, and nothing is changed; the log has failed, and the database is broken.
+    pub(crate) fn change(
+        &self,
+        page: &mut PageBytes,
+        id: PageId,
+        hobt: Option<&Identity>,
+        change: &PageChange,
+        logged: Logged<'_>,
+    ) -> Result<Option<Changed>, AccessError> {
+        let rows = hobt.and_then(|hobt| hobt.rows_for(change));
+        let damaged = |damage| self.damaged(id, damage);
+        let Some(log) = self.log() else {
+            let undo = apply(page, rows, change).map_err(damaged)?;
+            return Ok(undo.map(|undo| Changed { undo, lsn: Lsn(0) }));
+        };
+        // A page that a bulk load built is not in the log, wherever its run was allocated.
+        let before = if PageHeader::is_bulk(page) { Lsn(0) } else { PageHeader::lsn_of(page) };
+        let head = ChangeHead {
+            page: id,
+            hobt: hobt.map_or(HobtId(0), |hobt| hobt.id),
+            commits: logged.commits,
+            compensates: logged.compensates,
+            freed: logged.freed,
+            undo: logged.undo,
+            counts: logged.counts,
+            rows: logged.rows,
+        };
+        let mut payload = Vec::with_capacity(HEAD_BYTES);
+        head.encode(&mut payload);
+        let head_bytes = payload.len();
+        change.encode(&mut payload);
+        let own = Reservation::default();
+        let has_image = !stands_alone(change) && before < log.log().epoch().begin;
+        if logged.compensates.is_none() {
+            // What takes it back is no longer than the change, but may need an image of its own.
+            let once = payload.len() + HEAD_BYTES + if has_image || stands_alone(change) { IMAGE_BYTES } else { 0 };
+            let bytes = if logged.undo.is_some() { 2 * once } else { once };
+            match logged.chain {
+                Some(chain) => chain.reserve(bytes)?,
+                None => log.log().reserve(&own, record_bytes(bytes) as u64)?,
+            }
+        }
+        let changed = match apply(page, rows, change) {
+            Ok(Some(undo)) => undo,
+            other => {
+                log.log().release(&own);
+                return Ok(other.map_err(damaged)?.map(|undo| Changed { undo, lsn: Lsn(0) }));
+            }
+        };
+        let mut has_image = false;
+        let appended = loop {
+            let epoch = log.log().epoch();
+            if !has_image && !stands_alone(change) && before < epoch.begin {
+                payload.truncate(head_bytes);
+                PageHeader::clear_bulk(page);
+                PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
+                has_image = true;
+            }
+            let described = hobt.map_or(Ok(()), |hobt| hobt.log(log, epoch));
+            let appended = described.and_then(|()| match logged.chain {
+                Some(chain) => chain.append_in(epoch, kind::CHANGE, &payload),
+                None => append_structure(log, epoch, kind::CHANGE, &payload),
+            });
+            match appended {
+                Ok(appended) => break appended,
+                Err(AppendError::EpochChanged) => {}
+                Err(AppendError::Failed(error)) => {
+                    // The page has what the log has not.
+                    self.mark_broken(&error.to_string());
+                    return Err(error.into());
+                }
+            }
+        };
+        log.log().release(&own);
+        PageHeader::stamp_lsn(page, appended.lsn);
+        Ok(Some(Changed { undo: changed, lsn: appended.lsn }))
+    }
+
+    /// Logs what will be done to several pages, before it is; nothing in a database without a log.
+    ///
+    /// # Errors
+    /// The log is full or has failed.
+    pub(crate) fn note(&self, chain: Option<&Arc<LogChain>>, undo: &Undo) -> Result<Lsn, AccessError> {
+        let Some(chain) = chain else { return Ok(Lsn(0)) };
+        let mut payload = Vec::new();
+        undo.encode(&mut payload);
+        chain.reserve(payload.len() + IMAGE_BYTES + HEAD_BYTES)?;
+        Ok(chain.append(kind::NOTE, &payload)?.lsn)
+    }
+
+    /// Logs that what [`Storage::note`] said has been taken back, whose rows are no more, or are back.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub(crate) fn undone(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        hobt: HobtId,
+        rows: i64,
+    ) -> Result<(), AccessError> {
+        let Some(chain) = chain else { return Ok(()) };
+        chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! What the storage writes into its log.
+//!
+//! ```text
+//! change   flags u8 | page | hobt u64 | [compensates u64] | [freed: first page | extents u32]
+//!          | [undo length u16 | undo] | the page's change, to the end
+//! note     undo
+//! undone   compensates u64 | hobt u64 | rows i64
+//! free     first page | extents u32
+//! hobt     hobt u64 | run list's page | filegroup u16 | layout version u32 | layout, to the end
+//! grow     file u16 | pages u32
+//! page:    file u16 | number u32
+//! ```
+//! All numbers little-endian. The log's checksum guards the bytes: what does not decode all the same is another version's.
+//! A page that was not changed since the last checkpoint has its image in the place of its change, which says the same
+//! and needs no former state: so a write that a crash tore is repaired.
+//!
+//! What undoes a change stands in its record in words of its own, because others may have changed the page meanwhile:
+//! a row is undone by its place, extents by their bits.
+
+use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId};
+use hobt_page::{EncodingDamage, PageBytes, PageChange, RowLayout};
+
+/// Kinds of records, beside those that end a transaction.
+pub(crate) mod kind {
+    pub(crate) const CHANGE: u8 = 16;
+    pub(crate) const NOTE: u8 = 17;
+    pub(crate) const UNDONE: u8 = 18;
+    pub(crate) const PENDING_FREE: u8 = 19;
+    pub(crate) const HOBT: u8 = 20;
+    pub(crate) const GROW: u8 = 21;
+    pub(crate) const CHECKPOINT: u8 = 22;
+}
+
+mod flag {
+    /// The change commits its transaction.
+    pub(super) const COMMITS: u8 = 1;
+    pub(super) const COMPENSATES: u8 = 2;
+    pub(super) const UNDO: u8 = 4;
+    /// The row count of a HOBT is being saved: rows that came before are in it.
+    pub(super) const COUNTS: u8 = 8;
+    pub(super) const ROW_MORE: u8 = 16;
+    pub(super) const ROW_LESS: u8 = 32;
+    /// The change frees extents that a committed transaction had put off to free.
+    pub(super) const FREES: u8 = 64;
+    pub(super) const ALL: u8 = 127;
+}
+
+/// How a change that is in the log is taken back.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Undo {
+    /// A row was put into a slot of the record's page.
+    RemoveRow { slot: SlotId },
+    /// A row of the record's page was deleted.
+    RestoreRow { slot: SlotId },
+    /// A run was allocated.
+    FreeRun { first: PageId, extents: u32 },
+    /// Loaded runs are about to join a heap that has so many.
+    Unpublish { hobt: HobtId, runs: u32, rows: u64 },
+    /// A heap is about to be emptied: the first page of its run list, and its rows.
+    Untruncate { hobt: HobtId, rows: u64, list_page: Box<PageBytes> },
+}
+
+/// A change of a page, as the log has it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ChangeRecord {
+    pub(crate) page: PageId,
+    /// 0 for pages of the file.
+    pub(crate) hobt: HobtId,
+    pub(crate) commits: bool,
+    /// The record that the change undoes.
+    pub(crate) compensates: Option<Lsn>,
+    /// Extents that a committed transaction had put off to free: first page, and how many.
+    pub(crate) freed: Option<(PageId, u32)>,
+    pub(crate) undo: Option<Undo>,
+    pub(crate) counts: bool,
+    /// How many rows more the HOBT has by it: 1, 0 or -1.
+    pub(crate) rows: i8,
+    pub(crate) change: PageChange,
+}
+
+/// The layout of a HOBT's rows, and where it lies.
+#[derive(Debug)]
+pub(crate) struct HobtRecord {
+    pub(crate) hobt: HobtId,
+    pub(crate) run_list: PageId,
+    pub(crate) filegroup: FilegroupId,
+    pub(crate) layout_version: u32,
+    pub(crate) rows: RowLayout,
+}
+
+/// A record of the storage's, decoded.
+#[derive(Debug)]
+pub(crate) enum StorageRecord {
+    Change(Box<ChangeRecord>),
+    Note(Undo),
+    Undone { compensates: Lsn, hobt: HobtId, rows: i64 },
+    PendingFree { first: PageId, extents: u32 },
+    Hobt(Box<HobtRecord>),
+    Grow { file: FileId, pages: u32 },
+    Checkpoint,
+}
+
+fn put_page(out: &mut Vec<u8>, page: PageId) {
+    out.extend_from_slice(&page.file.0.to_le_bytes());
+    out.extend_from_slice(&page.number.to_le_bytes());
+}
+
+/// The bytes of a change's record, but for those of the change itself, which go to the end.
+pub(crate) struct ChangeHead<'a> {
+    pub(crate) page: PageId,
+    pub(crate) hobt: HobtId,
+    pub(crate) commits: bool,
+    pub(crate) compensates: Option<Lsn>,
+    pub(crate) freed: Option<(PageId, u32)>,
+    pub(crate) undo: Option<&'a Undo>,
+    pub(crate) counts: bool,
+    pub(crate) rows: i8,
+}
+
+impl ChangeHead<'_> {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut flags = 0;
+        for (is_set, bit) in [
+            (self.commits, flag::COMMITS),
+            (self.compensates.is_some(), flag::COMPENSATES),
+            (self.undo.is_some(), flag::UNDO),
+            (self.counts, flag::COUNTS),
+            (self.rows > 0, flag::ROW_MORE),
+            (self.rows < 0, flag::ROW_LESS),
+            (self.freed.is_some(), flag::FREES),
+        ] {
+            flags |= if is_set { bit } else { 0 };
+        }
+        out.push(flags);
+        put_page(out, self.page);
+        out.extend_from_slice(&self.hobt.0.to_le_bytes());
+        if let Some(lsn) = self.compensates {
+            out.extend_from_slice(&lsn.0.to_le_bytes());
+        }
+        if let Some((first, extents)) = self.freed {
+            put_page(out, first);
+            out.extend_from_slice(&extents.to_le_bytes());
+        }
+        if let Some(undo) = self.undo {
+            let at = out.len();
+            out.extend_from_slice(&[0; 2]);
+            undo.encode(out);
+            let length = u16::try_from(out.len() - at - 2).expect("an undo is at most a page and a little");
+            out[at..at + 2].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+impl Undo {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Undo::RemoveRow { slot } => {
+                out.push(1);
+                out.extend_from_slice(&slot.0.to_le_bytes());
+            }
+            Undo::RestoreRow { slot } => {
+                out.push(2);
+                out.extend_from_slice(&slot.0.to_le_bytes());
+            }
+            Undo::FreeRun { first, extents } => {
+                out.push(3);
+                put_page(out, *first);
+                out.extend_from_slice(&extents.to_le_bytes());
+            }
+            Undo::Unpublish { hobt, runs, rows } => {
+                out.push(4);
+                out.extend_from_slice(&hobt.0.to_le_bytes());
+                out.extend_from_slice(&runs.to_le_bytes());
+                out.extend_from_slice(&rows.to_le_bytes());
+            }
+            Undo::Untruncate { hobt, rows, list_page } => {
+                out.push(5);
+                out.extend_from_slice(&hobt.0.to_le_bytes());
+                out.extend_from_slice(&rows.to_le_bytes());
+                PageChange::Image { bytes: list_page.clone() }.encode(out);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Undo, EncodingDamage> {
+        Ok(match from.u8()? {
+            1 => Undo::RemoveRow { slot: SlotId(from.u16()?) },
+            2 => Undo::RestoreRow { slot: SlotId(from.u16()?) },
+            3 => Undo::FreeRun { first: from.page()?, extents: from.u32()? },
+            4 => Undo::Unpublish { hobt: HobtId(from.u64()?), runs: from.u32()?, rows: from.u64()? },
+            5 => {
+                let (hobt, rows) = (HobtId(from.u64()?), from.u64()?);
+                let PageChange::Image { bytes: list_page } = PageChange::decode(from.rest())? else {
+                    return Err(EncodingDamage { rule: "the image of a run list" });
+                };
+                Undo::Untruncate { hobt, rows, list_page }
+            }
+            _ => return Err(EncodingDamage { rule: "the kind of an undo" }),
+        })
+    }
+}
+
+impl HobtRecord {
+    pub(crate) fn encode(
+        hobt: HobtId,
+        run_list: PageId,
+        filegroup: FilegroupId,
+        layout_version: u32,
+        rows: &RowLayout,
+    ) -> Vec<u8> {
+        let mut out = hobt.0.to_le_bytes().to_vec();
+        put_page(&mut out, run_list);
+        out.extend_from_slice(&filegroup.0.to_le_bytes());
+        out.extend_from_slice(&layout_version.to_le_bytes());
+        rows.encode(&mut out);
+        out
+    }
+}
+
+pub(crate) fn encode_free(first: PageId, extents: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(10);
+    put_page(&mut out, first);
+    out.extend_from_slice(&extents.to_le_bytes());
+    out
+}
+
+pub(crate) fn encode_grow(file: FileId, pages: u32) -> Vec<u8> {
+    let mut out = file.0.to_le_bytes().to_vec();
+    out.extend_from_slice(&pages.to_le_bytes());
+    out
+}
+
+pub(crate) fn encode_undone(compensates: Lsn, hobt: HobtId, rows: i64) -> Vec<u8> {
+    let mut out = compensates.0.to_le_bytes().to_vec();
+    out.extend_from_slice(&hobt.0.to_le_bytes());
+    out.extend_from_slice(&rows.to_le_bytes());
+    out
+}
+
+impl StorageRecord {
+    /// A record of `kind`, one of [`kind`]; `None` for those of others.
+    pub(crate) fn decode(kind: u8, payload: &[u8]) -> Result<Option<StorageRecord>, EncodingDamage> {
+        let mut from = Reader(payload);
+        let record = match kind {
+            kind::CHANGE => StorageRecord::Change(Box::new(ChangeRecord::decode(&mut from)?)),
+            kind::NOTE => StorageRecord::Note(Undo::decode(&mut from)?),
+            kind::UNDONE => StorageRecord::Undone {
+                compensates: Lsn(from.u64()?),
+                hobt: HobtId(from.u64()?),
+                rows: from.u64()?.cast_signed(),
+            },
+            kind::PENDING_FREE => StorageRecord::PendingFree { first: from.page()?, extents: from.u32()? },
+            kind::HOBT => StorageRecord::Hobt(Box::new(HobtRecord {
+                hobt: HobtId(from.u64()?),
+                run_list: from.page()?,
+                filegroup: FilegroupId(from.u16()?),
+                layout_version: from.u32()?,
+                rows: RowLayout::decode(from.rest())?,
+            })),
+            kind::GROW => StorageRecord::Grow { file: FileId(from.u16()?), pages: from.u32()? },
+            kind::CHECKPOINT => StorageRecord::Checkpoint,
+            _ => return Ok(None),
+        };
+        if from.0.is_empty() { Ok(Some(record)) } else { Err(EncodingDamage { rule: "bytes behind a record's end" }) }
+    }
+}
+
+impl ChangeRecord {
+    fn decode(from: &mut Reader<'_>) -> Result<ChangeRecord, EncodingDamage> {
+        let flags = from.u8()?;
+        let both = flag::ROW_MORE | flag::ROW_LESS;
+        if flags & !flag::ALL != 0 || flags & both == both {
+            return Err(EncodingDamage { rule: "the flags of a change" });
+        }
+        let is_set = |bit| flags & bit != 0;
+        let (page, hobt) = (from.page()?, HobtId(from.u64()?));
+        let compensates = if is_set(flag::COMPENSATES) { Some(Lsn(from.u64()?)) } else { None };
+        let freed = if is_set(flag::FREES) { Some((from.page()?, from.u32()?)) } else { None };
+        let undo = match is_set(flag::UNDO) {
+            true => {
+                let length = usize::from(from.u16()?);
+                let mut own = Reader(from.take(length)?);
+                let undo = Undo::decode(&mut own)?;
+                if !own.0.is_empty() {
+                    return Err(EncodingDamage { rule: "bytes behind an undo's end" });
+                }
+                Some(undo)
+            }
+            false => None,
+        };
+        Ok(ChangeRecord {
+            page,
+            hobt,
+            commits: is_set(flag::COMMITS),
+            compensates,
+            freed,
+            undo,
+            counts: is_set(flag::COUNTS),
+            rows: i8::from(is_set(flag::ROW_MORE)) - i8::from(is_set(flag::ROW_LESS)),
+            change: PageChange::decode(from.rest())?,
+        })
+    }
+}
+
+/// Bytes that are being read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], EncodingDamage> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(EncodingDamage { rule: "a record's length" })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], EncodingDamage> {
+        self.take(N).map(|bytes| bytes.try_into().expect("so many were taken"))
+    }
+
+    fn u8(&mut self) -> Result<u8, EncodingDamage> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Result<u16, EncodingDamage> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, EncodingDamage> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, EncodingDamage> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn page(&mut self) -> Result<PageId, EncodingDamage> {
+        Ok(PageId::new(FileId(self.u16()?), self.u32()?))
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hobt_base::PAGE_SIZE;
+
+    fn changes() -> Vec<(u8, Vec<u8>, StorageRecord)> {
+        let page = PageId::new(FileId(3), 99);
+        let mut list_page = Box::new([0; PAGE_SIZE]);
+        list_page[77] = 7;
+        let undos = [
+            None,
+            Some(Undo::RemoveRow { slot: SlotId(5) }),
+            Some(Undo::RestoreRow { slot: SlotId(900) }),
+            Some(Undo::FreeRun { first: page, extents: 12 }),
+            Some(Undo::Unpublish { hobt: HobtId(7), runs: 3, rows: 1 << 40 }),
+            Some(Undo::Untruncate { hobt: HobtId(7), rows: 9, list_page }),
+        ];
+        let mut all = Vec::new();
+        for (index, undo) in undos.into_iter().enumerate() {
+            let change = PageChange::Write { offset: 200, bytes: vec![1, 2, 3] };
+            let rows = [0, 1, -1][index % 3];
+            let compensates = (index % 2 == 0).then_some(Lsn(index as u64 * 8));
+            let (commits, counts) = (index == 4, index == 2);
+            let (hobt, freed) = (HobtId(7), (index == 1).then_some((page, 3)));
+            let head = ChangeHead { page, hobt, commits, compensates, freed, undo: undo.as_ref(), counts, rows };
+            let mut bytes = Vec::new();
+            head.encode(&mut bytes);
+            change.encode(&mut bytes);
+            if let Some(undo) = &undo {
+                let mut note = Vec::new();
+                undo.encode(&mut note);
+                all.push((kind::NOTE, note, StorageRecord::Note(undo.clone())));
+            }
+            let record = ChangeRecord { page, hobt, commits, compensates, freed, undo, counts, rows, change };
+            all.push((kind::CHANGE, bytes, StorageRecord::Change(Box::new(record))));
+        }
+        all.push((kind::GROW, encode_grow(FileId(2), 8), StorageRecord::Grow { file: FileId(2), pages: 8 }));
+        all.push((kind::PENDING_FREE, encode_free(page, 8), StorageRecord::PendingFree { first: page, extents: 8 }));
+        let undone = StorageRecord::Undone { compensates: Lsn(64), hobt: HobtId(5), rows: -3 };
+        all.push((kind::UNDONE, encode_undone(Lsn(64), HobtId(5), -3), undone));
+        all
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        for (kind, bytes, record) in changes() {
+            let decoded = StorageRecord::decode(kind, &bytes).expect("it was encoded");
+            assert_eq!(format!("{decoded:?}"), format!("{:?}", Some(record)));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_cut_or_longer_are_refused() {
+        for (kind, bytes, _) in changes() {
+            for cut in 0..bytes.len() {
+                let cut_short = StorageRecord::decode(kind, &bytes[..cut]);
+                // Bytes of a page's change may end anywhere.
+                assert!(cut_short.is_err() || kind == super::kind::CHANGE, "{kind} at {cut}");
+            }
+            let mut longer = bytes.clone();
+            longer.push(0);
+            assert!(StorageRecord::decode(kind, &longer).is_err() || kind == super::kind::CHANGE, "{kind}");
+        }
+    }
+}

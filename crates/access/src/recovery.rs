@@ -1,0 +1,441 @@
+//! What a crash left is made whole again: analysis, redo, undo.
+//!
+//! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need: which
+//!    transactions did not end, what those that committed had put off, where each HOBT's run list lies and what its rows
+//!    look like, how many rows it has more than the count that was saved last.
+//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. A page that does not
+//!    pass its checks and whose first change since the checkpoint is an image becomes the image.
+//! 3. *Undo* takes back what open transactions did, the latest first, logging each step as the compensation of a record,
+//!    so that a crash in the middle begins again where it was. Then what committed transactions had put off is done.
+//!
+//! Everything here is done by the functions that did it before the crash ([`Storage::change`], [`Hobt`]). Nothing else
+//! may use the database meanwhile.
+//!
+//! Leaves to others: the headers of files, the catalog (crate `engine`), the checkpoint that ends it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
+use hobt_buffer::{BufferError, ExclusiveGuard};
+use hobt_log::{Record, Recovered};
+use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
+use hobt_txn::{COMMIT_RECORD, END_RECORD, LogChain, TransactionLog};
+
+use crate::change::Identity;
+use crate::hobt::RowChange;
+use crate::log_record::{ChangeRecord, StorageRecord, Undo};
+use crate::storage::Allocated;
+use crate::{AccessError, DataFile, Hobt, Storage};
+
+/// What a recovery did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RecoverySummary {
+    /// Records that were read.
+    pub records: u64,
+    /// Changes that were applied again.
+    pub redone: u64,
+    /// Pages that were damaged and are whole again.
+    pub repaired: u64,
+    /// Transactions that were open, and are undone.
+    pub undone_transactions: u64,
+    /// Records that were taken back.
+    pub undone: u64,
+    /// The largest number of a user's transaction in the log.
+    pub newest: Stamp,
+    /// The largest HOBT in the log.
+    pub newest_hobt: HobtId,
+}
+
+/// A transaction as analysis knows it.
+#[derive(Debug)]
+struct Known {
+    first: Lsn,
+    last: Lsn,
+    committed: bool,
+    /// By the position of the record that says so.
+    pending: BTreeMap<Lsn, (PageId, u32)>,
+    /// Records that were taken back before the crash.
+    compensated: HashSet<Lsn>,
+}
+
+/// Makes a database whole whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
+///
+/// # Errors
+/// A file cannot be read or written, the log has what is no record, or a page is damaged that the log cannot repair.
+///
+/// # Panics
+/// The database has no log.
+pub fn recover(storage: &Arc<Storage>, recovered: &Recovered) -> Result<RecoverySummary, AccessError> {
+    let log = storage.log().expect("a database that is recovered has a log");
+    let mut recovery = Recovery {
+        storage,
+        log,
+        recovered,
+        transactions: BTreeMap::new(),
+        hobts: HashMap::new(),
+        opened: HashMap::new(),
+        row_changes: HashMap::new(),
+        file_pages: HashMap::new(),
+        broken: BTreeSet::new(),
+        summary: RecoverySummary::default(),
+    };
+    recovery.analyse()?;
+    recovery.size_files()?;
+    recovery.redo()?;
+    for file in storage.files() {
+        file.read_maps()?;
+    }
+    recovery.undo()?;
+    recovery.finish_committed()?;
+    recovery.refuse_broken()?;
+    recovery.save_counts()?;
+    Ok(recovery.summary)
+}
+
+struct Recovery<'a> {
+    storage: &'a Arc<Storage>,
+    log: &'a Arc<TransactionLog>,
+    recovered: &'a Recovered,
+    transactions: BTreeMap<u64, Known>,
+    hobts: HashMap<HobtId, KnownHobt>,
+    /// Those of which single rows are undone.
+    opened: HashMap<HobtId, Arc<Hobt>>,
+    /// By HOBT: how many rows more it has than its count that was saved last.
+    row_changes: HashMap<HobtId, i64>,
+    file_pages: HashMap<FileId, u32>,
+    /// Pages that are damaged so far: a later record may make them anew, or their extents may be free in the end.
+    broken: BTreeSet<PageId>,
+    summary: RecoverySummary,
+}
+
+#[derive(Debug)]
+struct KnownHobt {
+    run_list: PageId,
+    filegroup: hobt_base::FilegroupId,
+    layout_version: u32,
+    rows: Arc<RowLayout>,
+}
+
+fn not_decoded(record: &Record, damage: EncodingDamage) -> AccessError {
+    AccessError::LogFailed(format!("the record at position {} is none that this version writes: {damage}", record.lsn))
+}
+
+impl Recovery<'_> {
+    fn analyse(&mut self) -> Result<(), AccessError> {
+        let recovered = self.recovered;
+        recovered.for_each(recovered.keep, &mut |record| self.analyse_record(&record))
+    }
+
+    fn analyse_record(&mut self, record: &Record) -> Result<(), AccessError> {
+        self.summary.records += 1;
+        let id = record.transaction;
+        if id != 0 {
+            if !TransactionLog::is_structure(id) {
+                self.summary.newest = self.summary.newest.max(Stamp(id));
+            }
+            let known = self.transactions.entry(id).or_insert_with(|| Known {
+                first: record.lsn,
+                last: record.lsn,
+                committed: false,
+                pending: BTreeMap::new(),
+                compensated: HashSet::new(),
+            });
+            known.last = record.lsn;
+        }
+        match record.kind {
+            COMMIT_RECORD => self.commit(id),
+            END_RECORD => drop(self.transactions.remove(&id)),
+            _ => {
+                let decoded = StorageRecord::decode(record.kind, &record.payload);
+                let decoded = decoded.map_err(|damage| not_decoded(record, damage))?;
+                let unknown = EncodingDamage { rule: "the kind of a record" };
+                self.analyse_storage(record, decoded.ok_or_else(|| not_decoded(record, unknown))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction has committed: what it had put off is still to be done, if there is any.
+    fn commit(&mut self, id: u64) {
+        if let Some(known) = self.transactions.get_mut(&id) {
+            known.committed = true;
+            if known.pending.is_empty() {
+                self.transactions.remove(&id);
+            }
+        }
+    }
+
+    fn analyse_storage(&mut self, record: &Record, decoded: StorageRecord) {
+        let id = record.transaction;
+        match decoded {
+            StorageRecord::Change(change) => {
+                if change.counts {
+                    self.row_changes.insert(change.hobt, 0);
+                }
+                self.count(record, change.hobt, change.rows.into());
+                if let Some(lsn) = change.compensates {
+                    self.compensate(id, lsn);
+                }
+                self.forget_freed(id, &change);
+                if change.commits {
+                    self.commit(id);
+                }
+            }
+            StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => {
+                self.count(record, hobt, rows.cast_signed());
+            }
+            StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => {
+                self.count(record, hobt, -rows.cast_signed());
+            }
+            StorageRecord::Note(_) | StorageRecord::Checkpoint => {}
+            StorageRecord::Undone { compensates, hobt, rows } => {
+                self.count(record, hobt, rows);
+                self.compensate(id, compensates);
+            }
+            StorageRecord::PendingFree { first, extents } => {
+                if let Some(known) = self.transactions.get_mut(&id) {
+                    known.pending.insert(record.lsn, (first, extents));
+                }
+            }
+            StorageRecord::Hobt(hobt) => {
+                self.summary.newest_hobt = self.summary.newest_hobt.max(hobt.hobt);
+                let known = KnownHobt {
+                    run_list: hobt.run_list,
+                    filegroup: hobt.filegroup,
+                    layout_version: hobt.layout_version,
+                    rows: Arc::new(hobt.rows),
+                };
+                self.hobts.insert(hobt.hobt, known);
+            }
+            StorageRecord::Grow { file, pages } => {
+                self.file_pages.insert(file, pages);
+            }
+        }
+    }
+
+    /// Counts rows that came or went since the last checkpoint began; it saved the count of every HOBT that had changed
+    /// before.
+    fn count(&mut self, record: &Record, hobt: HobtId, rows: i64) {
+        if rows != 0 && record.lsn >= self.recovered.redo_start {
+            *self.row_changes.entry(hobt).or_default() += rows;
+        }
+    }
+
+    fn compensate(&mut self, id: u64, lsn: Lsn) {
+        if let Some(known) = self.transactions.get_mut(&id) {
+            known.compensated.insert(lsn);
+            known.pending.remove(&lsn);
+        }
+    }
+
+    /// Extents that a committed transaction had put off to free are free once the record of their bits is there, which is
+    /// the only change of such a page that it makes then.
+    fn forget_freed(&mut self, id: u64, change: &ChangeRecord) {
+        let Some(known) = self.transactions.get_mut(&id).filter(|known| known.committed) else { return };
+        if let Some(freed) = &change.freed {
+            known.pending.retain(|_, pending| pending != freed);
+        }
+    }
+
+    /// Gives each file the size that it had.
+    fn size_files(&self) -> Result<(), AccessError> {
+        for file in self.storage.files() {
+            let described = file.size_pages();
+            let pages = self.file_pages.get(&file.id()).copied().unwrap_or(0).max(described);
+            let bytes = u64::from(pages) * PAGE_SIZE as u64;
+            // The file system may have lost a growth that the log has; what lay there is in the log too.
+            if file.disk().size()? < bytes {
+                file.disk().set_size(bytes)?;
+            }
+            file.set_size_pages(pages);
+        }
+        Ok(())
+    }
+
+    fn redo(&mut self) -> Result<(), AccessError> {
+        let recovered = self.recovered;
+        recovered.for_each(recovered.redo_start, &mut |record| {
+            let decoded = StorageRecord::decode(record.kind, &record.payload);
+            match decoded.map_err(|damage| not_decoded(&record, damage))? {
+                Some(StorageRecord::Change(change)) => self.redo_change(&record, &change),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn redo_change(&mut self, record: &Record, change: &ChangeRecord) -> Result<(), AccessError> {
+        let id = change.page;
+        // A file that was removed from the database since has no pages to be redone.
+        let Ok(file) = self.storage.file(id.file) else { return Ok(()) };
+        if id.number >= file.size_pages() {
+            return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
+        }
+        let stands_alone = matches!(change.change, PageChange::Format { .. } | PageChange::Image { .. });
+        let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
+        if PageHeader::lsn_of(&page) >= record.lsn {
+            return Ok(());
+        }
+        let rows = self.hobts.get(&change.hobt).map(|hobt| Arc::clone(&hobt.rows));
+        let rows = rows.as_deref().filter(|_| match &change.change {
+            PageChange::Format { header } => header.page_type == PageType::Row,
+            _ => true,
+        });
+        change.change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
+        let applied = apply(&mut page, rows, &change.change).map_err(|damage| self.storage.damaged(id, damage))?;
+        if applied.is_none() {
+            let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
+            return Err(self.storage.damaged(id, damage));
+        }
+        PageHeader::stamp_lsn(&mut page, record.lsn);
+        self.summary.redone += 1;
+        Ok(())
+    }
+
+    /// The page as the disk has it; `None` if it is damaged and this record does not say what is in it.
+    fn page_to_redo<'f>(
+        &mut self,
+        file: &'f DataFile,
+        id: PageId,
+        stands_alone: bool,
+    ) -> Result<Option<ExclusiveGuard<'f>>, AccessError> {
+        match file.pool_file().write(id.number) {
+            Ok(page) => return Ok(Some(page)),
+            Err(BufferError::Damaged { .. }) => {}
+            Err(error) => return Err(AccessError::of_pool(error, file.name())),
+        }
+        if !stands_alone {
+            self.broken.insert(id);
+            return Ok(None);
+        }
+        self.broken.remove(&id);
+        self.summary.repaired += 1;
+        file.pool_file().create(id.number).map(Some).map_err(|error| AccessError::of_pool(error, file.name()))
+    }
+
+    /// Takes back what open transactions did, over all of them the latest first.
+    fn undo(&mut self) -> Result<(), AccessError> {
+        let losers: Vec<u64> =
+            self.transactions.iter().filter(|(_, known)| !known.committed).map(|(id, _)| *id).collect();
+        let mut chains = HashMap::new();
+        // By the position of the next record to look at.
+        let mut next: BTreeMap<Lsn, u64> = BTreeMap::new();
+        for id in losers {
+            let known = &self.transactions[&id];
+            chains.insert(id, self.log.resume(id, known.first.min(self.recovered.keep), known.last));
+            next.insert(known.last, id);
+            self.summary.undone_transactions += 1;
+        }
+        while let Some((lsn, id)) = next.pop_last() {
+            let record = self.recovered.record(lsn)?;
+            let chain = &chains[&id];
+            if !self.transactions[&id].compensated.contains(&lsn) {
+                self.undo_record(chain, &record)?;
+            }
+            if record.previous == Lsn(0) {
+                chain.end()?;
+                self.transactions.remove(&id);
+            } else {
+                next.insert(record.previous, id);
+            }
+        }
+        Ok(())
+    }
+
+    fn undo_record(&mut self, chain: &Arc<LogChain>, record: &Record) -> Result<(), AccessError> {
+        let decoded = StorageRecord::decode(record.kind, &record.payload);
+        let (undo, page, hobt) = match decoded.map_err(|damage| not_decoded(record, damage))? {
+            Some(StorageRecord::Change(change)) if change.compensates.is_none() => match change.undo {
+                Some(undo) => (undo, change.page, change.hobt),
+                None => return Ok(()),
+            },
+            Some(StorageRecord::Note(undo)) => (undo, PageId::default(), HobtId(0)),
+            _ => return Ok(()),
+        };
+        self.summary.undone += 1;
+        let lsn = record.lsn;
+        match undo {
+            Undo::RemoveRow { slot } => {
+                self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: true, lsn })
+            }
+            Undo::RestoreRow { slot } => {
+                self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: false, lsn })
+            }
+            Undo::FreeRun { first, extents } => self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn }),
+            Undo::Unpublish { hobt, runs, rows } => {
+                *self.row_changes.entry(hobt).or_default() -= rows.cast_signed();
+                self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize, rows)
+            }
+            Undo::Untruncate { hobt, rows, list_page } => {
+                *self.row_changes.entry(hobt).or_default() += rows.cast_signed();
+                self.open_hobt(hobt)?.untruncate(chain, lsn, list_page, rows)
+            }
+        }
+    }
+
+    fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, done: &RowChange) -> Result<(), AccessError> {
+        *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
+        let opened = match self.opened.get(&hobt) {
+            Some(opened) => Arc::clone(opened),
+            None => self.open_hobt(hobt)?,
+        };
+        self.opened.insert(hobt, Arc::clone(&opened));
+        // The page's newest writer stays: a stamp that no reader waits for any more.
+        opened.undo_row(Some(chain), done, Stamp(0), Stamp(0))
+    }
+
+    /// The HOBT as its run list is at this moment of the undo.
+    fn open_hobt(&self, id: HobtId) -> Result<Arc<Hobt>, AccessError> {
+        let known = self.hobts.get(&id).ok_or_else(|| {
+            AccessError::LogFailed(format!("the log does not say what the rows of HOBT {id} look like"))
+        })?;
+        let identity =
+            Identity::new(id, known.run_list, known.filegroup, Arc::clone(&known.rows), known.layout_version);
+        Hobt::open_to_undo(self.storage, identity)
+    }
+
+    /// Does what committed transactions had put off.
+    fn finish_committed(&mut self) -> Result<(), AccessError> {
+        for (id, known) in std::mem::take(&mut self.transactions) {
+            let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last);
+            for (first, extents) in known.pending.into_values() {
+                let file = self.storage.file(first.file)?;
+                if file.is_allocated(first.number / EXTENT_PAGES) {
+                    self.storage.free_pending(Some(&chain), first, extents)?;
+                }
+            }
+            chain.end()?;
+        }
+        Ok(())
+    }
+
+    /// A page that stayed damaged matters if somebody has it.
+    fn refuse_broken(&self) -> Result<(), AccessError> {
+        for &id in &self.broken {
+            let file = self.storage.file(id.file)?;
+            if file.is_allocated(id.number / EXTENT_PAGES) {
+                let rule = "a page that is damaged and of which the log has no image";
+                return Err(self.storage.damaged(id, PageDamage::Structure { rule }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes how many rows each HOBT has, of those that are there still.
+    fn save_counts(&mut self) -> Result<(), AccessError> {
+        for (&id, &rows) in self.row_changes.iter().filter(|(_, rows)| **rows != 0) {
+            let Some(known) = self.hobts.get(&id) else { continue };
+            let file = self.storage.file(known.run_list.file)?;
+            if !file.is_allocated(known.run_list.number / EXTENT_PAGES) {
+                continue;
+            }
+            match self.open_hobt(id) {
+                Ok(hobt) => hobt.add_to_count(rows)?,
+                // What was dropped may have made room for something else.
+                Err(AccessError::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! What transactions write into one database's log, and which of them are open.
+//!
+//! [`TransactionLog`] is a log with the list of who is writing into it: a checkpoint asks it how far back recovery would
+//! have to read. A [`LogChain`] is one transaction in one log; its records name each other backwards. [`LogChains`] are
+//! those of one transaction, at most one a database, begun at its first change there.
+//!
+//! Leaves to others: what a record says (crate `access`), apart from the two that end a transaction.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::Lsn;
+use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, record_bytes};
+use parking_lot::Mutex;
+
+/// The kind of the record that makes a transaction's changes last.
+pub const COMMIT_RECORD: u8 = 1;
+/// The kind of a transaction's last record: nothing of it is left to be done or undone.
+pub const END_RECORD: u8 = 2;
+
+/// Transactions of the storage's own are numbered from here; stamps of users' transactions stay below.
+const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
+
+/// The log of one database, with the transactions that write into it.
+pub struct TransactionLog {
+    log: Arc<Log>,
+    /// By transaction: the beginning of the epoch that its first record may lie in.
+    open: Mutex<HashMap<u64, Lsn>>,
+    next_structure: AtomicU64,
+}
+
+impl fmt::Debug for TransactionLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionLog").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl TransactionLog {
+    /// A log that nobody writes into yet.
+    pub fn new(log: Arc<Log>) -> Arc<TransactionLog> {
+        Arc::new(TransactionLog {
+            log,
+            open: Mutex::default(),
+            next_structure: AtomicU64::new(STRUCTURE_TRANSACTION_FIRST),
+        })
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// Transactions that have written and not ended.
+    pub fn open_count(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To be
+    /// asked after a checkpoint has begun its epoch: who is not in the list then writes behind that.
+    pub fn oldest(&self) -> Option<Lsn> {
+        self.open.lock().values().min().copied()
+    }
+
+    /// Begins to write for the transaction `id`, a user's.
+    pub fn begin(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+        assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
+        self.begin_as(id)
+    }
+
+    /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone by itself.
+    pub fn begin_structure(self: &Arc<TransactionLog>) -> Arc<LogChain> {
+        self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Goes on with a transaction that a crash left open, whose last record is at `last`.
+    pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn) -> Arc<LogChain> {
+        let chain = self.begin_as(id);
+        self.open.lock().insert(id, first);
+        *chain.last.lock() = last;
+        chain
+    }
+
+    /// Whether a transaction is one of the storage's own.
+    pub fn is_structure(id: u64) -> bool {
+        id >= STRUCTURE_TRANSACTION_FIRST
+    }
+
+    fn begin_as(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+        // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
+        self.open.lock().insert(id, self.log.epoch().begin);
+        Arc::new(LogChain { owner: Arc::clone(self), id, reservation: Reservation::default(), last: Mutex::default() })
+    }
+}
+
+/// The records of one transaction in one log.
+pub struct LogChain {
+    owner: Arc<TransactionLog>,
+    id: u64,
+    reservation: Reservation,
+    /// The last record, held while the next gets its place: the order of the chain is that of the log.
+    last: Mutex<Lsn>,
+}
+
+impl fmt::Debug for LogChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogChain").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl LogChain {
+    /// The transaction's number in the log.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The log that it writes into.
+    pub fn log(&self) -> &Arc<TransactionLog> {
+        &self.owner
+    }
+
+    /// Makes sure that records with payloads of `bytes` together find room, whatever others do.
+    ///
+    /// # Errors
+    /// [`LogError::Full`], or the log has failed.
+    pub fn reserve(&self, bytes: usize) -> Result<(), LogError> {
+        self.owner.log.reserve(&self.reservation, record_bytes(bytes) as u64)
+    }
+
+    /// Appends a record that was decided on in `epoch`. Blocks while the log's ring is full.
+    ///
+    /// # Errors
+    /// A checkpoint has begun since `epoch` was looked at, or the log has failed.
+    pub fn append_in(&self, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
+        let mut last = self.last.lock();
+        let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
+        let appended = self.owner.log.append(epoch, &record, &self.reservation)?;
+        *last = appended.lsn;
+        Ok(appended)
+    }
+
+    /// Appends a record that changes no page. Blocks while the log's ring is full.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn append(&self, kind: u8, payload: &[u8]) -> Result<Appended, LogError> {
+        let mut last = self.last.lock();
+        let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
+        let appended = self.owner.log.append_always(&record, &self.reservation)?;
+        *last = appended.lsn;
+        Ok(appended)
+    }
+
+    /// Appends the transaction's last record and gives back what it had reserved.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn end(&self) -> Result<(), LogError> {
+        let ended = self.append(END_RECORD, &[]);
+        self.leave();
+        ended.map(drop)
+    }
+
+    /// Takes the transaction off the list of those that recovery needs to know of: its last record is appended.
+    pub fn leave(&self) {
+        self.owner.open.lock().remove(&self.id);
+        self.owner.log.release(&self.reservation);
+    }
+}
+
+impl Drop for LogChain {
+    fn drop(&mut self) {
+        // One that was not ended stays in the list: recovery will undo it, and needs its records.
+        self.owner.log.release(&self.reservation);
+    }
+}
+
+/// The chains of one transaction, at most one a database.
+#[derive(Debug, Default)]
+pub struct LogChains(Mutex<Vec<Arc<LogChain>>>);
+
+impl LogChains {
+    /// The chain of the transaction `id` in `log`, begun if it has none there.
+    pub fn of(&self, log: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+        let mut chains = self.0.lock();
+        if let Some(chain) = chains.iter().find(|chain| Arc::ptr_eq(&chain.owner, log)) {
+            return Arc::clone(chain);
+        }
+        let chain = log.begin(id);
+        chains.push(Arc::clone(&chain));
+        chain
+    }
+
+    /// Makes the transaction last: returns when that is durable. Blocks (`WRITELOG`).
+    ///
+    /// # Errors
+    /// A log has failed: whether the transaction is kept there, its recovery will say.
+    pub fn commit(&self) -> Result<(), LogError> {
+        let chains = self.0.lock().clone();
+        for chain in &chains {
+            let appended = chain.append(COMMIT_RECORD, &[])?;
+            chain.owner.log.flush_past(appended.lsn)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the chains: what was put off until the commit is done, or all is undone. The transaction's next change begins
+    /// new ones.
+    ///
+    /// # Errors
+    /// A log has failed; all chains are ended all the same.
+    pub fn end(&self) -> Result<(), LogError> {
+        let chains = std::mem::take(&mut *self.0.lock());
+        let mut result = Ok(());
+        for chain in chains {
+            let ended = chain.end();
+            if result.is_ok() {
+                result = ended;
+            }
+        }
+        result
+    }
+}
