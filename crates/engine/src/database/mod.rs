@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
-use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId};
+use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
 use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, UndoError};
 use parking_lot::{Mutex, RwLock};
@@ -166,7 +166,12 @@ impl Database {
 
     /// The objects that `ctx` sees: the committed ones with its own changes.
     pub fn snapshot_of(&self, ctx: &StatementContext) -> Arc<DatabaseSnapshot> {
-        self.pending.view(self.snapshot(), ctx.stamp())
+        self.snapshot_seen_by(ctx.stamp())
+    }
+
+    /// The objects that the transaction of this stamp sees.
+    pub(crate) fn snapshot_seen_by(&self, stamp: Stamp) -> Arc<DatabaseSnapshot> {
+        self.pending.view(self.snapshot(), stamp)
     }
 
     /// Refuses the database from now on (926): a statement could not be undone, so its pages are not what they should

@@ -98,7 +98,7 @@ impl PendingChanges {
             if ctx.is_cancelled() {
                 return Err(EngineError::Statement(SqlError::cancelled()));
             }
-            let holds = state.1.iter().any(|entry| entry.owner == owner);
+            let holds = ctx.is_in_transaction() || state.1.iter().any(|entry| entry.owner == owner);
             if holds && since.elapsed() >= DEADLOCK_AFTER {
                 let text = "Lock request time out period exceeded: another statement is changing the same object.";
                 return Err(EngineError::statement(number::LOCK_TIMEOUT, text));

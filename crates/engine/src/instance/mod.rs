@@ -17,7 +17,9 @@ use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
 use hobt_txn::locks::LockManager;
-use hobt_txn::{MemoryAccount, MemoryBudget, StatementContext, StatementContextSettings};
+use hobt_txn::{
+    MemoryAccount, MemoryBudget, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,
+};
 use parking_lot::Mutex;
 
 use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
@@ -25,7 +27,7 @@ use crate::error::{EngineError, Result};
 use crate::path::AllowedFolders;
 use crate::settings::{InstanceSettings, RuntimeSettings};
 use registry::{EntryState, Registry};
-use running::{Close, Running};
+use running::{Begun, Close, Running};
 
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
@@ -124,42 +126,78 @@ impl Instance {
         degree_of_parallelism: usize,
         cancelled: Arc<AtomicBool>,
     ) -> Result<Arc<StatementContext>> {
-        let begun = Running::begin(&self.running)
-            .ok_or_else(|| EngineError::statement(number::SHUTDOWN, "SHUTDOWN is in progress."))?;
-        let settings = StatementContextSettings {
-            session,
-            stamp: self.next_stamp(),
-            degree_of_parallelism,
-            memory: Arc::clone(&self.memory),
-        };
-        let ctx = StatementContext::new(&settings, cancelled);
+        let begun = self.begin_running()?;
+        let ctx = StatementContext::new(&self.statement_settings(session, degree_of_parallelism), cancelled);
         // The first that the statement holds goes last: nobody closes the instance while its end is under way.
         ctx.hold(begun);
         Ok(ctx)
     }
 
-    /// Ends a statement: commits it if it succeeded, rolls it back if not, and then drops what it held. `databases` are
-    /// those that it may have changed; where the end itself fails, the ones that it failed in are suspect from now on,
-    /// because nobody knows what is in their pages.
+    /// Begins a transaction of several statements. It ends by [`Instance::end_transaction`]; until then the instance is
+    /// not closed.
+    ///
+    /// # Errors
+    /// 6005: the instance is closed, or about to be.
+    pub fn begin_transaction(&self, session: SessionId) -> Result<Arc<Transaction>> {
+        let begun = self.begin_running()?;
+        let transaction = Transaction::new(session, self.next_stamp());
+        transaction.hold(begun);
+        Ok(transaction)
+    }
+
+    /// The context of a statement of a transaction. It ends by [`Instance::end_statement`].
+    pub fn statement_of(
+        &self,
+        transaction: &Arc<Transaction>,
+        session: SessionId,
+        degree_of_parallelism: usize,
+        cancelled: Arc<AtomicBool>,
+    ) -> Arc<StatementContext> {
+        let settings = self.statement_settings(session, degree_of_parallelism);
+        StatementContext::in_transaction(transaction, &settings, cancelled)
+    }
+
+    fn begin_running(&self) -> Result<Begun> {
+        let begun = Running::begin(&self.running);
+        begun.ok_or_else(|| EngineError::statement(number::SHUTDOWN, "SHUTDOWN is in progress."))
+    }
+
+    fn statement_settings(&self, session: SessionId, degree_of_parallelism: usize) -> StatementContextSettings {
+        let (stamp, memory) = (self.next_stamp(), Arc::clone(&self.memory));
+        StatementContextSettings { session, stamp, degree_of_parallelism, memory }
+    }
+
+    /// Ends a statement: keeps what it did if it succeeded, rolls it back if not, and then drops what it held; its
+    /// transaction ends with it unless others of several statements follow. `databases` are those that it may have
+    /// changed; where the end itself fails, the ones that it failed in are suspect from now on, because nobody knows what
+    /// is in their pages.
     ///
     /// # Errors
     /// 926: the statement could not be ended.
     pub fn end_statement(&self, ctx: &StatementContext, succeeded: bool, databases: &[&Database]) -> Result<()> {
         let ended = if succeeded { ctx.commit() } else { ctx.roll_back() };
-        let ended = ended.map_err(|error| {
-            let reason = error.to_string();
-            let is_suspect = |database: &&Database| database.state() == DatabaseState::Suspect;
-            let mut failed: Vec<&Database> = databases.iter().copied().filter(is_suspect).collect();
-            if failed.is_empty() {
-                // An action of the caller's own, which does not say where it failed.
-                databases.iter().for_each(|database| database.mark_suspect(&reason));
-                failed = databases.to_vec();
-            }
-            let names: Vec<&str> = failed.iter().map(|database| database.name()).collect();
-            EngineError::Unavailable { database: names.join("', '"), state: DatabaseState::Suspect, reason }
-        });
+        let ended = suspect_if_failed(ended, databases);
         ctx.let_go();
         ended
+    }
+
+    /// Ends a transaction of several statements, as [`Instance::end_statement`] does one.
+    ///
+    /// # Errors
+    /// 926: the transaction could not be ended.
+    pub fn end_transaction(&self, transaction: &Transaction, commits: bool, databases: &[&Database]) -> Result<()> {
+        let ended = if commits { transaction.commit() } else { transaction.roll_back() };
+        let ended = suspect_if_failed(ended, databases);
+        transaction.let_go();
+        ended
+    }
+
+    /// Undoes what a transaction did since a savepoint.
+    ///
+    /// # Errors
+    /// As [`Instance::end_transaction`].
+    pub fn roll_back_to(&self, transaction: &Transaction, place: Savepoint, databases: &[&Database]) -> Result<()> {
+        suspect_if_failed(transaction.roll_back_to(place), databases)
     }
 
     /// Every database, by id, those included that cannot be used.
@@ -272,4 +310,20 @@ fn does_not_exist(name: &str) -> EngineError {
         number::DATABASE_DOES_NOT_EXIST,
         format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
     )
+}
+
+/// An end that failed makes the databases that it failed in suspect.
+fn suspect_if_failed(ended: std::result::Result<(), UndoError>, databases: &[&Database]) -> Result<()> {
+    ended.map_err(|error| {
+        let reason = error.to_string();
+        let is_suspect = |database: &&Database| database.state() == DatabaseState::Suspect;
+        let mut failed: Vec<&Database> = databases.iter().copied().filter(is_suspect).collect();
+        if failed.is_empty() {
+            // An action of the caller's own, which does not say where it failed.
+            databases.iter().for_each(|database| database.mark_suspect(&reason));
+            failed = databases.to_vec();
+        }
+        let names: Vec<&str> = failed.iter().map(|database| database.name()).collect();
+        EngineError::Unavailable { database: names.join("', '"), state: DatabaseState::Suspect, reason }
+    })
 }

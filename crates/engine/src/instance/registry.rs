@@ -8,8 +8,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, FileId};
-use hobt_catalog::name_equals;
+use hobt_base::{DatabaseId, FileId, Stamp};
+use hobt_catalog::{DatabaseSnapshot, name_equals};
 use parking_lot::Mutex;
 
 use crate::data_file::DataFile;
@@ -141,7 +141,7 @@ impl Registry {
             Arc::clone(entry)
         };
         let held = Held { registry: Arc::clone(self), id: entry.id };
-        Some(entry.open(parts).map(|database| DatabaseUse { database, held }))
+        Some(entry.open(parts).map(|database| DatabaseUse { viewer: None, database, held }))
     }
 
     /// Takes an entry out if nobody uses it; `false` if somebody does.
@@ -190,9 +190,27 @@ pub struct DatabaseUse {
     database: Arc<Database>,
     #[expect(dead_code, reason = "counts the use for as long as it lives")]
     held: Held,
+    /// Whose changes of objects are seen besides those that are committed.
+    viewer: Option<Stamp>,
 }
 
 impl DatabaseUse {
+    /// The same database as a transaction sees it, or `None` as everybody does.
+    #[must_use]
+    pub fn seen_by(mut self, transaction: Option<Stamp>) -> DatabaseUse {
+        self.viewer = transaction;
+        self
+    }
+
+    /// The objects that are committed, with the changes of the transaction that looks. Cheap: a statement takes it once
+    /// and keeps it.
+    pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
+        match self.viewer {
+            Some(stamp) => self.database.snapshot_seen_by(stamp),
+            None => self.database.snapshot(),
+        }
+    }
+
     /// The database. A clone of the `Arc` does not keep it from being dropped.
     pub fn database(&self) -> &Arc<Database> {
         &self.database
