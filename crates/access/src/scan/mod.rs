@@ -21,6 +21,7 @@ mod column;
 mod count;
 mod dispenser;
 mod kernels;
+mod place;
 mod text_extreme;
 mod worker;
 
@@ -41,6 +42,7 @@ pub use aggregate::{
 pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
+pub use place::{PlaceVector, RowPlace};
 pub use worker::ScanWorker;
 
 /// What the laboratory and the administrator vary.
