@@ -92,6 +92,8 @@ fn misplaced(clause: Clause) -> SqlError {
             130,
             "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
         ),
+        Clause::Set => SqlError::new(157, "An aggregate may not appear in the set list of an UPDATE statement."),
+        Clause::Output => SqlError::new(158, "An aggregate may not appear in the OUTPUT clause."),
         _ => SqlError::new(
             number::AGGREGATE_IN_WHERE,
             "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause \

@@ -32,7 +32,7 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let is_outer = step.kind == JoinKind::OuterApply;
         let outer = Outer { scope: &left_scope, parent: names.outer };
-        let inner = Names { outer: Some(&outer), ..names.clone() };
+        let inner = Names { outer: Some(&outer), places: false, ..names.clone() };
         if let TableSource::Values { rows, alias, .. } = &step.source
             && let Some((plan, body)) = self.apply_values(&left, &left_scope, rows, &inner)?
         {

@@ -42,9 +42,9 @@ use crate::wrap::{external, sql_error_of};
 /// A variable that a `SELECT` assigns.
 #[derive(Clone, Debug)]
 pub(super) struct AssignedVariable {
-    name: VariableName,
+    pub(super) name: VariableName,
     /// What it holds before the statement.
-    before: TypedValue,
+    pub(super) before: TypedValue,
 }
 
 /// The variables that the `SELECT` around an expression assigns.
@@ -88,7 +88,7 @@ impl AssignedVariable {
 }
 
 /// The column that a variable is beside the plan's; none of these has a name that begins with `@`.
-fn column_of(variable: &str) -> String {
+pub(super) fn column_of(variable: &str) -> String {
     variable.to_lowercase()
 }
 
@@ -118,7 +118,7 @@ fn plan_reads_assigned(plan: &LogicalPlan) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct RowValues {
     /// The values over the plan's columns and the placeholders; `None` for an item that the plan computes.
-    values: Vec<Option<Expr>>,
+    pub(super) values: Vec<Option<Expr>>,
     /// What the plan has to give for them, under these names.
     pub(super) parts: Vec<(Expr, String)>,
 }
@@ -157,9 +157,23 @@ impl Binder<'_> {
     /// # Errors
     /// 137 for one that is not declared.
     pub(super) fn assigned_variables(&self, select: &Select) -> Result<Vec<AssignedVariable>, SqlError> {
+        let assigned = select.items.iter().filter_map(|item| match item {
+            SelectItem::Assign { variable, .. } => Some(variable),
+            _ => None,
+        });
+        self.variables_named(assigned)
+    }
+
+    /// Variables by their names, each once.
+    ///
+    /// # Errors
+    /// 137 for one that is not declared.
+    pub(super) fn variables_named<'n>(
+        &self,
+        names: impl Iterator<Item = &'n VariableName>,
+    ) -> Result<Vec<AssignedVariable>, SqlError> {
         let mut variables: Vec<AssignedVariable> = Vec::new();
-        for item in &select.items {
-            let SelectItem::Assign { variable, .. } = item else { continue };
+        for variable in names {
             if variables.iter().any(|known| known.is(variable)) {
                 continue;
             }
@@ -239,6 +253,17 @@ impl Binder<'_> {
     }
 }
 
+/// An expression over columns and variables, ready to be computed on batches that have both.
+pub(super) fn physical(value: Expr, columns: &DFSchema) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+    let value = value.transform_down(|node| match node {
+        Expr::Placeholder(variable) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(variable.id)))),
+        other => Ok(Transformed::no(other)),
+    });
+    let value = value.map_err(sql_error_of)?.data;
+    let context = PhysicalPlanningContext::default();
+    create_physical_expr(&value, columns, &ExecutionProps::new(), &context).map_err(sql_error_of)
+}
+
 /// One assignment, ready to be computed.
 #[derive(Clone, Debug)]
 struct Step {
@@ -276,13 +301,7 @@ impl BoundAssignments {
         let schema = Arc::new(Schema::new(fields));
         let named = DFSchema::try_from(Arc::clone(&schema)).map_err(sql_error_of)?;
         let steps = steps.into_iter().map(|step| {
-            let value = step.value.transform_down(|node| match node {
-                Expr::Placeholder(variable) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(variable.id)))),
-                other => Ok(Transformed::no(other)),
-            });
-            let value = value.map_err(sql_error_of)?.data;
-            let context = PhysicalPlanningContext::default();
-            let value = create_physical_expr(&value, &named, &ExecutionProps::new(), &context).map_err(sql_error_of)?;
+            let value = physical(step.value, &named)?;
             Ok(Step { variable: step.variable, value, position: step.position })
         });
         let steps = steps.collect::<Result<_, SqlError>>()?;

@@ -49,6 +49,7 @@ impl Binder<'_> {
         let at = |error: SqlError| error.at(definition.name.position);
         let inner = Names { outer: None, ctes: cte.before.clone(), ..names.clone() };
         if let Some((anchor, step)) = recursive_members(definition.query.clone(), &name.value) {
+            let inner = Names { places: false, ..inner };
             let body = self.enter(&name.value, || self.recursive(cte, &anchor, &step, &inner))?;
             return self.named_rows(body, &alias.value, &definition.columns).map(Some).map_err(at);
         }
@@ -75,7 +76,7 @@ impl Binder<'_> {
             columns.push(ScopeColumn { column: Column::new_unqualified(internal), ..column.clone() });
         }
         let plan = Projection::try_new(exprs, shared(scan)).map_err(sql_error_of)?;
-        let table = ScopeTable { name: Some(alias.value.clone()), full: None, columns };
+        let table = ScopeTable::new(Some(alias.value.clone()), None, columns);
         Ok((LogicalPlan::Projection(plan), Scope { tables: vec![table] }))
     }
 
@@ -111,7 +112,7 @@ impl Binder<'_> {
         let static_term = Projection::try_new(static_exprs, shared(anchor_scope_plan)).map_err(sql_error_of)?;
         columns.push(level);
         let name = self.fresh("work");
-        let work_table = ScopeTable { name: Some(name.clone()), full: None, columns };
+        let work_table = ScopeTable::new(Some(name.clone()), None, columns);
         let recursion =
             Cte { definition: definition.clone(), before: cte.before.clone(), work_table: Some(work_table.clone()) };
         let inner = Names { ctes: with_cte(cte.before.clone(), recursion), ..names.clone() };

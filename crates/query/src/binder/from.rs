@@ -15,6 +15,7 @@ use super::hash_join::{joins_by_hash, no_plan};
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
+use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
@@ -61,7 +62,9 @@ impl Binder<'_> {
                 self.function_source(name, arguments, alias.as_ref(), span.position, names)
             }
             TableSource::Variable { name, alias } => {
-                let resolved = self.resolver.resolve_variable_table(name).map_err(|error| error.at(name.position))?;
+                let hints = ScanHints { places: names.places, ..ScanHints::default() };
+                let resolved = self.resolver.resolve_variable_table(name, &hints);
+                let resolved = resolved.map_err(|error| error.at(name.position))?;
                 let alias = alias.as_ref().map_or(name.value.as_str(), |alias| alias.name.value.as_str());
                 let Resolved::Table { provider, columns } = resolved else {
                     return Err(SqlError::internal("a table variable that is no table"));
@@ -91,24 +94,25 @@ impl Binder<'_> {
         if table.sample.is_some() {
             return Err(SqlError::not_supported("TABLESAMPLE").at(position));
         }
-        let hints = ScanHints { hints: &table.hints };
+        let hints = ScanHints { hints: &table.hints, places: names.places };
         let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
         let full = table.alias.is_none().then(|| table.name.clone());
-        self.resolved(resolved, &table.name, alias, full, position)
+        self.resolved(resolved, &table.name, (alias, full), names.places, position)
     }
 
     fn resolved(
         &self,
         resolved: Resolved,
         name: &ObjectName,
-        alias: &Identifier,
-        full: Option<ObjectName>,
+        (alias, full): (&Identifier, Option<ObjectName>),
+        places: bool,
         position: Position,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         match resolved {
             Resolved::Table { provider, columns } => self.scan(provider, &columns, &alias.value, full),
             Resolved::View { definition, database } => {
-                let body = self.in_database(database.as_ref(), |binder| binder.view(&definition, &name.name.value))?;
+                let body =
+                    self.in_database(database.as_ref(), |binder| binder.view(&definition, &name.name.value, places))?;
                 let (plan, mut scope) = self.named_rows(body, &alias.value, &[])?;
                 scope.tables[0].full = full;
                 Ok((plan, scope))
@@ -130,11 +134,13 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let table = TableReference::bare(self.fresh(alias));
         let schema = provider.schema();
-        if schema.fields().len() != columns.len() {
+        let place = (schema.fields().len() == columns.len() + 1).then(|| schema.field(columns.len()).name().clone());
+        if schema.fields().len() != columns.len() && place.is_none() {
             return Err(SqlError::internal(format!("the columns of {alias} do not match its rows")));
         }
-        let plan = LogicalPlanBuilder::scan(table.clone(), provider_as_source(provider), None).map_err(sql_error_of)?;
-        let mut exprs = Vec::with_capacity(columns.len());
+        let source = provider_as_source(std::sync::Arc::clone(&provider));
+        let plan = LogicalPlanBuilder::scan(table.clone(), source, None).map_err(sql_error_of)?;
+        let mut exprs = Vec::with_capacity(columns.len() + 1);
         let mut scope = Vec::with_capacity(columns.len());
         for (source, field) in columns.iter().zip(schema.fields()) {
             let internal = self.fresh(&source.name);
@@ -148,10 +154,18 @@ impl Binder<'_> {
                 literal: None,
             });
         }
+        let mut source = ScopeTable::new(Some(alias.to_string()), full, scope);
+        source.stored = match place {
+            None => Stored::System,
+            Some(place) => {
+                let internal = self.fresh("place");
+                exprs.push(Expr::Column(Column::new(Some(table), place)).alias(&internal));
+                Stored::of_table(provider, Column::new_unqualified(internal), &source.columns)
+            }
+        };
         let plan = plan.build().map_err(sql_error_of)?;
         let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
-        let table = ScopeTable { name: Some(alias.to_string()), full, columns: scope };
-        Ok((LogicalPlan::Projection(plan), Scope { tables: vec![table] }))
+        Ok((LogicalPlan::Projection(plan), Scope { tables: vec![source] }))
     }
 
     /// The rows of a query under an alias.
@@ -194,7 +208,7 @@ impl Binder<'_> {
                 literal: column.literal.clone(),
             });
         }
-        let table = ScopeTable { name: Some(name.to_string()), full: None, columns };
+        let table = ScopeTable { stored: body.stored, ..ScopeTable::new(Some(name.to_string()), None, columns) };
         Ok((body.plan, Scope { tables: vec![table] }))
     }
 

@@ -3,7 +3,7 @@
 use datafusion::common::{Column, ScalarValue};
 use datafusion::functions_window::{rank, row_number};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Sort, SortExpr, WindowFunctionDefinition,
+    BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection, Sort, SortExpr, WindowFunctionDefinition,
 };
 use hobt_base::{SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
@@ -11,13 +11,16 @@ use hobt_tsql::ast::{Expression, Offset, Top};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::aggregate::wrapped;
-use super::bound::BoundExpr;
+use super::bound::{BoundExpr, BoundQuery};
 use super::convert::implicit;
 use super::from::is_constant;
 use super::scope::{Names, Scope};
 use super::window::{ranking, window_plan};
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
+
+/// Percentages are counted in millionths.
+const PERCENT_PARTS: f64 = 1_000_000.0;
 
 /// What a row count counts.
 #[derive(Clone, Copy)]
@@ -27,12 +30,65 @@ enum Counts {
     Fetched,
 }
 
+/// How many rows a `TOP` lets through that is counted by whoever takes the rows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RowLimit {
+    /// So many.
+    Rows(u64),
+    /// So many of a hundred, rounded up.
+    Percent(f64),
+}
+
+impl RowLimit {
+    /// The limit of `total` rows.
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            RowLimit::Rows(rows) => rows.min(total),
+            RowLimit::Percent(percent) => {
+                let share = u128::from(total) * (percent * PERCENT_PARTS).round() as u128;
+                u64::try_from(share.div_ceil(100 * PERCENT_PARTS as u128)).unwrap_or(total)
+            }
+        }
+    }
+}
+
 /// A row count as DataFusion takes it.
 fn rows(count: i64) -> Option<Box<Expr>> {
     Some(Box::new(Expr::Literal(ScalarValue::Int64(Some(count)), None)))
 }
 
 impl Binder<'_> {
+    /// The rows that the `TOP` of a statement that changes rows lets through.
+    ///
+    /// # Errors
+    /// 127, 1031, 1060 and those of its expression.
+    pub fn bind_row_limit(&self, top: &Top) -> Result<RowLimit, SqlError> {
+        self.row_limit(top, &Names::default())
+    }
+
+    /// A query of which `TOP`, if there is one, lets some rows through.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_row_limit`].
+    pub fn limited(&self, query: BoundQuery, top: Option<&Top>) -> Result<BoundQuery, SqlError> {
+        let Some(top) = top else { return Ok(query) };
+        let columns: Vec<Expr> = query.plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let limited = self.top(query.plan, top, Vec::new(), &Names::default())?;
+        let plan = LogicalPlan::Projection(Projection::try_new(columns, shared(limited)).map_err(sql_error_of)?);
+        Ok(BoundQuery { plan, ..query })
+    }
+
+    /// The rows that a `TOP` lets through.
+    ///
+    /// # Errors
+    /// Those of its number.
+    pub(super) fn row_limit(&self, top: &Top, names: &Names<'_>) -> Result<RowLimit, SqlError> {
+        Ok(match top.percent {
+            true => RowLimit::Percent(self.percentage(&top.count, names)?),
+            false => RowLimit::Rows(u64::try_from(self.row_count(&top.count, Counts::Top, names)?).unwrap_or(0)),
+        })
+    }
+
     /// The rows in an order.
     pub(super) fn sorted(&self, plan: LogicalPlan, order: Vec<SortExpr>) -> Result<LogicalPlan, SqlError> {
         if order.is_empty() {
@@ -147,7 +203,7 @@ fn percent_of(total: Column, percent: f64) -> Expr {
     use datafusion::logical_expr::expr::Cast;
     let integer = |value: i64| Box::new(Expr::Literal(ScalarValue::Int64(Some(value)), None));
     let scale = 100_000_000;
-    let share = (percent * 1_000_000.0).round() as i64;
+    let share = (percent * PERCENT_PARTS).round() as i64;
     let product = BinaryExpr::new(Box::new(Expr::Column(total)), Operator::Multiply, integer(share));
     let padded = BinaryExpr::new(Box::new(Expr::BinaryExpr(product)), Operator::Plus, integer(scale - 1));
     let quotient = BinaryExpr::new(Box::new(Expr::BinaryExpr(padded)), Operator::Divide, integer(scale));

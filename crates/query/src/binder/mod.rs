@@ -12,6 +12,9 @@ mod arithmetic;
 mod assignment;
 mod bound;
 mod case;
+mod change;
+mod change_output;
+mod change_values;
 mod comparison;
 mod condition;
 mod convert;
@@ -34,6 +37,7 @@ mod scope;
 mod select;
 mod session;
 mod set_operation;
+mod stored;
 mod subquery;
 mod table_function;
 mod unnest;
@@ -60,9 +64,13 @@ use hobt_types::Value;
 
 pub use assignment::BoundAssignments;
 pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
+pub use change::BoundChange;
+pub use change_output::{BoundOutput, OutputInput, OutputTable};
+pub use change_values::BoundValues;
 pub use data_type::{TypePlace, sql_type};
 pub use extent::STACK_BYTES;
 pub use insert::{InsertTarget, TargetColumn};
+pub use limit::RowLimit;
 pub use literal::convert_value;
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 pub use session::{optimize, session_config, session_state};
@@ -134,6 +142,10 @@ enum Clause {
     OrderBy,
     /// The argument of an aggregate.
     Aggregate,
+    /// The values of an `UPDATE`.
+    Set,
+    /// What a statement that changes rows puts out.
+    Output,
     /// Outside a query: `SET`, `IF`, `DEFAULT`, `VALUES`.
     Scalar,
 }

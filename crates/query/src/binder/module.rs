@@ -71,13 +71,14 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The rows of a view.
-    pub(super) fn view(&self, definition: &str, name: &str) -> Result<Body, SqlError> {
+    /// The rows of a view; `places` as in [`Names::places`].
+    pub(super) fn view(&self, definition: &str, name: &str, places: bool) -> Result<Body, SqlError> {
         let StatementKind::CreateView(view) = statement(definition)? else {
             return Err(SqlError::internal(format!("the definition of {name} is not a view")));
         };
         self.enter(name, || {
-            let mut body = self.query(&view.query, &Names::default(), QueryUse::Nested).map_err(without_place)?;
+            let names = Names { places, ..Names::default() };
+            let mut body = self.query(&view.query, &names, QueryUse::Nested).map_err(without_place)?;
             if !view.columns.is_empty() {
                 if view.columns.len() != body.columns.len() {
                     let message =

@@ -11,6 +11,7 @@ use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColum
 use super::comparison::key;
 use super::extent::check_plan;
 use super::scope::{Cte, Names, same_name};
+use super::stored::Stored;
 use super::{Binder, shared, with_cte};
 use crate::wrap::sql_error_of;
 
@@ -79,12 +80,22 @@ pub(super) struct Body {
     pub(super) assignments: Assignments,
     /// Where the first assignment to a variable stands.
     pub(super) assigns: Option<Position>,
+    /// The rows that a change of its rows changes, where [`Names::places`] asks for them.
+    pub(super) stored: Stored,
 }
 
 impl Body {
     /// A body of rows that fill no variable and no table.
     pub(super) fn of(plan: LogicalPlan, columns: Vec<BodyColumn>) -> Body {
-        Body { plan, columns, is_single_row: false, into: None, assignments: Assignments::default(), assigns: None }
+        Body {
+            plan,
+            columns,
+            is_single_row: false,
+            into: None,
+            assignments: Assignments::default(),
+            assigns: None,
+            stored: Stored::Computed,
+        }
     }
 }
 
@@ -115,6 +126,7 @@ impl Binder<'_> {
                 if is_nested && !query.order_by.is_empty() && query.offset.is_none() {
                     return Err(order_in_nested().at(query.span.position));
                 }
+                names.places = false;
                 let body = self.set_operation(first, rest, &names, query.span.position)?;
                 self.order_outputs(body, query, &names)
             }

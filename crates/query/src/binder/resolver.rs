@@ -17,6 +17,9 @@ use crate::wrap::RowFunction;
 pub struct ScanHints<'a> {
     /// `WITH (…)`.
     pub hints: &'a [TableHint],
+    /// Whether the rows shall say where they lie, so that they can be changed. The provider of a stored table then has one
+    /// more column, the last; any other takes no notice.
+    pub places: bool,
 }
 
 /// A column of a table or function.
@@ -87,7 +90,7 @@ pub trait NameResolver {
     ///
     /// # Errors
     /// 1087 for a variable that is not declared.
-    fn resolve_variable_table(&self, name: &VariableName) -> Result<Resolved, SqlError>;
+    fn resolve_variable_table(&self, name: &VariableName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError>;
 
     /// A partition function, for `$PARTITION`.
     ///

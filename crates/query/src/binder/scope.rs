@@ -12,6 +12,7 @@ use hobt_types::{SqlType, Value};
 
 use super::assignment::Assigned;
 use super::bound::{BoundExpr, ExprCollation};
+use super::stored::Stored;
 
 /// A column that a query can name.
 #[derive(Clone, Debug)]
@@ -35,6 +36,10 @@ pub(super) struct ScopeTable {
     /// The name in full when the table has no alias: `dbo.t.c` is looked up by it.
     pub(super) full: Option<ObjectName>,
     pub(super) columns: Vec<ScopeColumn>,
+    /// The rows that a change of the source changes.
+    pub(super) stored: Stored,
+    /// Whether its columns can only be named with its name: `inserted` and `deleted`.
+    pub(super) only_qualified: bool,
 }
 
 /// The sources of one `FROM`.
@@ -81,6 +86,8 @@ pub(super) struct Names<'p> {
     pub(super) windows: &'p [NamedWindow],
     /// The variables that the select list assigns, while it is bound.
     pub(super) assigned: Option<Assigned<'p>>,
+    /// Whether the sources of `FROM` shall say where their rows lie: in a statement that changes one of them.
+    pub(super) places: bool,
 }
 
 /// Whether two names are the same under the default collation.
@@ -97,6 +104,11 @@ fn same_part(wanted: &Option<Identifier>, have: &Option<Identifier>) -> bool {
 }
 
 impl ScopeTable {
+    /// A source that cannot be changed.
+    pub(super) fn new(name: Option<String>, full: Option<ObjectName>, columns: Vec<ScopeColumn>) -> ScopeTable {
+        ScopeTable { name, full, columns, stored: Stored::Computed, only_qualified: false }
+    }
+
     /// Whether `qualifier` means this source.
     pub(super) fn answers_to(&self, qualifier: &ObjectName) -> bool {
         match (&self.full, &self.name, qualifier.as_simple()) {
@@ -152,7 +164,11 @@ impl Scope {
     fn find(&self, name: &ColumnName) -> Result<Option<&ScopeColumn>, SqlError> {
         let mut found = None;
         for table in &self.tables {
-            if name.qualifier.as_ref().is_some_and(|qualifier| !table.answers_to(qualifier)) {
+            let is_meant = match &name.qualifier {
+                Some(qualifier) => table.answers_to(qualifier),
+                None => !table.only_qualified,
+            };
+            if !is_meant {
                 continue;
             }
             for column in &table.columns {

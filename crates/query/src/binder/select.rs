@@ -19,6 +19,7 @@ use super::convert::implicit;
 use super::hash_join::{all_join_by_hash, no_plan};
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
 use super::scope::{Names, Scope};
+use super::stored::Stored;
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
 use crate::wrap::sql_error_of;
@@ -60,11 +61,12 @@ impl Binder<'_> {
         query: &Query,
         usage: QueryUse,
     ) -> Result<Body, SqlError> {
-        let names = &Names { windows: &select.windows, ..names.clone() };
         let (mut plan, scope) = match select.from.as_slice() {
             [] => (empty_row(), Scope::default()),
             from => self.from(from, names)?,
         };
+        let places = names.places;
+        let names = &Names { windows: &select.windows, places: false, ..names.clone() };
         let collector = RefCell::new(Collector::default());
         let site = Site { scope: &scope, names, clause: Clause::Where, collector: None };
         let predicate = select.condition.as_ref().map(|condition| self.condition(condition, site)).transpose()?;
@@ -137,12 +139,16 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported(what).at(select.span.position));
             }
         }
-        let parts = std::mem::take(&mut row_values.parts);
+        let mut parts = std::mem::take(&mut row_values.parts);
+        let stored = match places {
+            true => self.stored_through(&scope, &items, is_grouped || select.distinct, &mut parts),
+            false => Stored::Computed,
+        };
         let (plan, columns) = self.output(plan, items, parts, order, (select, query), names)?;
         let into = select.into.clone();
         let assigns = (!variables.is_empty()).then_some(select.span.position);
         let assignments = self.assignments(select, variables, row_values, &columns);
-        Ok(Body { plan, columns, is_single_row, into, assignments, assigns })
+        Ok(Body { plan, columns, is_single_row, into, assignments, assigns, stored })
     }
 
     /// The rows for which a condition is true. In a subquery, what is compared with the query around becomes a column

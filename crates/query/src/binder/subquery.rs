@@ -76,7 +76,7 @@ impl Binder<'_> {
     fn inner_query(&self, query: &Query, site: Site<'_>, usage: QueryUse) -> Result<Body, SqlError> {
         let outer = Outer { scope: site.scope, parent: site.names.outer };
         let assigned = site.names.assigned.map(|assigned| Assigned { in_subquery: true, ..assigned });
-        let names = Names { outer: Some(&outer), assigned, ..site.names.clone() };
+        let names = Names { outer: Some(&outer), assigned, places: false, ..site.names.clone() };
         if site.clause == Clause::GroupBy {
             return Err(SqlError::new(
                 144,

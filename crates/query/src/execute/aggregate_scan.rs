@@ -154,7 +154,9 @@ fn scan_aggregate(
 /// The table's column that an expression is, if it is one.
 fn table_column(expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> Option<usize> {
     let column = expr.downcast_ref::<Column>()?;
-    scan.projection().get(column.index()).copied()
+    // Where a row lies is no column of the table.
+    let columns = scan.table().table().columns.len();
+    scan.projection().get(column.index()).copied().filter(|&column| column < columns)
 }
 
 fn width_of(sql_type: SqlType) -> Option<IntegerWidth> {

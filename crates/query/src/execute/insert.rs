@@ -5,7 +5,7 @@
 //! loader for each partition of the table, so workers share nothing until the loaded runs are published. Values are
 //! checked on the way: NULL (515), length (2628), and `char` and `binary` are padded.
 
-mod column;
+pub(super) mod column;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -39,6 +39,8 @@ pub struct InsertTarget {
     hobts: Vec<Arc<Hobt>>,
     partitioning: Option<(usize, Arc<PartitionFunction>)>,
     name: String,
+    /// The statement that writes, as messages name it.
+    statement: &'static str,
 }
 
 impl std::fmt::Debug for InsertTarget {
@@ -62,13 +64,29 @@ impl InsertTarget {
             table.base_index().partitions.iter().map(|partition| database.hobt(partition.hobt)).collect();
         let hobts = hobts.map_err(|error| error.to_sql_error())?;
         let name = format!("{}.{schema_name}.{}", database.name(), table.name);
-        Ok(InsertTarget { database, table, hobts, partitioning, name })
+        Ok(InsertTarget { database, table, hobts, partitioning, name, statement: "INSERT" })
     }
 
     /// The same target under another name in messages: that of a table variable.
     #[must_use]
     pub fn called(self, name: String) -> InsertTarget {
         InsertTarget { name, ..self }
+    }
+
+    /// The same target for another statement than `INSERT`: messages name it.
+    #[must_use]
+    pub fn written_by(self, statement: &'static str) -> InsertTarget {
+        InsertTarget { statement, ..self }
+    }
+
+    /// The heaps of its partitions, in order.
+    pub(super) fn hobts(&self) -> &[Arc<Hobt>] {
+        &self.hobts
+    }
+
+    /// The partition of a row of these values.
+    pub(super) fn partition_of_row(&self, values: &[Value]) -> usize {
+        self.partitioning.as_ref().map_or(0, |(place, _)| self.partition_of(&values[*place]))
     }
 
     /// The table.
@@ -81,7 +99,7 @@ impl InsertTarget {
         &self.name
     }
 
-    fn sql_error(&self, error: AccessError) -> SqlError {
+    pub(super) fn sql_error(&self, error: AccessError) -> SqlError {
         access_error(&self.database, error)
     }
 
@@ -115,10 +133,7 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
             .map(|(definition, value)| column::checked_value(target, definition, value))
             .collect();
         let checked = checked?;
-        let partition = match &target.partitioning {
-            Some((place, _)) => target.partition_of(&checked[*place]),
-            None => 0,
-        };
+        let partition = target.partition_of_row(&checked);
         let image = row_image(types(), &checked).map_err(|error| SqlError::internal(error.to_string()))?;
         target.hobts[partition].insert(&run.context, &image).map_err(|error| target.sql_error(error))?;
     }
@@ -180,6 +195,19 @@ pub fn insert_batches(
         writer.append(&batch?)?;
     }
     publish(run, target, vec![writer.finish()?])
+}
+
+/// Writes batches that are all there, whose columns are the table's in order and type: a few rows one at a time, more
+/// through bulk loaders. Returns their number.
+///
+/// # Errors
+/// As [`insert_rows`].
+pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    match rows <= FEW_ROWS {
+        true => insert_one_by_one(run, target, batches),
+        false => insert_batches(run, target, batches.iter().cloned().map(Ok)),
+    }
 }
 
 /// Makes loaded runs part of the table, after the files are safe on disk.
@@ -250,18 +278,23 @@ impl Job {
     }
 
     fn insert_few(&self, held: &[RecordBatch]) -> Result<Written, SqlError> {
-        let mut few_rows = 0;
-        for batch in held {
-            let rows: Result<Vec<Vec<Value>>, SqlError> = (0..batch.num_rows())
-                .map(|row| {
-                    let columns = batch.columns().iter().zip(&self.target.table.columns);
-                    columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
-                })
-                .collect();
-            few_rows += insert_rows(&self.run, &self.target, &rows?)?;
-        }
-        Ok(Written { few_rows, loaded: Vec::new() })
+        Ok(Written { few_rows: insert_one_by_one(&self.run, &self.target, held)?, loaded: Vec::new() })
     }
+}
+
+/// Writes the rows of batches one at a time. Returns their number.
+fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
+    let mut written = 0;
+    for batch in batches {
+        let rows: Result<Vec<Vec<Value>>, SqlError> = (0..batch.num_rows())
+            .map(|row| {
+                let columns = batch.columns().iter().zip(&target.table.columns);
+                columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
+            })
+            .collect();
+        written += insert_rows(run, target, &rows?)?;
+    }
+    Ok(written)
 }
 
 /// Takes batches until there are more than a few rows; tells whether the stream ended before.

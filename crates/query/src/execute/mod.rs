@@ -8,6 +8,7 @@
 
 mod aggregate_scan;
 mod cancel;
+mod change;
 mod insert;
 mod large_top;
 mod profile;
@@ -18,7 +19,8 @@ mod workers;
 
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
-pub use insert::{InsertTarget, insert_batches, insert_rows, insert_select};
+pub use change::{ChangedRows, HeldBatches, delete_rows, stored_columns, update_rows};
+pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use profile::OperatorProfile;
 pub use runner::{physical_plan, run_query};

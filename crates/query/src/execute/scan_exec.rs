@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use hobt_access::AccessError;
-use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
-use crate::source::HeapTable;
+use crate::source::{HeapTable, PLACE_TYPE};
 use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
@@ -93,6 +93,12 @@ impl ScanExec {
         &self.projection
     }
 
+    /// Which of the columns read says where the rows lie.
+    fn place_in_batch(&self) -> Option<usize> {
+        let column = self.table.place_column()?;
+        self.projection.iter().position(|&read| read == column)
+    }
+
     /// The shared scan; the first caller starts it.
     pub(crate) fn start(&self) -> Result<Started> {
         let mut started = self.started.lock();
@@ -117,8 +123,9 @@ impl ScanExec {
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> =
-            self.projection.iter().map(|&column| self.table.table().columns[column].name.as_str()).collect();
+        let columns = &self.table.table().columns;
+        let name = |&column: &usize| columns.get(column).map_or("row place", |column| column.name.as_str());
+        let names: Vec<&str> = self.projection.iter().map(name).collect();
         write!(f, "TableScan: {}, columns=[{}]", self.table.table().name, names.join(", "))
     }
 }
@@ -177,12 +184,14 @@ impl ExecutionPlan for ScanExec {
             schema: Arc::clone(&self.schema),
             batch: BatchBuilder {
                 columns,
+                places: self.place_in_batch().map(|_| PlaceVector::default()),
                 rows: 0,
                 page_rows: 0,
                 rows_max: context.session_config().batch_size(),
                 bytes_max: batch_bytes(&context, self.run.degree()),
                 scan: started.scan,
             },
+            place_in_batch: self.place_in_batch(),
             waiting: false,
             done: false,
         }))
@@ -208,10 +217,10 @@ fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
     }
 }
 
-/// Empty vectors for the columns of a batch.
+/// Empty vectors for the stored columns of a batch.
 fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
-    projection
-        .iter()
+    let stored = projection.iter().filter(|&&column| column < table.columns.len());
+    stored
         .map(|&column| {
             let sql_type = table.columns[column].sql_type;
             let kind = match sql_type {
@@ -225,6 +234,8 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
 
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
+    /// Where the rows lie, if somebody asks.
+    places: Option<PlaceVector>,
     rows: usize,
     /// Rows of the last page.
     page_rows: usize,
@@ -255,6 +266,9 @@ impl PageVisitor for BatchBuilder {
             }
             column.append_page(id, page, &values)?;
         }
+        if let Some(places) = &mut self.places {
+            places.append_page(partition, id, page);
+        }
         Ok(())
     }
 
@@ -272,6 +286,7 @@ struct ScanStream {
     run: Arc<StatementRun>,
     schema: SchemaRef,
     batch: BatchBuilder,
+    place_in_batch: Option<usize>,
     waiting: bool,
     done: bool,
 }
@@ -293,7 +308,12 @@ impl ScanStream {
             .map(|vector| array_of(&self.table.table().columns[vector.column].sql_type, vector))
             .collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let arrays = arrays.map_err(external)?;
+        let mut arrays = arrays.map_err(external)?;
+        if let (Some(place), Some(places)) = (self.place_in_batch, &mut self.batch.places) {
+            let numbers = Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None);
+            let numbers = numbers.with_precision_and_scale(PLACE_TYPE.precision(), 0)?;
+            arrays.insert(place, Arc::new(numbers));
+        }
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
 }

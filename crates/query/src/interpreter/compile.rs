@@ -33,7 +33,10 @@ impl Interpreter<'_> {
                     self.sketch_variables(declarations, &mut sketch);
                     Ok(())
                 }
-                StatementKind::Select(_) | StatementKind::Insert(_) => self.bind_only(statement, &sketch),
+                StatementKind::Select(_)
+                | StatementKind::Insert(_)
+                | StatementKind::Update(_)
+                | StatementKind::Delete(_) => self.bind_only(statement, &sketch),
                 kind if keeps_names(kind) => Ok(()),
                 _ => return Ok(()),
             };
@@ -80,6 +83,8 @@ impl Interpreter<'_> {
                 InsertSource::Query { query } => binder.bind_query(&with_tables_of(insert, query)).map(|_| ()),
                 _ => Ok(()),
             },
+            StatementKind::Update(update) => binder.bind_update(update, None).map(|_| ()),
+            StatementKind::Delete(delete) => binder.bind_delete(delete, None).map(|_| ()),
             _ => Ok(()),
         }
     }

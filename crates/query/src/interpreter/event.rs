@@ -55,6 +55,10 @@ pub enum DoneKind {
     Select,
     /// An `INSERT`.
     Insert,
+    /// An `UPDATE`.
+    Update,
+    /// A `DELETE`.
+    Delete,
     /// A `SELECT … INTO`.
     SelectInto,
     /// Any other statement.

@@ -5,26 +5,32 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{DataSpace, DatabaseSnapshot, Table, TableColumn};
+use hobt_engine::DatabaseUse;
 use hobt_functions::array_value;
 use hobt_tsql::ast::{
     ArithmeticOperator, ArithmeticStep, ColumnName, Execute, Expression, FunctionArguments, FunctionCall, Identifier,
     Insert, InsertSource, Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias,
     TableHint, TableSource, TargetName, Window,
 };
-use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
 use super::event::{DoneKind, ResultColumn};
 use super::failure::Failure;
 use super::names::{UsedTable, invalid_object, written};
+use super::output_clause::{OutputSink, OutputTarget};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
 use super::run::{Interpreter, Outcome};
-use crate::binder::{self, BindOptions, Binder, BoundExpr, QueryHints, TargetColumn};
-use crate::execute::{InsertTarget, StatementRun, insert_rows};
+use super::system_views::batch_of_values;
+use crate::binder::{
+    self, BindOptions, Binder, BoundExpr, BoundQuery, OutputInput, QueryHints, SourceColumn, TargetColumn,
+};
+use crate::execute::{HeldBatches, InsertTarget, StatementRun, insert_held, insert_rows, stored_columns};
+use crate::source::table_schema;
 
 /// The name of the wrapped query.
 const SOURCE: &str = "inserted_rows";
@@ -62,6 +68,13 @@ impl Capture {
     }
 }
 
+/// What an `INSERT` writes to, and what it puts out.
+struct Write {
+    target: Target,
+    store: InsertTarget,
+    sink: Option<OutputSink>,
+}
+
 /// What an `INSERT` writes to.
 pub(super) struct Target {
     place: Place,
@@ -78,6 +91,25 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// The columns that the statement fills.
+    pub(super) fn columns(&self) -> &binder::InsertTarget {
+        &self.columns
+    }
+
+    /// The table and its database.
+    pub(super) fn table(&self) -> (DatabaseUse, Arc<Table>) {
+        (self.place.database.clone(), Arc::clone(&self.table))
+    }
+
+    /// The heaps behind it.
+    pub(super) fn store(&self) -> Result<InsertTarget, SqlError> {
+        let store = store_of(self.place.database.clone(), Arc::clone(&self.table))?;
+        Ok(match self.is_variable {
+            true => store.called(self.written.clone()),
+            false => store,
+        })
+    }
+
     /// The error of values for another number of columns where the statement lists none.
     fn wrong_width(&self, width: usize) -> SqlError {
         let columns = &self.table.columns;
@@ -94,18 +126,7 @@ impl Target {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn insert(
-        &mut self,
-        insert: &Insert,
-        position: Position,
-        caught_here: bool,
-    ) -> Result<Outcome, Failure> {
-        if insert.output.is_some() {
-            return Err(SqlError::not_supported("OUTPUT").at(position).into());
-        }
-        if insert.top.is_some() {
-            return Err(SqlError::not_supported("INSERT TOP").at(position).into());
-        }
+    pub(super) fn insert(&mut self, insert: &Insert, caught_here: bool) -> Result<Outcome, Failure> {
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
         // The procedure's own statements come first: they must not wait for the lock that this one takes.
         let captured = match &insert.source {
@@ -117,19 +138,18 @@ impl Interpreter<'_> {
         };
         let run = self.new_run(Some(&hints))?;
         let rows = self.in_run(&run, |this| {
-            let target = this.locked_target(&run, insert, &hints)?;
-            let store = target_store(&target)?;
+            let (target, into) = this.locked_target(&run, insert, &hints)?;
+            let sink = this.insert_sink(&run, insert, &target, into)?;
+            let write = Write { store: target.store()?, target, sink };
             match (&insert.source, captured) {
-                (InsertSource::Values { rows }, _) => this.insert_values(&run, &target, &store, rows),
+                (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),
                 (InsertSource::DefaultValues, _) => {
-                    let row = this.whole_row(&run, &target, &[], Vec::new())?;
-                    Ok(insert_rows(&run, &store, &[row])?)
+                    let row = this.whole_row(&run, &write.target, &[], Vec::new())?;
+                    this.insert_whole(&run, insert, &write, vec![row])
                 }
-                (InsertSource::Query { query }, _) => {
-                    this.insert_from_query(&run, &target, &store, insert, query, &hints)
-                }
+                (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, &hints),
                 (InsertSource::Execute { .. }, captured) => {
-                    this.insert_captured(&run, &target, &store, captured.unwrap_or_default())
+                    this.insert_captured(&run, insert, &write, captured.unwrap_or_default())
                 }
             }
         })?;
@@ -143,9 +163,13 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         insert: &Insert,
         hints: &QueryHints,
-    ) -> Result<Target, Failure> {
+    ) -> Result<(Target, Option<OutputTarget>), Failure> {
         for _ in 0..BIND_ATTEMPTS {
             let target = self.insert_target(insert)?;
+            let into = match &insert.output {
+                Some(output) => self.output_target(output)?,
+                None => None,
+            };
             let mut used = match &insert.source {
                 InsertSource::Query { query } => {
                     let query = with_tables_of(insert, query);
@@ -153,10 +177,10 @@ impl Interpreter<'_> {
                 }
                 _ => Vec::new(),
             };
-            let database = target.place.database.clone();
-            used.push(UsedTable { database, table: Arc::clone(&target.table), mode: LockMode::Exclusive });
+            used.push(target.used());
+            used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
-                return Ok(target);
+                return Ok((target, into));
             }
         }
         Err(definition_changed().into())
@@ -220,10 +244,11 @@ impl Interpreter<'_> {
     fn insert_values(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &Target,
-        store: &InsertTarget,
+        insert: &Insert,
+        write: &Write,
         rows: &[Vec<Expression>],
     ) -> Result<u64, Failure> {
+        let target = &write.target;
         let position = rows.first().and_then(|row| row.first()).map(Expression::position).unwrap_or_default();
         if rows.iter().any(|row| row.len() != rows[0].len()) {
             let text = "The number of columns for each row in a table value constructor must be the same.";
@@ -237,7 +262,70 @@ impl Interpreter<'_> {
             let (values, deferred) = self.listed_values(run, target, row)?;
             whole.push(self.whole_row_of(run, target, row, values, &deferred)?);
         }
-        Ok(insert_rows(run, store, &whole)?)
+        self.insert_whole(run, insert, write, whole)
+    }
+
+    /// Writes whole rows, as many as a `TOP` lets through, and puts them out.
+    fn insert_whole(
+        &mut self,
+        run: &Arc<StatementRun>,
+        insert: &Insert,
+        write: &Write,
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<u64, Failure> {
+        if let Some(top) = &insert.top {
+            let names = self.names(run);
+            let binder = Binder::new(&names, BindOptions::default());
+            let limit = binder.bind_row_limit(top).map_err(Failure::of_binding)?.of(rows.len() as u64);
+            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        }
+        let Some(sink) = &write.sink else { return Ok(insert_rows(run, &write.store, &rows)?) };
+        let table = write.store.table();
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
+        let batch = batch_of_values(nullable_schema(table), &types, &rows)?;
+        let stored = stored_batch(&write.store, &batch)?;
+        let count = insert_rows(run, &write.store, &rows)?;
+        self.put_out_inserted(run, sink, &[stored])?;
+        Ok(count)
+    }
+
+    /// Puts inserted rows out.
+    fn put_out_inserted(
+        &mut self,
+        run: &Arc<StatementRun>,
+        sink: &OutputSink,
+        batches: &[RecordBatch],
+    ) -> Result<(), Failure> {
+        let put_out = batches.iter().map(|batch| {
+            sink.output.evaluate(batch.num_rows(), &|input| match input {
+                OutputInput::Inserted(column) => Ok(Arc::clone(batch.column(column))),
+                _ => Err(SqlError::internal("an INSERT that puts out something else than what it inserts")),
+            })
+        });
+        self.put_out(run, sink, put_out)
+    }
+
+    /// What an `INSERT` puts out.
+    fn insert_sink(
+        &self,
+        run: &Arc<StatementRun>,
+        insert: &Insert,
+        target: &Target,
+        into: Option<OutputTarget>,
+    ) -> Result<Option<OutputSink>, Failure> {
+        let Some(output) = &insert.output else { return Ok(None) };
+        let column = |column: &TableColumn| SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        };
+        let columns: Vec<SourceColumn> = target.table.columns.iter().map(column).collect();
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        let filled = into.as_ref().map(OutputTarget::columns);
+        let output = binder.bind_insert_output(output, &columns, filled).map_err(Failure::of_binding)?;
+        Ok(Some(OutputSink { output, into }))
     }
 
     /// The values of a row in the listed columns' types; the places of those that only a query can evaluate are told
@@ -277,6 +365,16 @@ impl Interpreter<'_> {
             let given = self.evaluate(&row[place])?;
             values[place] = self.stored_value(run, given, target.columns.columns[place].sql_type)?;
         }
+        self.whole_row(run, target, &target.listed, values)
+    }
+
+    /// A row of the table that has `values` in its listed columns.
+    pub(super) fn whole_row_listed(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        values: Vec<Value>,
+    ) -> Result<Vec<Value>, Failure> {
         self.whole_row(run, target, &target.listed, values)
     }
 
@@ -331,20 +429,22 @@ impl Interpreter<'_> {
     fn insert_from_query(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &Target,
-        store: &InsertTarget,
+        write: &Write,
         insert: &Insert,
         query: &Query,
         hints: &QueryHints,
     ) -> Result<u64, Failure> {
+        let target = &write.target;
         let options = bind_options(hints);
         let query = with_tables_of(insert, query);
         let parallel =
             insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX);
         let is_whole = target.listed.iter().copied().eq(0..target.table.columns.len());
         if is_whole {
-            let bind = |binder: &Binder<'_>| binder.bind_insert_source(&query, &target.columns);
-            return self.insert_query(run, options, &bind, store, parallel);
+            let bind = |binder: &Binder<'_>| {
+                binder.limited(binder.bind_insert_source(&query, &target.columns)?, insert.top.as_ref())
+            };
+            return self.insert_bound(run, options, &bind, write, parallel);
         }
         let identity = target.table.columns.iter().find(|column| column.identity.is_some());
         let first = match identity {
@@ -361,13 +461,32 @@ impl Interpreter<'_> {
                 .map(|column| TargetColumn { name: column.name.clone(), sql_type: column.sql_type })
                 .collect(),
         };
-        let bind = |binder: &Binder<'_>| binder.bind_insert_source(&wrapped, &all);
-        let rows = self.insert_query(run, options, &bind, store, parallel)?;
+        let bind =
+            |binder: &Binder<'_>| binder.limited(binder.bind_insert_source(&wrapped, &all)?, insert.top.as_ref());
+        let rows = self.insert_bound(run, options, &bind, write, parallel)?;
         if let (Some(column), Some(first), true) = (identity, first, rows > 0) {
             self.next_identity(run, target, column, rows)?;
             let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
             self.note_identity(first + increment * i128::from(rows - 1));
         }
+        Ok(rows)
+    }
+
+    /// Runs a bound query into the target, and puts out what went in.
+    fn insert_bound(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        write: &Write,
+        parallel: bool,
+    ) -> Result<u64, Failure> {
+        let Some(sink) = &write.sink else { return self.insert_query(run, options, bind, &write.store, parallel) };
+        let mut held = HeldBatches::new(run, &write.store);
+        let prepared = self.prepare(run, options, bind)?;
+        self.run_prepared(run, prepared, &mut |batch| held.keep(stored_batch(&write.store, &batch)?))?;
+        let rows = insert_held(run, &write.store, held.batches())?;
+        self.put_out_inserted(run, sink, held.batches())?;
         Ok(rows)
     }
 
@@ -414,10 +533,11 @@ impl Interpreter<'_> {
     fn insert_captured(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &Target,
-        store: &InsertTarget,
+        insert: &Insert,
+        write: &Write,
         captured: Vec<Vec<TypedValue>>,
     ) -> Result<u64, Failure> {
+        let target = &write.target;
         let mut rows = Vec::with_capacity(captured.len());
         for row in captured {
             let mut values = Vec::with_capacity(row.len());
@@ -426,7 +546,7 @@ impl Interpreter<'_> {
             }
             rows.push(self.whole_row(run, target, &target.listed, values)?);
         }
-        Ok(insert_rows(run, store, &rows)?)
+        self.insert_whole(run, insert, write, rows)
     }
 
     /// The next value of an identity column; `count` values are taken. The table is locked against others.
@@ -512,12 +632,12 @@ pub(super) fn with_tables_of(insert: &Insert, query: &Query) -> Query {
     query
 }
 
-/// The heaps behind a target.
-fn target_store(target: &Target) -> Result<InsertTarget, SqlError> {
-    let partitioning = match &target.table.base_index().data_space {
+/// The heaps of a table.
+pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
+    let snapshot = database.snapshot();
+    let partitioning = match &table.base_index().data_space {
         DataSpace::Filegroup(_) => None,
         DataSpace::Scheme { scheme, column } => {
-            let snapshot = target.place.database.snapshot();
             let scheme = snapshot.partition_schemes.iter().find(|known| known.id == *scheme);
             let function = scheme
                 .and_then(|scheme| snapshot.partition_functions.iter().find(|function| function.id == scheme.function))
@@ -525,12 +645,22 @@ fn target_store(target: &Target) -> Result<InsertTarget, SqlError> {
             Some((*column, Arc::clone(function)))
         }
     };
-    let (database, table) = (target.place.database.clone(), Arc::clone(&target.table));
-    let store = InsertTarget::new(database, table, &target.place.schema, partitioning)?;
-    Ok(match target.is_variable {
-        true => store.called(target.written.clone()),
-        false => store,
-    })
+    let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
+    InsertTarget::new(database, table, &schema, partitioning)
+}
+
+/// A table's columns in their carriers, any of which may be NULL until it is checked.
+fn nullable_schema(table: &Table) -> SchemaRef {
+    let fields =
+        table_schema(table).fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+    Arc::new(Schema::new(fields))
+}
+
+/// Rows of the whole table as it stores them.
+fn stored_batch(store: &InsertTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
+    let columns = stored_columns(store, batch.columns().iter().cloned().enumerate().collect())?;
+    let columns = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(nullable_schema(store.table()), columns).map_err(|error| SqlError::internal(error.to_string()))
 }
 
 /// The places of the listed columns.

@@ -8,6 +8,7 @@
 //! (crate `session`, behind [`SystemViews`]).
 
 mod call;
+mod change;
 mod compile;
 mod configuration;
 mod control;
@@ -23,6 +24,7 @@ mod insert;
 mod memory;
 mod names;
 mod output;
+mod output_clause;
 mod procedures;
 mod program;
 mod query;

@@ -113,7 +113,7 @@ impl Names<'_> {
             collation: column.collation,
         });
         let columns = columns.collect();
-        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement()?);
+        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement()?, hints.places);
         Ok(Resolved::Table { provider, columns })
     }
 
@@ -215,7 +215,7 @@ impl NameResolver for Names<'_> {
         Ok(self.view(view, &place.database, values))
     }
 
-    fn resolve_variable_table(&self, name: &VariableName) -> Result<Resolved, SqlError> {
+    fn resolve_variable_table(&self, name: &VariableName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         let undeclared = || {
             let text = format!("Must declare the table variable \"{}\".", name.value);
             SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(name.position)
@@ -225,7 +225,7 @@ impl NameResolver for Names<'_> {
         let snapshot = database.snapshot();
         let schema = snapshot.schema_id("dbo").ok_or_else(undeclared)?;
         let table = snapshot.table(schema, table_name).ok_or_else(undeclared)?;
-        self.heap(&database, table, &ScanHints::default())
+        self.heap(&database, table, hints)
     }
 
     fn partition_function(

@@ -40,7 +40,7 @@ const NO_READ_AHEAD: i32 = 652;
 pub(super) const BIND_ATTEMPTS: usize = 20;
 
 /// A query that is bound and planned, with its tables locked.
-struct Prepared {
+pub(super) struct Prepared {
     query: BoundQuery,
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
@@ -166,7 +166,7 @@ impl Interpreter<'_> {
     }
 
     /// Binds until the tables that were found are the ones that are locked.
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
@@ -287,6 +287,17 @@ impl Interpreter<'_> {
         let prepared = self.prepare(run, options, bind)?;
         let executor = Arc::clone(&self.environment.executor);
         Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
+    }
+
+    /// Runs a query and hands its batches to `take`.
+    pub(super) fn run_prepared(
+        &self,
+        run: &Arc<StatementRun>,
+        prepared: Prepared,
+        take: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let workers = &self.environment.executor.workers;
+        run_query(run, workers, prepared.plan, prepared.task, take).map(|_rows| ())
     }
 
     /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.

@@ -26,6 +26,7 @@ pub struct HeapTable {
     table: Arc<Table>,
     run: Arc<StatementRun>,
     schema: SchemaRef,
+    has_places: bool,
 }
 
 impl fmt::Debug for HeapTable {
@@ -41,11 +42,39 @@ pub fn table_schema(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
+/// The type of the column that says where a row lies.
+pub(crate) const PLACE_TYPE: SqlType = SqlType::Decimal { precision: 38, scale: 0 };
+
+/// [`table_schema`] with the rows' places behind it, under a name that no column has.
+fn with_places(table: &Table) -> SchemaRef {
+    let mut name = "row_place".to_owned();
+    while table.column_named(&name).is_some() {
+        name.push('_');
+    }
+    let mut fields: Vec<Arc<Field>> = table_schema(table).fields().to_vec();
+    fields.push(Arc::new(Field::new(name, carrier(PLACE_TYPE), false)));
+    Arc::new(Schema::new(fields))
+}
+
 impl HeapTable {
-    /// The table for the statement `run`, which holds its lock.
-    pub fn new(database: DatabaseUse, table: Arc<Table>, run: Arc<StatementRun>) -> Arc<HeapTable> {
-        let schema = table_schema(&table);
-        Arc::new_cyclic(|this| HeapTable { this: Weak::clone(this), database, table, run, schema })
+    /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column, the last:
+    /// where they lie, as [`hobt_access::scan::RowPlace`] numbers it.
+    pub fn new(database: DatabaseUse, table: Arc<Table>, run: Arc<StatementRun>, has_places: bool) -> Arc<HeapTable> {
+        let schema = match has_places {
+            true => with_places(&table),
+            false => table_schema(&table),
+        };
+        Arc::new_cyclic(|this| HeapTable { this: Weak::clone(this), database, table, run, schema, has_places })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &DatabaseUse {
+        &self.database
+    }
+
+    /// The column that says where a row lies, if the rows have it.
+    pub fn place_column(&self) -> Option<usize> {
+        self.has_places.then_some(self.table.columns.len())
     }
 
     /// The definition.
@@ -71,8 +100,9 @@ impl HeapTable {
     /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their pages
     /// if that is less.
     pub fn row_width(&self, projection: &[usize]) -> usize {
-        let declared: usize =
-            projection.iter().map(|&column| declared_width(self.table.columns[column].sql_type)).sum();
+        let columns = &self.table.columns;
+        let width = |&column: &usize| columns.get(column).map_or(PLACE_TYPE, |column| column.sql_type);
+        let declared: usize = projection.iter().map(|column| declared_width(width(column))).sum();
         declared.min(self.row_bytes())
     }
 
@@ -137,7 +167,7 @@ impl TableProvider for HeapTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let projection = projection.cloned().unwrap_or_else(|| (0..self.table.columns.len()).collect());
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&projection)?);
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema)))

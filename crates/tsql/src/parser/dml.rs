@@ -31,8 +31,17 @@ impl Parser<'_> {
         Ok(StatementKind::Select(Box::new(SelectStatement { query, options })))
     }
 
+    /// `TOP (n) [PERCENT]`; here the parentheses must be there, and ties are of no order.
     fn optional_top(&mut self) -> Result<Option<Top>> {
-        if self.at(Keyword::TOP) { Ok(Some(self.top()?)) } else { Ok(None) }
+        if !self.at(Keyword::TOP) {
+            return Ok(None);
+        }
+        if !self.next_is_mark(Mark::Open) {
+            self.advance();
+            return Err(self.unexpected());
+        }
+        let top = self.top()?;
+        if top.with_ties { Err(self.unexpected()) } else { Ok(Some(top)) }
     }
 
     fn target_name(&mut self) -> Result<TargetName> {

@@ -219,7 +219,7 @@ impl NameResolver for World {
         self.resolve(name, &ScanHints::default())
     }
 
-    fn resolve_variable_table(&self, name: &VariableName) -> Result<Resolved, SqlError> {
+    fn resolve_variable_table(&self, name: &VariableName, _: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         self.objects
             .get(&name.value.to_lowercase())
             .cloned()

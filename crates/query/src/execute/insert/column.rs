@@ -1,5 +1,7 @@
 //! A column of a batch on its way into pages: checked, padded, narrowed to its physical form.
 
+use std::sync::Arc;
+
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, Decimal128Array, FixedSizeBinaryArray, PrimitiveArray,
     StringViewArray,
@@ -73,9 +75,10 @@ fn null_error(target: &InsertTarget, definition: &TableColumn) -> SqlError {
     SqlError::new(
         number::NULL_NOT_ALLOWED,
         format!(
-            "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. INSERT fails.",
+            "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. {} fails.",
             definition.name,
-            target.full_name()
+            target.full_name(),
+            target.statement
         ),
     )
     .with_state(2)
@@ -254,6 +257,32 @@ impl Prepared {
         let array = self.array.as_any().downcast_ref::<BinaryViewArray>().expect("checked when it was prepared");
         (0..array.len()).map(|row| if is_null(row) { &[][..] } else { array.value(row) }).collect()
     }
+}
+
+/// A column as its table stores it: checked, cut and padded, in the carrier of its type.
+///
+/// # Errors
+/// As [`prepare`].
+pub(in super::super) fn stored(
+    target: &InsertTarget,
+    definition: &TableColumn,
+    array: &ArrayRef,
+) -> Result<ArrayRef, SqlError> {
+    let prepared = prepare(target, definition, array)?;
+    let Values::Padded { bytes, ends } = &prepared.values else { return Ok(prepared.array) };
+    let is_null = |row: usize| prepared.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+    let mut start = 0;
+    let values = ends.iter().enumerate().map(|(row, &end)| {
+        let value = &bytes[start..end];
+        start = end;
+        (!is_null(row)).then_some(value)
+    });
+    if !definition.sql_type.is_text() {
+        return Ok(Arc::new(values.collect::<BinaryViewArray>()));
+    }
+    let array: BinaryViewArray = values.collect();
+    let array = array.to_string_view().map_err(|error| SqlError::internal(error.to_string()))?;
+    Ok(Arc::new(array))
 }
 
 /// A value checked against its column.

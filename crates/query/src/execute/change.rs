@@ -1,0 +1,257 @@
+//! The rows of an `UPDATE` or `DELETE`: held until all are known, then changed one after the other.
+//!
+//! What a statement changes is decided before it changes anything, so a row that moves behind the scan is not met again
+//! (the Halloween problem). The rows wait in memory, which the statement's account pays for: a `DELETE` keeps sixteen
+//! bytes a row, an `UPDATE` what its rows become.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Decimal128Type};
+use hobt_access::AccessError;
+use hobt_access::scan::RowPlace;
+use hobt_base::SqlError;
+use hobt_catalog::row_image;
+use hobt_functions::array_value;
+use hobt_page::RowImage;
+use hobt_types::Value;
+
+use super::insert::{InsertTarget, column};
+use super::statement::StatementRun;
+use crate::binder::RowLimit;
+
+/// About what one row's place takes in the set of those seen.
+const SEEN_BYTES: u64 = 32;
+
+/// Batches that a statement holds in its memory account until it has changed a table.
+#[derive(Debug)]
+pub struct HeldBatches {
+    run: Arc<StatementRun>,
+    target: InsertTarget,
+    batches: Vec<RecordBatch>,
+    rows: u64,
+    held_bytes: u64,
+}
+
+impl HeldBatches {
+    /// None yet, for a change of `target`.
+    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget) -> HeldBatches {
+        let (run, target) = (Arc::clone(run), target.clone());
+        HeldBatches { run, target, batches: Vec::new(), rows: 0, held_bytes: 0 }
+    }
+
+    /// Keeps a batch.
+    ///
+    /// # Errors
+    /// 701.
+    pub fn keep(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = compact(batch)?;
+        self.hold(bytes_of(&batch)?)?;
+        self.rows += batch.num_rows() as u64;
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    /// The batches, none of them empty.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// How many rows they have.
+    pub fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// Leaves the first `rows` rows.
+    fn cut(&mut self, rows: u64) {
+        self.rows = self.rows.min(rows);
+        let mut left = self.rows;
+        for batch in &mut self.batches {
+            let rows = left.min(batch.num_rows() as u64);
+            left -= rows;
+            *batch = batch.slice(0, usize::try_from(rows).expect("at most the batch's rows"));
+        }
+        self.batches.retain(|batch| batch.num_rows() > 0);
+    }
+
+    fn hold(&mut self, bytes: u64) -> Result<(), SqlError> {
+        let grown = self.run.context.memory().grow(bytes);
+        grown.map_err(|error| self.target.sql_error(AccessError::OutOfMemory(error)))?;
+        self.held_bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for HeldBatches {
+    fn drop(&mut self) {
+        self.run.context.memory().shrink(self.held_bytes);
+    }
+}
+
+/// Takes the rows of a statement that changes them. The first column says where a row lies.
+#[derive(Debug)]
+pub struct ChangedRows {
+    held: HeldBatches,
+    /// The rows seen, where one can come more than once.
+    seen: Option<HashSet<i128>>,
+    limit: Option<RowLimit>,
+}
+
+impl ChangedRows {
+    /// For a query over `target` that may bring a row more than once if `repeats`; `limit` is how many rows count.
+    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget, repeats: bool, limit: Option<RowLimit>) -> ChangedRows {
+        ChangedRows { held: HeldBatches::new(run, target), seen: repeats.then(HashSet::new), limit }
+    }
+
+    /// Takes rows in; one that lies nowhere, or has come before, is left out.
+    ///
+    /// # Errors
+    /// 701.
+    pub fn take(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        if matches!(self.limit, Some(RowLimit::Rows(limit)) if self.held.row_count() >= limit) {
+            return Ok(());
+        }
+        let places = places_of(&batch)?;
+        if places.null_count() == 0 && self.seen.is_none() {
+            return self.held.keep(batch);
+        }
+        let is_new: BooleanArray = places
+            .iter()
+            .map(|place| {
+                Some(match (place, &mut self.seen) {
+                    (None, _) => false,
+                    (Some(place), Some(seen)) => seen.insert(place),
+                    (Some(_), None) => true,
+                })
+            })
+            .collect();
+        if self.seen.is_some() {
+            self.held.hold(is_new.true_count() as u64 * SEEN_BYTES)?;
+        }
+        self.held.keep(filter_record_batch(&batch, &is_new).map_err(internal)?)
+    }
+
+    /// The rows that count, now that all have come.
+    pub fn finish(self) -> HeldBatches {
+        let mut held = self.held;
+        if let Some(limit) = self.limit {
+            held.cut(limit.of(held.rows));
+        }
+        held
+    }
+}
+
+fn internal(error: arrow::error::ArrowError) -> SqlError {
+    SqlError::internal(error.to_string())
+}
+
+fn places_of(batch: &RecordBatch) -> Result<&arrow::array::Decimal128Array, SqlError> {
+    let places = batch.columns().first().and_then(|column| column.as_primitive_opt::<Decimal128Type>());
+    places.ok_or_else(|| SqlError::internal("rows to change without their places"))
+}
+
+/// The batch without what its texts and binaries keep of other rows.
+fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
+    let is_loose = |used: usize, buffers: usize| buffers > 2 * used + 1024;
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        if let Some(texts) = column.as_string_view_opt() {
+            let buffers = texts.data_buffers().iter().map(|buffer| buffer.len()).sum();
+            if is_loose(texts.total_buffer_bytes_used(), buffers) {
+                return Arc::new(texts.gc());
+            }
+        } else if let Some(binaries) = column.as_binary_view_opt() {
+            let buffers = binaries.data_buffers().iter().map(|buffer| buffer.len()).sum();
+            if is_loose(binaries.total_buffer_bytes_used(), buffers) {
+                return Arc::new(binaries.gc());
+            }
+        }
+        Arc::clone(column)
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect()).map_err(internal)
+}
+
+/// Bytes of a batch's rows, those that share buffers with other rows counted once for each batch.
+fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
+    let mut bytes = 0;
+    for column in batch.columns() {
+        bytes += match column.data_type() {
+            DataType::Utf8View | DataType::BinaryView => column.get_array_memory_size(),
+            _ => column.to_data().get_slice_memory_size().map_err(internal)?,
+        };
+    }
+    Ok(bytes as u64)
+}
+
+/// Columns of a table as it stores them: `columns` are places in the table with values in the type's carrier.
+///
+/// # Errors
+/// 515, 2628, 8115.
+pub fn stored_columns(
+    target: &InsertTarget,
+    columns: Vec<(usize, ArrayRef)>,
+) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
+    let definitions = &target.table().columns;
+    let stored =
+        columns.into_iter().map(|(place, array)| Ok((place, column::stored(target, &definitions[place], &array)?)));
+    stored.collect()
+}
+
+/// Deletes rows. `rows` is a batch of [`ChangedRows`].
+///
+/// # Errors
+/// 3617 and what storage returns.
+pub fn delete_rows(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<(), SqlError> {
+    for &number in places_of(rows)?.values() {
+        check_cancelled(run)?;
+        delete_row(run, target, RowPlace::of_number(number)).map_err(|error| target.sql_error(error))?;
+    }
+    Ok(())
+}
+
+/// Gives rows new values: `columns` are all of the table's, as it stores them. `rows` is a batch of [`ChangedRows`].
+///
+/// # Errors
+/// 511, 1105, 3617 and what storage returns.
+pub fn update_rows(
+    run: &StatementRun,
+    target: &InsertTarget,
+    rows: &RecordBatch,
+    columns: &[ArrayRef],
+) -> Result<(), SqlError> {
+    let types = || target.table().columns.iter().map(|column| column.sql_type);
+    for (row, &number) in places_of(rows)?.values().iter().enumerate() {
+        check_cancelled(run)?;
+        let values = columns.iter().zip(types()).map(|(array, sql_type)| array_value(array.as_ref(), row, sql_type));
+        let values = values.collect::<Result<Vec<Value>, SqlError>>()?;
+        let image = row_image(types(), &values).map_err(|error| SqlError::internal(error.to_string()))?;
+        let partition = target.partition_of_row(&values);
+        let place = RowPlace::of_number(number);
+        replace_row(run, target, place, partition, &image).map_err(|error| target.sql_error(error))?;
+    }
+    Ok(())
+}
+
+fn check_cancelled(run: &StatementRun) -> Result<(), SqlError> {
+    if run.is_cancelled() { Err(SqlError::cancelled()) } else { Ok(()) }
+}
+
+fn delete_row(run: &StatementRun, target: &InsertTarget, place: RowPlace) -> Result<(), AccessError> {
+    target.hobts()[place.partition as usize].delete(&run.context, place.page, place.slot)
+}
+
+/// Puts `row` in the place of another one, or into the partition where it belongs now.
+fn replace_row(
+    run: &StatementRun,
+    target: &InsertTarget,
+    place: RowPlace,
+    partition: usize,
+    row: &RowImage,
+) -> Result<(), AccessError> {
+    delete_row(run, target, place)?;
+    target.hobts()[partition].insert(&run.context, row).map(|_| ())
+}

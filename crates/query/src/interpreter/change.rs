@@ -1,0 +1,207 @@
+//! `UPDATE` and `DELETE`.
+//!
+//! A statement's way: bind → lock the target and what is read → run the query that gives the rows to change → check what
+//! they become → change them, one after the other, on the statement's own thread → put out what `OUTPUT` asks for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use hobt_base::SqlError;
+use hobt_catalog::Table;
+use hobt_engine::DatabaseUse;
+use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
+use hobt_txn::locks::LockMode;
+
+use super::event::DoneKind;
+use super::failure::Failure;
+use super::insert::store_of;
+use super::names::UsedTable;
+use super::output_clause::{OutputSink, OutputTarget};
+use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::run::{Interpreter, Outcome};
+use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
+use crate::execute::{ChangedRows, HeldBatches, InsertTarget, StatementRun, delete_rows, stored_columns, update_rows};
+
+/// A statement that changes rows where they are.
+#[derive(Clone, Copy)]
+enum Change<'s> {
+    Update(&'s Update),
+    Delete(&'s Delete),
+}
+
+impl Change<'_> {
+    fn name(&self) -> &TargetName {
+        match self {
+            Change::Update(update) => &update.target.name,
+            Change::Delete(delete) => &delete.target.name,
+        }
+    }
+
+    fn output(&self) -> Option<&Output> {
+        match self {
+            Change::Update(update) => update.output.as_ref(),
+            Change::Delete(delete) => delete.output.as_ref(),
+        }
+    }
+
+    fn options(&self) -> &[QueryHint] {
+        match self {
+            Change::Update(update) => &update.options,
+            Change::Delete(delete) => &delete.options,
+        }
+    }
+
+    fn bind(&self, binder: &Binder<'_>, into: Option<&binder::InsertTarget>) -> Result<BoundChange, SqlError> {
+        match self {
+            Change::Update(update) => binder.bind_update(update, into),
+            Change::Delete(delete) => binder.bind_delete(delete, into),
+        }
+    }
+}
+
+/// The rows that change, with what an `UPDATE` puts into the table's columns.
+struct Rows {
+    held: HeldBatches,
+    /// For each batch the columns that change, by their places in the table.
+    new: Vec<Vec<(usize, ArrayRef)>>,
+}
+
+impl Rows {
+    /// A column of the table after the change.
+    fn after(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
+        match self.new[batch].iter().find(|(place, _)| *place == column) {
+            Some((_, array)) => Ok(Arc::clone(array)),
+            None => self.before(bound, batch, column),
+        }
+    }
+
+    /// A column of the table before the change.
+    fn before(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
+        let place = bound.before[column].ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+        Ok(Arc::clone(self.held.batches()[batch].column(place)))
+    }
+}
+
+impl Interpreter<'_> {
+    pub(super) fn update(&mut self, update: &Update) -> Result<Outcome, Failure> {
+        let rows = self.change(Change::Update(update))?;
+        Ok(Outcome::counted(DoneKind::Update, rows))
+    }
+
+    pub(super) fn delete(&mut self, delete: &Delete) -> Result<Outcome, Failure> {
+        let rows = self.change(Change::Delete(delete))?;
+        Ok(Outcome::counted(DoneKind::Delete, rows))
+    }
+
+    fn change(&mut self, change: Change<'_>) -> Result<u64, Failure> {
+        let hints = QueryHints::read(change.options()).map_err(Failure::of_binding)?;
+        let options = bind_options(&hints);
+        let run = self.new_run(Some(&hints))?;
+        self.in_run(&run, |this| {
+            let into = this.lock_change(&run, options, change)?;
+            let bound: RefCell<Option<BoundChange>> = RefCell::default();
+            let columns = into.as_ref().map(OutputTarget::columns);
+            let prepared = this.prepare(&run, options, &|binder| {
+                let change = change.bind(binder, columns)?;
+                let query = change.query.clone();
+                *bound.borrow_mut() = Some(change);
+                Ok(query)
+            })?;
+            let mut bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
+            let target = change_store(change, &bound)?;
+            let mut rows = ChangedRows::new(&run, &target, bound.repeats, bound.limit);
+            this.run_prepared(&run, prepared, &mut |batch| rows.take(batch))?;
+            let rows = new_rows(rows.finish(), &mut bound, &target)?;
+            apply(&run, &target, &bound, &rows)?;
+            let sink = bound.output.clone().map(|output| OutputSink { output, into });
+            if let Some(sink) = &sink {
+                let put_out = |batch: usize| {
+                    let held = &rows.held.batches()[batch];
+                    sink.output.evaluate(held.num_rows(), &|input| match input {
+                        OutputInput::Inserted(column) => rows.after(&bound, batch, column),
+                        OutputInput::Deleted(column) => rows.before(&bound, batch, column),
+                        OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
+                    })
+                };
+                this.put_out(&run, sink, (0..rows.held.batches().len()).map(put_out))?;
+            }
+            if let Some(values) = &bound.values {
+                for (variable, value) in values.variables()? {
+                    this.frame_mut().set(&variable.value, value.value)?;
+                }
+            }
+            Ok(rows.held.row_count())
+        })
+    }
+
+    /// Locks the target of a change, what it reads, and the table that its `OUTPUT` goes to, all together.
+    fn lock_change(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+    ) -> Result<Option<OutputTarget>, Failure> {
+        for _ in 0..BIND_ATTEMPTS {
+            let into = match change.output() {
+                Some(output) => self.output_target(output)?,
+                None => None,
+            };
+            let names = self.names(run);
+            let columns = into.as_ref().map(OutputTarget::columns);
+            let bound = change.bind(&Binder::new(&names, options), columns).map_err(Failure::of_binding)?;
+            let mut used = names.into_used();
+            let (database, table) = target_of(&bound)?;
+            used.push(UsedTable { database, table, mode: LockMode::Exclusive });
+            used.extend(into.as_ref().map(OutputTarget::used));
+            if self.lock_tables(run, used)? {
+                return Ok(into);
+            }
+        }
+        Err(definition_changed().into())
+    }
+}
+
+/// The table that changes.
+fn target_of(bound: &BoundChange) -> Result<(DatabaseUse, Arc<Table>), SqlError> {
+    let table = bound.table()?;
+    Ok((table.database().clone(), Arc::clone(table.table())))
+}
+
+/// The heaps that change, under the name that messages give them.
+fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<InsertTarget, SqlError> {
+    let (database, table) = target_of(bound)?;
+    let store = store_of(database, table)?.written_by(match change {
+        Change::Update(_) => "UPDATE",
+        Change::Delete(_) => "DELETE",
+    });
+    Ok(match change.name() {
+        TargetName::Variable(name) => store.called(name.value.clone()),
+        TargetName::Object(_) => store,
+    })
+}
+
+/// Computes and checks what the rows become, before any of them changes.
+fn new_rows(held: HeldBatches, bound: &mut BoundChange, target: &InsertTarget) -> Result<Rows, SqlError> {
+    let mut new = Vec::with_capacity(held.batches().len());
+    for batch in held.batches() {
+        new.push(match &mut bound.values {
+            Some(values) => stored_columns(target, values.take(batch)?)?,
+            None => Vec::new(),
+        });
+    }
+    Ok(Rows { held, new })
+}
+
+fn apply(run: &StatementRun, target: &InsertTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
+    for (place, batch) in rows.held.batches().iter().enumerate() {
+        match &bound.values {
+            None => delete_rows(run, target, batch)?,
+            Some(_) => {
+                let columns = (0..target.table().columns.len()).map(|column| rows.after(bound, place, column));
+                update_rows(run, target, batch, &columns.collect::<Result<Vec<_>, _>>()?)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `OUTPUT`: where the rows go that a statement puts out.
+//!
+//! They are put out when all changes are made: to the client as a result set, or into a table as an `INSERT` would.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::SqlError;
+use hobt_functions::array_value;
+use hobt_tsql::ast::{ChangeTarget, Insert, InsertSource, Output, Span};
+use hobt_txn::locks::LockMode;
+
+use super::event::{Event, ResultColumn};
+use super::failure::Failure;
+use super::insert::Target;
+use super::names::UsedTable;
+use super::run::Interpreter;
+use crate::binder::{self, BoundOutput};
+use crate::execute::{InsertTarget, StatementRun, insert_rows};
+
+/// The table of `OUTPUT … INTO`.
+pub(super) struct OutputTarget {
+    target: Target,
+    store: InsertTarget,
+}
+
+impl OutputTarget {
+    /// The columns that the rows fill.
+    pub(super) fn columns(&self) -> &binder::InsertTarget {
+        self.target.columns()
+    }
+
+    /// The table, as it must be locked.
+    pub(super) fn used(&self) -> UsedTable {
+        self.target.used()
+    }
+}
+
+/// What a statement puts out, and where to.
+pub(super) struct OutputSink {
+    pub(super) output: BoundOutput,
+    /// The client without.
+    pub(super) into: Option<OutputTarget>,
+}
+
+impl Interpreter<'_> {
+    /// The table that an `OUTPUT` goes to.
+    pub(super) fn output_target(&mut self, output: &Output) -> Result<Option<OutputTarget>, Failure> {
+        let Some(name) = &output.into else { return Ok(None) };
+        let target = ChangeTarget { name: name.clone(), hints: Vec::new(), span: Span::default() };
+        let target = self.insert_target(&Insert {
+            with: Vec::new(),
+            top: None,
+            target,
+            columns: output.columns.clone(),
+            output: None,
+            source: InsertSource::DefaultValues,
+            options: Vec::new(),
+        })?;
+        let store = target.store()?;
+        Ok(Some(OutputTarget { target, store }))
+    }
+
+    /// Puts rows out, a batch at a time.
+    pub(super) fn put_out(
+        &mut self,
+        run: &Arc<StatementRun>,
+        sink: &OutputSink,
+        batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
+    ) -> Result<(), Failure> {
+        match &sink.into {
+            Some(into) => {
+                for batch in batches {
+                    self.put_into(run, &sink.output, into, &batch?)?;
+                }
+                Ok(())
+            }
+            None => self.put_to_client(&sink.output, batches),
+        }
+    }
+
+    fn put_into(
+        &mut self,
+        run: &Arc<StatementRun>,
+        output: &BoundOutput,
+        into: &OutputTarget,
+        batch: &RecordBatch,
+    ) -> Result<(), Failure> {
+        let mut rows = Vec::with_capacity(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            let values = batch.columns().iter().zip(&output.columns);
+            let values = values.map(|(array, column)| array_value(array.as_ref(), row, column.sql_type));
+            rows.push(self.whole_row_listed(run, &into.target, values.collect::<Result<_, _>>()?)?);
+        }
+        insert_rows(run, &into.store, &rows)?;
+        Ok(())
+    }
+
+    fn put_to_client(
+        &mut self,
+        output: &BoundOutput,
+        batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
+    ) -> Result<(), Failure> {
+        let column = |column: &binder::ResultColumn| ResultColumn {
+            name: column.name.clone().unwrap_or_default(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+        };
+        let columns: Vec<ResultColumn> = output.columns.iter().map(column).collect();
+        if self.capture.is_none() {
+            self.send(Event::ResultSet(columns.clone()))?;
+        }
+        let mut rows = 0;
+        for batch in batches {
+            let batch = batch?;
+            rows += batch.num_rows() as u64;
+            match &mut self.capture {
+                Some(capture) => capture.push(batch),
+                None => self.send(Event::Rows(batch))?,
+            }
+        }
+        match &mut self.capture {
+            Some(capture) => capture.end(columns)?,
+            None => self.send(Event::ResultSetDone { rows })?,
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    /// The table, as an `INSERT` locks it.
+    pub(super) fn used(&self) -> UsedTable {
+        let (database, table) = self.table();
+        UsedTable { database, table, mode: LockMode::Exclusive }
+    }
+}
