@@ -37,12 +37,23 @@ pub(crate) struct Logged<'a> {
     undo: Option<&'a Undo>,
     counts: bool,
     rows: i8,
+    /// Its room in the log was reserved before.
+    is_reserved: bool,
 }
 
 impl<'a> Logged<'a> {
     /// It stays.
     pub(crate) fn structure() -> Logged<'static> {
-        Logged { chain: None, commits: false, compensates: None, freed: None, undo: None, counts: false, rows: 0 }
+        Logged {
+            chain: None,
+            commits: false,
+            compensates: None,
+            freed: None,
+            undo: None,
+            counts: false,
+            rows: 0,
+            is_reserved: false,
+        }
     }
 
     /// It belongs to a transaction; `None` in a database without a log.
@@ -57,12 +68,17 @@ impl<'a> Logged<'a> {
 
     /// It takes the record at `lsn` back.
     pub(crate) fn compensating(self, lsn: Lsn) -> Logged<'a> {
-        Logged { compensates: Some(lsn), ..self }
+        Logged { compensates: Some(lsn), is_reserved: true, ..self }
     }
 
     /// It frees extents that its transaction, which has committed, had put off to free.
     pub(crate) fn freeing(self, first: PageId, extents: u32) -> Logged<'a> {
-        Logged { freed: Some((first, extents)), ..self }
+        Logged { freed: Some((first, extents)), is_reserved: true, ..self }
+    }
+
+    /// Its room was reserved with the note that it belongs to.
+    pub(crate) fn reserved(self) -> Logged<'a> {
+        Logged { is_reserved: true, ..self }
     }
 
     /// It commits its transaction, one of the storage's own.
@@ -186,7 +202,7 @@ impl Storage {
         change.encode(&mut payload);
         let own = Reservation::default();
         let has_image = !stands_alone(change) && before < log.log().epoch().begin;
-        if logged.compensates.is_none() {
+        if !logged.is_reserved {
             // What takes it back is no longer than the change, but may need an image of its own.
             let once = payload.len() + HEAD_BYTES + if has_image || stands_alone(change) { IMAGE_BYTES } else { 0 };
             let bytes = if logged.undo.is_some() { 2 * once } else { once };
@@ -239,7 +255,8 @@ impl Storage {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
         let mut payload = Vec::new();
         undo.encode(&mut payload);
-        chain.reserve(payload.len() + IMAGE_BYTES + HEAD_BYTES)?;
+        // What takes it back writes two pages of the run list at most.
+        chain.reserve(payload.len() + 3 * (IMAGE_BYTES + HEAD_BYTES))?;
         Ok(chain.append(kind::NOTE, &payload)?.lsn)
     }
 

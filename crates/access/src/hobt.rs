@@ -515,7 +515,7 @@ impl Hobt {
     }
 
     fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
-        self.storage.end(|| {
+        self.storage.tidy(|| {
             let mut state = self.state.write();
             if state.tail(RunContents::Rows) != Some(index) || state.runs[index] != grown {
                 return Ok(());
@@ -534,7 +534,7 @@ impl Hobt {
     }
 
     fn undo_add_run(&self, before: usize, after: usize, run: Run, next_extents: u32) -> Result<(), UndoError> {
-        self.storage.end(|| {
+        self.storage.tidy(|| {
             let mut state = self.state.write();
             // A list page's own run goes with the run that needed it, if no row has gone into it.
             let is_own = |run: &Run| run.used == u32::from(run.skip);
@@ -696,12 +696,7 @@ impl Hobt {
         Ok(pages)
     }
 
-    fn push_loaded(
-        &self,
-        state: &mut State,
-        runs: &[Run],
-        list_pages: Vec<Allocated>,
-    ) -> Result<(), AccessError> {
+    fn push_loaded(&self, state: &mut State, runs: &[Run], list_pages: Vec<Allocated>) -> Result<(), AccessError> {
         let mut list_pages = list_pages.into_iter();
         for run in runs {
             if Hobt::needs_list_page(state) {
@@ -726,7 +721,7 @@ impl Hobt {
             let what = format!("HOBT {} has got pages from another statement meanwhile", self.identity.id);
             return Err(AccessError::Closed(what));
         }
-        self.pop_runs(&mut state, runs.start, Logged::structure())?;
+        self.pop_runs(&mut state, runs.start, Logged::of(chain).reserved())?;
         self.count_undone(chain, lsn, -rows.cast_signed())
     }
 
@@ -734,7 +729,7 @@ impl Hobt {
     pub(crate) fn unpublish(&self, chain: &Arc<LogChain>, lsn: Lsn, runs: usize, rows: u64) -> Result<(), AccessError> {
         let mut state = self.state.write();
         if state.runs.len() > runs {
-            self.pop_runs(&mut state, runs, Logged::structure())?;
+            self.pop_runs(&mut state, runs, Logged::of(Some(chain)).reserved())?;
         }
         self.count_undone(Some(chain), lsn, -rows.cast_signed())
     }
@@ -754,9 +749,9 @@ impl Hobt {
     pub fn drop_storage(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
         let hobt = Arc::clone(self);
         context.on_commit(move || hobt.leave());
-        self.runs().iter().try_for_each(|run| {
-            self.storage.free_on_commit(context, run.first, run.page_count / EXTENT_PAGES)
-        })
+        self.runs()
+            .iter()
+            .try_for_each(|run| self.storage.free_on_commit(context, run.first, run.page_count / EXTENT_PAGES))
     }
 
     /// Takes all rows away: the runs but the first are freed when the statement commits. Of the first, pages that held
@@ -869,7 +864,7 @@ impl Hobt {
         let id = self.identity.run_list;
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.change(&mut page, id, &PageChange::Image { bytes: list_page }, Logged::structure())?;
+        self.change(&mut page, id, &PageChange::Image { bytes: list_page }, Logged::of(chain).reserved())?;
         drop(page);
         self.count_undone(chain, lsn, rows.cast_signed())
     }

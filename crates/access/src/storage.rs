@@ -263,6 +263,8 @@ impl Storage {
     /// undone. Nothing takes this back; the first reason stays.
     pub fn mark_broken(&self, reason: &str) {
         self.broken.get_or_init(|| reason.to_owned());
+        // What the log does not have must not come to the disk: recovery starts from what is there.
+        self.files.read().iter().for_each(|file| file.pool_file.freeze());
     }
 
     /// Why the pages cannot be trusted any more; `None` if they can.
@@ -282,6 +284,14 @@ impl Storage {
         let result = change();
         std::mem::forget(armed);
         result
+    }
+
+    /// The same for what only tidies up, and is left when the log has no room for it.
+    pub(crate) fn tidy(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
+        self.end(|| match action() {
+            Err(AccessError::LogFull { .. }) => Ok(()),
+            done => done,
+        })
     }
 
     /// Runs the last that a statement does to pages, its undo or what it had put off: if it fails, they are broken.
@@ -483,12 +493,7 @@ impl Storage {
 
     /// Notes that extents are to be given back once the transaction has committed, also if a crash comes in between; the
     /// position of the record.
-    fn log_pending_free(
-        &self,
-        chain: Option<&Arc<LogChain>>,
-        first: PageId,
-        extents: u32,
-    ) -> Result<Lsn, AccessError> {
+    fn log_pending_free(&self, chain: Option<&Arc<LogChain>>, first: PageId, extents: u32) -> Result<Lsn, AccessError> {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
         // The record, and that of the extents' bits later, which may need an image.
         let payload = encode_free(first, extents);
@@ -532,7 +537,10 @@ impl Storage {
         let Some(log) = self.log.as_ref().filter(|_| !gone.is_empty()) else { return Ok(None) };
         let chain = log.begin_structure();
         for run in gone {
-            self.log_pending_free(Some(&chain), run.first, run.page_count / EXTENT_PAGES)?;
+            if let Err(error) = self.log_pending_free(Some(&chain), run.first, run.page_count / EXTENT_PAGES) {
+                chain.end()?;
+                return Err(error);
+            }
         }
         Ok(Some(chain))
     }
@@ -730,6 +738,9 @@ impl Storage {
         while let Some(file) = files.first() {
             self.pool.unregister_file(&file.pool_file, dirty).map_err(|error| file.pool_error(error))?;
             files.remove(0);
+        }
+        if let Some(log) = &self.log {
+            log.log().close();
         }
         Ok(())
     }

@@ -84,6 +84,11 @@ impl PoolFile {
         &self.pool
     }
 
+    /// Pages of this file are not written any more: they are not what they should be.
+    pub fn freeze(&self) {
+        self.registered.frozen.store(true, Ordering::Release);
+    }
+
     /// The page for reading. Blocks: on the disk if it is not resident, and on whoever holds it exclusively.
     ///
     /// # Errors

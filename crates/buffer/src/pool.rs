@@ -63,6 +63,8 @@ pub(crate) struct RegisteredFile {
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) words: Arc<StateWords>,
     pub(crate) closed: AtomicBool,
+    /// Its pages are not written any more.
+    pub(crate) frozen: AtomicBool,
     /// Pages that the file was last seen to have; it may have grown since.
     pages: AtomicU64,
 }
@@ -146,6 +148,7 @@ impl BufferPool {
             log,
             words: Arc::new(StateWords::new(self.memory.clone(), self.load_owners.clone(), file)),
             closed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             pages: AtomicU64::new(0),
         });
         match files.get_mut(index) {

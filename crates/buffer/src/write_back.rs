@@ -7,6 +7,8 @@
 //!
 //! Write-ahead: before a page is written the log is made durable up to the record that changed it last.
 
+use std::sync::atomic::Ordering;
+
 use hobt_base::PAGE_SIZE;
 use hobt_page::{PageBytes, PageHeader, seal};
 use hobt_sync::{Wait, WaitType};
@@ -103,6 +105,9 @@ impl BufferPool {
     /// Writes neighbouring pages, which are held, and marks them clean. The log has their changes before.
     fn write_run(&self, file: &RegisteredFile, run: &[SharedGuard<'_>]) -> Result<(), BufferError> {
         let Some(first) = run.first() else { return Ok(()) };
+        if file.frozen.load(Ordering::Acquire) {
+            return Err(BufferError::Frozen);
+        }
         let mut buffer = self.staging.take(WRITE_BYTES_MAX)?;
         buffer.set_len(run.len() * PAGE_SIZE);
         for (copy, guard) in buffer.chunks_exact_mut(PAGE_SIZE).zip(run) {

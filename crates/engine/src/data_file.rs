@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{FileId, FilegroupId, PAGE_SIZE, PageId, crc32c};
+use hobt_base::{FileId, FilegroupId, Lsn, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
 use hobt_page::{
-    BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage, verify,
+    BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage,
+    verify,
 };
 use hobt_sync::{Wait, WaitType};
 
@@ -62,7 +63,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(20);
 /// Locks a file. The kernel may let go of the files of a process that was killed in the middle of transfers only a moment
 /// after the process is gone: a lock that is held is looked at again for a while. The system's own way to wait for such a
 /// lock has no end, so this is a poll, and only where the first look finds the file locked.
-fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
+pub(crate) fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
     let mut waits = None;
     let since = Instant::now();
     loop {
@@ -148,6 +149,7 @@ impl DataFile {
             max_pages: plan.max_pages.unwrap_or(0),
             clean: false,
             generation: 0,
+            log_end: Lsn(0),
             name: plan.name.clone(),
         };
         let made = DataFile { path: plan.path.clone(), disk: file, header };
@@ -214,14 +216,25 @@ impl DataFile {
 
     /// Reads the boot page; the file is the database's first.
     pub(crate) fn read_boot(&self) -> Result<Result<BootPage, PageDamage>, DiskError> {
-        let page = read_page(&*self.disk, BOOT_PAGE)?;
-        let checked = verify(&page, PageId::new(FileId(1), BOOT_PAGE), self.header.database_tag());
-        Ok(checked.and_then(|()| BootPage::read(&page)))
+        let read = |number| -> Result<Result<BootPage, PageDamage>, DiskError> {
+            let page = read_page(&*self.disk, number)?;
+            let checked = verify(&page, PageId::new(FileId(1), number), self.header.database_tag());
+            Ok(checked.and_then(|()| BootPage::read(&page)))
+        };
+        match read(BOOT_PAGE)? {
+            Ok(boot) => Ok(Ok(boot)),
+            // A write of it that a crash tore; the copy is what stood there before, or the same.
+            Err(damage) => Ok(read(BOOT_COPY_PAGE)?.map_err(|_| damage)),
+        }
     }
 
-    /// Writes the boot page, and leaves the sync to [`DataFile::write_header`].
+    /// Writes both copies of the boot page. Each is durable before the other is touched.
     pub(crate) fn write_boot(&self, boot: &BootPage) -> Result<(), DiskError> {
-        write_page(&*self.disk, BOOT_PAGE, &boot.to_page())
+        for number in [BOOT_PAGE, BOOT_COPY_PAGE] {
+            write_page(&*self.disk, number, &boot.to_page(number))?;
+            self.disk.sync()?;
+        }
+        Ok(())
     }
 
     /// The file as the catalog's snapshot shows it.

@@ -7,7 +7,6 @@ use hobt_access::AccessError;
 use hobt_base::{SqlError, number};
 use hobt_catalog::CatalogError;
 use hobt_disk::{DiskError, Operation};
-use hobt_txn::UndoError;
 
 use crate::database::DatabaseState;
 
@@ -228,9 +227,4 @@ pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
             reason: other.to_string(),
         },
     }
-}
-
-/// As an undo action reports it.
-pub(crate) fn as_undo_error(error: &EngineError) -> UndoError {
-    UndoError(error.to_string())
 }

@@ -8,9 +8,10 @@
 //! [`Database::snapshot_of`] of the same statement alone; a statement that rolls back leaves nothing, neither rows nor
 //! extents nor files. Two statements that want the same name wait for each other.
 //!
-//! A database that was changed and not closed by [`Instance::close`] is SUSPECT at the next start (there is no log yet):
-//! listed, but refused with error 926. The clean flag in the file headers is cleared, and synced, before anything else is
-//! written; a database that nobody changed stays clean whatever happens to the process.
+//! A database that was changed and not closed by [`Instance::close`] is recovered from its log when it is next used; one
+//! whose log or pages do not allow that is SUSPECT: listed, but refused with error 926. The clean flag in the file headers
+//! is cleared, and synced, before anything else is written; a database that nobody changed stays clean whatever happens to
+//! the process, and needs no recovery.
 //!
 //! Leaves to others: locks (callers take them from [`Instance::locks`]), what a statement means (`hobt-query`),
 //! pages and extents (`hobt-access`), which sessions there are (`hobt-session`).
@@ -57,6 +58,7 @@ mod database;
 mod definition;
 mod error;
 mod instance;
+mod log_file;
 mod path;
 mod settings;
 

@@ -123,6 +123,7 @@ impl std::fmt::Debug for Filling {
 
 /// The log of one database.
 pub struct Log {
+    id: u64,
     ring: Ring,
     /// Where the last checkpoint began, with its epoch, as the ring's tail has them.
     begin: AtomicU64,
@@ -180,6 +181,7 @@ impl Log {
         assert!(ring_bytes >= RING_BYTES_MIN, "a ring of {ring_bytes} bytes");
         let ring = Ring::new(ring_bytes, end.0);
         Log {
+            id: writer.log,
             begin: AtomicU64::new(Ring::packed(ring.epoch(), begin.0)),
             ring,
             checkpointing: Mutex::default(),
@@ -197,6 +199,11 @@ impl Log {
             record_bytes: AtomicU64::new(0),
             ring_waits: AtomicU64::new(0),
         }
+    }
+
+    /// Which log it is, as [`Log::create`] was told.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The epoch that an append is about to be made in.
@@ -382,6 +389,7 @@ impl Log {
     fn next_segment(&self, writer: &mut Writer, first: Lsn) -> Result<(), LogError> {
         let begun = loop {
             let mut segments = self.segments.lock();
+            self.check()?;
             if let Some((segment, sequence)) = segments.begin(first) {
                 let disk = Arc::clone(&segments.files[segment.file].disk);
                 break Filling { disk, sequence, offset: segment.offset, bytes: segment.bytes, used: 0 };
@@ -412,6 +420,7 @@ impl Log {
             match growth.make() {
                 Ok(()) => {
                     let mut segments = self.segments.lock();
+                    self.check()?;
                     let before = segments.free_bytes();
                     segments.take_growth(&growth).inspect_err(|error| self.fail(error))?;
                     self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
@@ -477,8 +486,8 @@ impl Log {
     /// When `keep` is behind `redo_start`, or that is not durable yet: the log could not be opened any more.
     pub fn set_redo_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
         assert!(keep <= redo_start && redo_start < self.durable(), "recovery reads from {redo_start} on");
-        self.check()?;
         let mut segments = self.segments.lock();
+        self.check()?;
         let first = &mut segments.files[0];
         (first.header.redo_start, first.header.keep) = (redo_start, keep);
         let disk = Arc::clone(&first.disk);
@@ -493,6 +502,14 @@ impl Log {
     fn fail(&self, error: &LogError) {
         self.failed.get_or_init(|| error.to_string());
         self.waiters.wake_all();
+    }
+
+    /// Lets go of its files: it takes nothing more, and what is not durable yet is lost.
+    pub fn close(&self) {
+        self.failed.get_or_init(|| "it was closed".to_owned());
+        self.waiters.wake_all();
+        self.writer.lock().segment = None;
+        self.segments.lock().close();
     }
 
     /// The position behind the last record.

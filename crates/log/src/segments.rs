@@ -52,6 +52,13 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
+    /// Forgets the files.
+    pub(crate) fn close(&mut self) {
+        self.files.clear();
+        self.all.clear();
+        self.free.clear();
+    }
+
     /// The segments of files whose headers were read or just made; all are free.
     pub(crate) fn new(files: Vec<OpenFile>) -> Segments {
         let mut all = Vec::new();

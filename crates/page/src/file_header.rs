@@ -3,13 +3,13 @@
 //! ```text
 //! file header body: 64 magic "HOBTFILE" | 72 database guid 16 | 88 file u16 | 90 filegroup u16 | 92 size pages u32
 //!   96 growth pages u32 | 100 growth percent u32 | 104 max pages u32 (0: no limit) | 108 clean u8 | 112 name length u16
-//!   114 name UTF-8 | 504 generation u64
+//!   114 name UTF-8 | 504 generation u64 | 512 log's end u64
 //! boot body: 64 magic "HOBTBOOT" | 72 database guid 16 | 88 next object i32 | 92 next data space u32 | 96 next hobt u64
 //!   104 max stamp u64 | 112 created (100 ns since 1970) i64 | 120 hobt count u16 | 122 name length u16 | 124 name
 //!   then hobts: id u64, first run-list page: number u32, file u16, pad u16
 //! ```
 
-use hobt_base::{FileId, FilegroupId, HobtId, ObjectId, PAGE_SIZE, PageId, Stamp};
+use hobt_base::{FileId, FilegroupId, HobtId, Lsn, ObjectId, PAGE_SIZE, PageId, Stamp};
 
 use crate::{PageBytes, PageDamage, PageHeader, PageType, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
@@ -19,6 +19,8 @@ pub const FILE_HEADER_PAGE: u32 = 0;
 pub const FILE_HEADER_COPY_PAGE: u32 = 1;
 /// The boot page, in file 1.
 pub const BOOT_PAGE: u32 = 5;
+/// The boot page's second copy.
+pub const BOOT_COPY_PAGE: u32 = 6;
 
 const FILE_MAGIC: &[u8; 8] = b"HOBTFILE";
 const BOOT_MAGIC: &[u8; 8] = b"HOBTBOOT";
@@ -28,6 +30,8 @@ const NAME_BYTES_MAX: usize = 384;
 
 /// Where a file header's generation stands, behind the longest name.
 const GENERATION: usize = 504;
+/// Where the log's end stands.
+const LOG_END: usize = 512;
 
 const _: () = assert!(124 + NAME_BYTES_MAX <= BOOT_HOBTS && 114 + NAME_BYTES_MAX <= GENERATION);
 
@@ -53,6 +57,8 @@ pub struct FileHeader {
     /// How often the database went from clean to being changed: the same in all of its files, so that a file of another
     /// time is noticed.
     pub generation: u64,
+    /// Where the log ended when the file was marked clean; what the log has behind that is not in the file.
+    pub log_end: Lsn,
     /// The logical name.
     pub name: String,
 }
@@ -141,6 +147,7 @@ impl FileHeader {
             max_pages: u32_at(page, 104),
             clean: page[108] == 1,
             generation: u64_at(page, GENERATION),
+            log_end: Lsn(u64_at(page, LOG_END)),
             name: read_name(page, 112)?,
         })
     }
@@ -160,6 +167,7 @@ impl FileHeader {
         put_u32(&mut page, 104, self.max_pages);
         page[108] = u8::from(self.clean);
         put_u64(&mut page, GENERATION, self.generation);
+        put_u64(&mut page, LOG_END, self.log_end.0);
         write_name(&mut page, 112, &self.name);
         crate::seal(&mut page);
         page
@@ -203,10 +211,10 @@ impl BootPage {
         })
     }
 
-    /// The page, sealed.
-    pub fn to_page(&self) -> Box<PageBytes> {
+    /// The page, sealed; `number` is that of one of its two copies.
+    pub fn to_page(&self, number: u32) -> Box<PageBytes> {
         let mut page = Box::new([0u8; PAGE_SIZE]);
-        let id = PageId::new(FileId(1), BOOT_PAGE);
+        let id = PageId::new(FileId(1), number);
         PageHeader::new(PageType::Boot, id, self.database_tag(), HobtId(0)).write(&mut page);
         page[64..72].copy_from_slice(BOOT_MAGIC);
         page[72..88].copy_from_slice(&self.database_guid);

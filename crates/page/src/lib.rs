@@ -41,7 +41,9 @@ pub use allocation::{
 pub use bulk::{BulkColumn, BulkPage, BulkPageBuilder, ValidityBits};
 pub use change::{EncodingDamage, PageChange, apply};
 pub use checksum::{ValueChecksum, seal, verify};
-pub use file_header::{BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt};
+pub use file_header::{
+    BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt,
+};
 pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
 pub use index_page::{INDEX_KEY_BYTES_MAX, IndexPage, IndexSplit, check_index_page};
 pub use large_value::{

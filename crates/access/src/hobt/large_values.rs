@@ -212,7 +212,7 @@ impl Hobt {
     }
 
     fn undo_grow_values(&self, index: usize, grown: Run, count: u32) -> Result<(), UndoError> {
-        self.storage.end(|| {
+        self.storage.tidy(|| {
             let mut state = self.state.write();
             if state.runs.get(index) != Some(&grown) {
                 return Ok(());

@@ -35,11 +35,7 @@ impl Database {
             .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 filegroups."))?;
         let filegroup = Filegroup { id: FilegroupId(id), name: name.to_owned(), is_default: false };
         let written = filegroup.clone();
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_filegroup(rows, &written),
-            move |heaps, rows| heaps.delete_filegroup(rows, FilegroupId(id)),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.insert_filegroup(rows, &written))?;
         change.add(SnapshotChange::AddFilegroup(filegroup));
         Ok(())
     }
@@ -66,7 +62,7 @@ impl Database {
                 })
             }
         };
-        self.write_undoable(ctx, replace(new), replace(old))?;
+        self.write_rows(ctx, replace(new))?;
         change.add(SnapshotChange::SetDefaultFilegroup(id));
         Ok(())
     }
@@ -94,18 +90,16 @@ impl Database {
 
     /// Takes a file in that was made for this database. Its pages are used from now on, so this is the last step of its
     /// statement, and the only one that can fail is the first.
-    pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, file: DataFile) -> Result<()> {
+    pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, mut file: DataFile) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let added = file.database_file();
-        let id = added.id;
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_file(rows, &added),
-            move |heaps, rows| heaps.delete_file(rows, id),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.insert_file(rows, &added))?;
         self.storage.create_file(file.description()).map_err(|error| self.storage_error(error))?;
         change.add(SnapshotChange::AddFile(added));
-        self.files.lock().files.push(file);
+        let mut files = self.files.lock();
+        file.header.generation = files.generation();
+        file.write_header()?;
+        files.files.push(file);
         Ok(())
     }
 }

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use hobt_access::{Storage, StorageSettings};
+use hobt_access::{RecoverySummary, Storage, StorageSettings};
 use hobt_base::{DatabaseId, FilegroupId, SessionId};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
+use hobt_disk::{Disk, DiskError};
+use hobt_log::Recovered;
 use hobt_page::BootPage;
-use hobt_txn::{StatementContext, StatementContextSettings};
+use hobt_txn::{StatementContext, StatementContextSettings, TransactionLog};
 use parking_lot::{Mutex, RwLock};
 
 use super::pending::PendingChanges;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
-use crate::data_file::DataFile;
+use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
+use crate::log_file;
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -43,11 +46,14 @@ pub(crate) struct NewDatabase {
     pub(crate) filegroups: Vec<Filegroup>,
     /// With their headers written.
     pub(crate) files: Vec<DataFile>,
+    /// Its log, which is empty; `tempdb` has none.
+    pub(crate) log: Option<Arc<TransactionLog>>,
 }
 
 /// What makes a database's storage.
 #[derive(Clone)]
 pub(crate) struct StorageParts {
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) settings: StorageSettings,
     pub(crate) shared: Shared,
@@ -72,7 +78,7 @@ impl Database {
     /// The disk is full or fails. The files are the caller's to remove.
     pub(crate) fn create(parts: &StorageParts, new: NewDatabase) -> Result<Arc<Database>> {
         let tag = new.files[0].header.database_tag();
-        let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings, None);
+        let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings, new.log.clone());
         let made = Database::create_in(parts, new, &storage);
         if made.is_err() {
             // The first error is the one to report; the pool's pages of a file that is gone are never written.
@@ -118,10 +124,10 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a database whose files are whole and clean.
+    /// Opens a database, and recovers it if its files are not clean. Blocks on that.
     ///
     /// # Errors
-    /// A page is damaged, or the catalog contradicts itself.
+    /// The log is missing or damaged, a page is damaged that the log cannot repair, or the catalog contradicts itself.
     pub(crate) fn open(
         parts: &StorageParts,
         id: DatabaseId,
@@ -142,8 +148,9 @@ impl Database {
             return Err(suspect("its boot page belongs to another database".to_owned()));
         }
         let tag = first.header.database_tag();
-        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings, None);
-        let opened = Database::open_in(parts, id, name, files, &boot, &storage);
+        let (log, recovered) = open_log(parts, name, &files)?;
+        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
+        let opened = Database::open_in(parts, id, name, files, &boot, &storage, recovered);
         if opened.is_err() {
             let _ = storage.discard();
         }
@@ -157,17 +164,21 @@ impl Database {
         files: Vec<DataFile>,
         boot: &BootPage,
         storage: &Arc<Storage>,
+        recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        for file in &files {
-            storage.open_file(file.description()).map_err(|error| EngineError::Storage {
-                database: name.to_owned(),
-                filegroup: None,
-                error,
-            })?;
+        let fail = |error| EngineError::Storage { database: name.to_owned(), filegroup: None, error };
+        let mut summary = RecoverySummary::default();
+        if let Some(recovered) = &recovered {
+            files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
+            summary = hobt_access::recover(storage, recovered).map_err(fail)?;
+            refuse_mixed(name, &files, &summary)?;
+        } else {
+            files.iter().try_for_each(|file| storage.open_file(file.description())).map_err(fail)?;
         }
-        parts.shared.clock.raise_above(boot.max_stamp);
+        parts.shared.clock.raise_above(boot.max_stamp.max(summary.newest));
         let heaps = SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
-        Database::assemble(
+        let hobt = boot.next_hobt.0.max(FIRST_HOBT_ID).max(summary.newest_hobt.0.saturating_add(1 << 16));
+        let database = Database::assemble(
             parts,
             Parts {
                 id,
@@ -176,14 +187,36 @@ impl Database {
                 created: boot.created,
                 storage: Arc::clone(storage),
                 heaps,
-                files: Files { files, marked: Marked::Clean },
+                files: Files { files, marked: if recovered.is_some() { Marked::Unknown } else { Marked::Clean } },
                 next_ids: NextIds {
                     object: boot.next_object.0.max(1000),
                     data_space: boot.next_data_space.max(FIRST_SCHEME_ID),
-                    hobt: boot.next_hobt.0.max(FIRST_HOBT_ID),
+                    hobt,
                 },
             },
-        )
+        )?;
+        database.pass_used_ids();
+        if recovered.is_some() {
+            database.save_clean()?;
+        }
+        Ok(database)
+    }
+
+    /// Ids that the catalog has are not given again, whatever the boot page says: it is written by checkpoints alone.
+    fn pass_used_ids(&self) {
+        let snapshot = self.snapshot();
+        let mut next = self.next_ids.lock();
+        for table in snapshot.tables.values() {
+            for partition in table.indexes.iter().flat_map(|index| &index.partitions) {
+                next.hobt = next.hobt.max(partition.hobt.0.saturating_add(1 << 16));
+            }
+        }
+        for scheme in &snapshot.partition_schemes {
+            next.data_space = next.data_space.max(scheme.id.saturating_add(1));
+        }
+        for function in &snapshot.partition_functions {
+            next.data_space = next.data_space.max(function.id.saturating_add(1));
+        }
     }
 
     fn assemble(parts: &StorageParts, made: Parts) -> Result<Arc<Database>> {
@@ -240,6 +273,61 @@ impl Database {
         let released = self.storage.discard();
         self.files.lock().files.clear();
         released.map_err(|error| self.storage_error(error))
+    }
+}
+
+/// Opens the log of a database; what is to be recovered from it, unless the files are clean.
+fn open_log(parts: &StorageParts, name: &str, files: &[DataFile]) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
+    let first = &files[0];
+    let (path, guid) = (log_file::log_path(&first.path), &first.header.database_guid);
+    let is_clean = files.iter().all(|file| file.header.clean);
+    let refuse = |state, reason| EngineError::Unavailable { database: name.to_owned(), state, reason };
+    match log_file::open(&*parts.disk, &path, guid) {
+        Ok((log, recovered)) if !is_clean => Ok((log, Some(recovered))),
+        Ok((log, recovered)) => {
+            if recovered.end == first.header.log_end {
+                return Ok((log, None));
+            }
+            let reason = format!(
+                "its log '{}' is not of the same time as its files: put back copies of all of them that were made \
+                 together while the instance was stopped",
+                path.display()
+            );
+            Err(refuse(DatabaseState::Suspect, reason))
+        }
+        Err(FileProblem::Inaccessible(DiskError::NotFound { .. })) if is_clean => {
+            // Nothing in it is needed: the files are whole.
+            let made = log_file::create(&*parts.disk, &path, guid).map_err(|error| {
+                refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
+            })?;
+            Ok((made, None))
+        }
+        Err(problem) => {
+            let state = match problem {
+                FileProblem::Inaccessible(_) => DatabaseState::RecoveryPending,
+                FileProblem::Invalid(_) => DatabaseState::Suspect,
+            };
+            let reason = format!("its log '{}', without which it cannot be recovered: {problem}", path.display());
+            Err(refuse(state, reason))
+        }
+    }
+}
+
+/// Files of several generations are those of a crash while they were being marked, before anything was changed; or one is
+/// of another time.
+fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Result<()> {
+    let latest = files.iter().map(|file| file.header.generation).max();
+    let older = files.iter().find(|file| Some(file.header.generation) != latest);
+    match older {
+        Some(file) if summary.redone > 0 || summary.undone > 0 => Err(EngineError::Unavailable {
+            database: name.to_owned(),
+            state: DatabaseState::Suspect,
+            reason: format!(
+                "file '{}' is older than the database's other files; restore all of them from one copy",
+                file.path.display()
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

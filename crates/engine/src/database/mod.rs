@@ -5,8 +5,7 @@
 //! 1. claim the names ([`pending`]), so that nobody else can take or drop them before this statement ends;
 //! 2. check against the snapshot with the statement's own changes;
 //! 3. make or drop heaps through the statement's context, which undoes or finishes that;
-//! 4. write the catalog's rows. Rows of several running statements lie in one page, so each group of rows is a small
-//!    statement of its own, one at a time; what the user's statement registers is the opposite group;
+//! 4. write the catalog's rows through the statement's context, one group at a time;
 //! 5. note the [`SnapshotChange`]; the commit action publishes it and gives the names free.
 //!
 //! The clean flag: a database is open and clean until its first change ([`Database::prepare_to_change`]), which marks
@@ -31,12 +30,12 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
-use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, UndoError};
+use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings};
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::StampClock;
 use crate::data_file::DataFile;
-use crate::error::{EngineError, Result, as_undo_error, of_catalog};
+use crate::error::{EngineError, Result, of_catalog};
 use pending::{Claim, PendingChanges};
 
 pub use table::LockTable;
@@ -321,48 +320,36 @@ impl Database {
         self.published.store(Arc::new(snapshot));
     }
 
-    /// Runs a small statement on the system tables, alone, and undoes it whole if it fails.
+    /// Writes rows of the system tables for a statement, whose roll-back takes them back one by one: rows of several
+    /// statements lie in one page.
     fn write_rows(
+        &self,
+        ctx: &StatementContext,
+        write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
+    ) -> Result<()> {
+        // One group at a time, so that none reads the half of another.
+        let _alone = self.catalog_writes.lock();
+        write(&self.heaps, ctx).map_err(|error| self.catalog_error(error))
+    }
+
+    /// The same as a statement of its own, undone whole if it fails.
+    fn write_rows_alone(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
     ) -> Result<()> {
-        let _alone = self.catalog_writes.lock();
         let settings = StatementContextSettings {
             session: SessionId(0),
             stamp: self.shared.clock.next(),
             degree_of_parallelism: 1,
             memory: Arc::clone(&self.shared.memory),
         };
-        let inner = StatementContext::new(&settings, Arc::default());
-        let written = write(&self.heaps, &inner).map_err(|error| self.catalog_error(error));
-        let ended = if written.is_ok() { inner.commit() } else { inner.roll_back() };
+        let ctx = StatementContext::new(&settings, Arc::default());
+        let written = self.write_rows(&ctx, write);
+        let ended = if written.is_ok() { ctx.commit() } else { ctx.roll_back() };
         if let Err(error) = ended {
             self.mark_suspect(&error.to_string());
         }
         written
-    }
-
-    /// Writes rows for a user's statement, whose roll-back then runs `opposite`.
-    fn write_undoable(
-        self: &Arc<Database>,
-        ctx: &StatementContext,
-        write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
-        opposite: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError> + Send + 'static,
-    ) -> Result<()> {
-        self.write_rows(write)?;
-        let database = Arc::clone(self);
-        ctx.on_undo(move || database.undo_rows(opposite));
-        Ok(())
-    }
-
-    fn undo_rows(
-        &self,
-        opposite: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
-    ) -> std::result::Result<(), UndoError> {
-        self.storage.in_one_piece(|| self.write_rows(opposite)).map_err(|error| {
-            self.mark_suspect(&error.to_string());
-            as_undo_error(&error)
-        })
     }
 
     /// An object id that no object has: steps as SQL Server takes them, around positive numbers.

@@ -69,19 +69,12 @@ impl Database {
         });
         let (written, id) = (Arc::clone(&module), module.id);
         let replaces = old.is_some();
-        self.write_undoable(
-            ctx,
-            |heaps, rows| {
-                if replaces {
-                    heaps.delete_module(rows, id)?;
-                }
-                heaps.insert_module(rows, &written)
-            },
-            move |heaps, rows| {
+        self.write_rows(ctx, |heaps, rows| {
+            if replaces {
                 heaps.delete_module(rows, id)?;
-                old.map_or(Ok(()), |old| heaps.insert_module(rows, &old))
-            },
-        )?;
+            }
+            heaps.insert_module(rows, &written)
+        })?;
         change.add(SnapshotChange::AddModule(Arc::clone(&module)));
         Ok(module)
     }
@@ -111,11 +104,7 @@ impl Database {
             return Err(wrong_kind(statement, &module));
         }
         let id = module.id;
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.delete_module(rows, id),
-            move |heaps, rows| heaps.insert_module(rows, &module),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.delete_module(rows, id))?;
         change.add(SnapshotChange::RemoveModule(id));
         Ok(())
     }
@@ -135,11 +124,7 @@ impl Database {
         let id = snapshot.schemas.iter().map(|schema| schema.id).max().unwrap_or(0).max(4) + 1;
         let schema = Schema { id, name: name.to_owned() };
         let written = schema.clone();
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_schema(rows, &written),
-            move |heaps, rows| heaps.delete_schema(rows, id),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.insert_schema(rows, &written))?;
         change.add(SnapshotChange::AddSchema(schema));
         Ok(id)
     }
@@ -166,12 +151,7 @@ impl Database {
             let text = format!("Cannot drop schema '{name}' because it is being referenced by object '{object}'.");
             return Err(EngineError::statement(number::SCHEMA_IN_USE, text));
         }
-        let schema = Schema { id, name: name.to_owned() };
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.delete_schema(rows, id),
-            move |heaps, rows| heaps.insert_schema(rows, &schema),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.delete_schema(rows, id))?;
         change.add(SnapshotChange::RemoveSchema(id));
         Ok(())
     }

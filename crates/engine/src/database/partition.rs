@@ -47,12 +47,8 @@ impl Database {
             range_right: definition.range_right,
             boundaries,
         });
-        let (written, id) = (Arc::clone(&function), function.id);
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_partition_function(rows, &written),
-            move |heaps, rows| heaps.delete_partition_function(rows, id),
-        )?;
+        let written = Arc::clone(&function);
+        self.write_rows(ctx, |heaps, rows| heaps.insert_partition_function(rows, &written))?;
         change.add(SnapshotChange::AddPartitionFunction(Arc::clone(&function)));
         Ok((function, warnings))
     }
@@ -71,11 +67,7 @@ impl Database {
             return Err(EngineError::statement(number::PARTITION_FUNCTION_IN_USE, text));
         }
         let id = function.id;
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.delete_partition_function(rows, id),
-            move |heaps, rows| heaps.insert_partition_function(rows, &function),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.delete_partition_function(rows, id))?;
         change.add(SnapshotChange::RemovePartitionFunction(id));
         Ok(())
     }
@@ -113,12 +105,8 @@ impl Database {
             filegroups,
             next_used,
         });
-        let (written, id) = (Arc::clone(&scheme), scheme.id);
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_partition_scheme(rows, &written),
-            move |heaps, rows| heaps.delete_partition_scheme(rows, id),
-        )?;
+        let written = Arc::clone(&scheme);
+        self.write_rows(ctx, |heaps, rows| heaps.insert_partition_scheme(rows, &written))?;
         let warnings = next_used.map(|id| next_used_message(&snapshot, name, id)).into_iter().collect();
         change.add(SnapshotChange::AddPartitionScheme(Arc::clone(&scheme)));
         Ok((scheme, warnings))
@@ -141,11 +129,7 @@ impl Database {
                 format!("The partition scheme \"{name}\" is currently being used to partition one or more tables.");
             return Err(EngineError::statement(number::PARTITION_SCHEME_IN_USE, text));
         }
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.delete_partition_scheme(rows, id),
-            move |heaps, rows| heaps.insert_partition_scheme(rows, &scheme),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.delete_partition_scheme(rows, id))?;
         change.add(SnapshotChange::RemovePartitionScheme(id));
         Ok(())
     }

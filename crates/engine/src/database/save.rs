@@ -1,10 +1,13 @@
 //! Checkpoints and the clean flag.
+//!
+//! A checkpoint begins a new epoch of the log, saves the counts of rows, writes every page that is changed, then the boot
+//! page and the headers of files, and lastly tells the log that recovery may begin here. Statements run meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hobt_access::Hobt;
-use hobt_base::{HobtId, ObjectId};
+use hobt_base::{HobtId, Lsn, ObjectId};
 use hobt_catalog::{CatalogError, SystemHeaps};
 use hobt_page::BootPage;
 use hobt_txn::StatementContext;
@@ -15,7 +18,7 @@ use crate::error::Result;
 
 impl Files {
     /// The generation of the database; a file that was added since has a lower one until the next mark.
-    fn generation(&self) -> u64 {
+    pub(super) fn generation(&self) -> u64 {
         self.files.iter().map(|file| file.header.generation).max().unwrap_or(0)
     }
 
@@ -58,7 +61,7 @@ impl Database {
     /// Writes everything that was changed and syncs it. Statements may run meanwhile; the database stays unclean.
     ///
     /// # Errors
-    /// The device failed: what is on disk is not known, and the database will be SUSPECT at the next start.
+    /// The device failed: what is on disk is not known, and recovery will look at the next start.
     pub fn checkpoint(&self) -> Result<()> {
         let mut files = self.files.lock();
         // Under the lock: who closes the database waits for it, and leaves no files behind.
@@ -79,16 +82,25 @@ impl Database {
     /// The last step of saving, which a change that was not undone forbids.
     fn mark_clean(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
+        let log_end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
+        files.files.iter_mut().for_each(|file| file.header.log_end = log_end);
         files.mark(true)
     }
 
     fn save(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
+        let begun = self.storage.begin_checkpoint().map_err(|error| self.storage_error(error))?;
         let hobts: Vec<Arc<Hobt>> = self.hobts.read().values().cloned().collect();
         for hobt in self.heaps.tables().map(|(_, heap)| heap).chain(&hobts) {
             hobt.save_counts().map_err(|error| self.storage_error(error))?;
         }
         self.storage.flush().map_err(|error| self.storage_error(error))?;
+        self.write_headers(files)?;
+        self.storage.end_checkpoint(begun).map_err(|error| self.storage_error(error))
+    }
+
+    /// Writes the boot page and the headers that are not as they were written last.
+    fn write_headers(&self, files: &mut Files) -> Result<()> {
         let ids = *self.next_ids.lock();
         let boot = BootPage {
             database_guid: self.guid,
@@ -103,8 +115,11 @@ impl Database {
         files.files[0].write_boot(&boot)?;
         for file in &mut files.files {
             let id = file.header.file;
-            file.header.size_pages = self.storage.file(id).map_err(|error| self.storage_error(error))?.size_pages();
-            file.write_header()?;
+            let size_pages = self.storage.file(id).map_err(|error| self.storage_error(error))?.size_pages();
+            if file.header.size_pages != size_pages {
+                file.header.size_pages = size_pages;
+                file.write_header()?;
+            }
         }
         Ok(())
     }
@@ -119,7 +134,7 @@ impl Database {
         let mut files = self.files.lock();
         self.check_usable()?;
         files.mark(false)?;
-        let written = self.write_rows(write);
+        let written = self.write_rows_alone(write);
         if self.storage.broken().is_some() {
             // Why the change failed says more than that its undo did too.
             return written.and_then(|()| self.check_whole());

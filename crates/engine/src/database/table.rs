@@ -109,11 +109,7 @@ impl Database {
             rows,
         });
         let written = Arc::clone(&table);
-        self.write_undoable(
-            ctx,
-            |heaps, rows| heaps.insert_table(rows, &written),
-            move |heaps, rows| heaps.delete_table(rows, id),
-        )?;
+        self.write_rows(ctx, |heaps, rows| heaps.insert_table(rows, &written))?;
         change.add(SnapshotChange::AddTable(Arc::clone(&table)));
         Ok(table)
     }
@@ -157,13 +153,8 @@ impl Database {
             cannot_drop("table", name)
         })?;
         let heaps = self.heaps_of(&table)?;
-        let again = Arc::clone(&table);
         let id = table.id;
-        self.write_undoable(
-            ctx,
-            |system, rows| system.delete_table(rows, id),
-            move |system, rows| system.insert_table(rows, &again),
-        )?;
+        self.write_rows(ctx, |system, rows| system.delete_table(rows, id))?;
         // In this order: nobody finds the heaps any more, then nobody changes them any more, then their extents are free.
         let ids: Vec<HobtId> = heaps.iter().map(|heap| heap.id()).collect();
         let database = Arc::clone(self);

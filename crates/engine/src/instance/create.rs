@@ -22,6 +22,7 @@ use crate::data_file::DataFile;
 use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
+use crate::log_file;
 
 /// A database that was made.
 #[derive(Debug)]
@@ -79,7 +80,8 @@ impl Instance {
         if let Err(error) = listed {
             // The first error is the one to report.
             let _ = database.abandon();
-            self.remove_files(paths.iter().map(|(_, path)| path.as_path()));
+            drop(database);
+            self.remove_database_files(paths.iter().map(|(_, path)| path.as_path()));
             return Err(error);
         }
         self.registry.insert(Entry {
@@ -91,7 +93,7 @@ impl Instance {
         });
         let mut warnings = Vec::new();
         if !definition.log.is_empty() {
-            let text = "LOG ON is ignored: this version keeps no transaction log, and no log file was made.";
+            let text = "LOG ON is ignored: the log lies in one file of its own beside the database's first file.";
             warnings.push(SqlError { severity: 10, ..SqlError::new(number::NOT_SUPPORTED, text) });
         }
         Ok(Created { database: self.database_by_id(DatabaseId(id))?, warnings })
@@ -111,9 +113,18 @@ impl Instance {
                 }
             }
         }
-        let new =
-            NewDatabase { id, name: name.to_owned(), guid, created: time_of_day(), filegroups: plan.filegroups, files };
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
+        let log_path = log_file::log_path(paths[0]);
+        let log = match log_file::create(&*self.disk, &log_path, &guid) {
+            Ok(log) => log,
+            Err(error) => {
+                drop(files);
+                self.remove_files(paths.into_iter());
+                return Err(cannot_create(&log_path, &error));
+            }
+        };
+        let (name, filegroups) = (name.to_owned(), plan.filegroups);
+        let new = NewDatabase { id, name, guid, created: time_of_day(), filegroups, files, log: Some(log) };
         let made = Database::create(&self.parts, new).and_then(|database| {
             self.sync_folders(&paths).map(|()| Arc::clone(&database)).inspect_err(|_| {
                 // The files go; that the pool had them is of no interest any more.
@@ -121,7 +132,7 @@ impl Instance {
             })
         });
         if made.is_err() {
-            self.remove_files(paths.into_iter());
+            self.remove_database_files(paths.into_iter());
         }
         made
     }
@@ -184,8 +195,15 @@ impl Instance {
             EntryState::Closed(_) | EntryState::Unavailable { .. } => Ok(()),
         };
         let paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
-        self.remove_files(paths.iter().map(PathBuf::as_path));
+        self.remove_database_files(paths.iter().map(PathBuf::as_path));
         released
+    }
+
+    /// The same for all files of a database, the first one first, with its log.
+    fn remove_database_files<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        let mut paths: Vec<PathBuf> = paths.map(Path::to_path_buf).collect();
+        paths.extend(paths.first().map(|first| log_file::log_path(first)));
+        self.remove_files(paths.iter().map(PathBuf::as_path));
     }
 
     /// Removes files of a database that is listed nowhere. One that stays behind is refused as existing later.

@@ -11,6 +11,7 @@ use crate::data_file::FilePlan;
 use crate::database::primary_filegroup;
 use crate::definition::{DatabaseDefinition, FileDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
+use crate::log_file::log_path;
 
 /// 8 MiB.
 const SIZE_PAGES: u32 = 1024;
@@ -94,6 +95,10 @@ impl Instance {
         }
         if self.disk.exists(&path) {
             return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
+        }
+        let log_path = log_path(&path);
+        if is_first && self.disk.exists(&log_path) {
+            return Err(cannot_create(&log_path, &DiskError::AlreadyExists { path: log_path.clone() }));
         }
         let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
         let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);

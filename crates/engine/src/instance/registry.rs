@@ -62,11 +62,11 @@ impl Entry {
                 Ok(database)
             }
             Err(error) => {
-                let reason = match &error {
-                    EngineError::Unavailable { reason, .. } => reason.clone(),
-                    other => other.to_string(),
+                let (why, reason) = match &error {
+                    EngineError::Unavailable { state, reason, .. } => (*state, reason.clone()),
+                    other => (DatabaseState::Suspect, other.to_string()),
                 };
-                *state = EntryState::Unavailable { state: DatabaseState::Suspect, reason };
+                *state = EntryState::Unavailable { state: why, reason };
                 Err(error)
             }
         }

@@ -18,6 +18,7 @@ use crate::clock::{StampClock, time_of_day};
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{Database, DatabaseState, MASTER, NewDatabase, Shared, StorageParts, TEMPDB, primary_filegroup};
 use crate::error::{EngineError, Result, of_catalog};
+use crate::log_file;
 use crate::path::{AllowedFolders, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
 
@@ -35,7 +36,7 @@ impl Instance {
     /// Opens the instance in `folder`; an empty or missing folder becomes a new one. Blocks.
     ///
     /// # Errors
-    /// Another process has the folder open, `master` was not closed cleanly or is damaged, or the disk fails. A user's
+    /// Another process has the folder open, `master` is damaged or cannot be recovered, or the disk fails. A user's
     /// database that cannot be used is no error: [`Instance::databases`] shows its state.
     pub fn open(folder: &Path, settings: InstanceSettings) -> Result<Arc<Instance>> {
         hobt_sync::signals::fail_on_file_size_limit();
@@ -60,7 +61,7 @@ impl Instance {
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
         let shared = Shared { clock: Arc::new(StampClock::default()), memory: Arc::clone(&memory) };
-        let parts = StorageParts { pool, settings: settings.storage(), shared };
+        let parts = StorageParts { disk: Arc::clone(&disk), pool, settings: settings.storage(), shared };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
         let registry = Arc::new(Registry::default());
         let started = Start { disk: &*disk, folder: &folder, allowed: &allowed, parts: &parts, registry: &registry };
@@ -159,14 +160,6 @@ impl Start<'_> {
             return self.new_database(MASTER, "master", MASTER_FILE, 512);
         }
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
-        if !file.header.clean {
-            return Err(refuse(
-                &path,
-                "master was not closed cleanly, so the list of databases cannot be trusted. Restore the folder from a \
-                 copy that was made while the instance was stopped, or start in a new folder; the files of other \
-                 databases were left as they are.",
-            ));
-        }
         Database::open(self.parts, MASTER, "master", vec![file])
             .map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
@@ -194,7 +187,17 @@ impl Start<'_> {
         };
         let guid = create::new_guid();
         let data_file = DataFile::create(self.disk, &plan, guid).map_err(|error| refuse(&path, error))?;
+        let log_path = log_file::log_path(&path);
+        let log = match id {
+            TEMPDB => None,
+            _ => {
+                // A log without its database is what a first start left that was cut off.
+                let _ = self.disk.remove(&log_path);
+                Some(log_file::create(self.disk, &log_path, &guid).map_err(|error| refuse(&log_path, error))?)
+            }
+        };
         let new = NewDatabase {
+            log,
             id,
             name: name.to_owned(),
             guid,
@@ -206,6 +209,7 @@ impl Start<'_> {
         if made.is_err() {
             // A half-made master must not stand in the way of the next start.
             let _ = self.disk.remove(&path);
+            let _ = self.disk.remove(&log_file::log_path(&path));
         }
         let made = made?;
         self.disk.sync_directory(self.folder).map_err(|error| refuse(self.folder, error))?;
@@ -257,14 +261,11 @@ impl Start<'_> {
             }
         }
         let suspect = |reason| EntryState::Unavailable { state: DatabaseState::Suspect, reason };
-        if let Some(file) = files.iter().find(|file| !file.header.clean) {
-            return suspect(format!(
-                "file '{}' was not closed cleanly, and there is no log to recover it from",
-                file.path.display()
-            ));
-        }
-        let latest = files.iter().map(|file| file.header.generation).max();
-        if let Some(file) = files.iter().find(|file| Some(file.header.generation) != latest) {
+        let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
+        let all_clean = files.iter().all(|file| file.header.clean);
+        // A crash may come while the generation is being raised, and never leaves them further apart.
+        let oldest_possible = if all_clean { latest } else { latest.saturating_sub(1) };
+        if let Some(file) = files.iter().find(|file| file.header.generation < oldest_possible) {
             return suspect(format!(
                 "file '{}' is older than the database's other files; restore all of them from one copy",
                 file.path.display()

@@ -25,6 +25,7 @@ fn file_header() -> FileHeader {
         max_pages: 0,
         clean: true,
         generation: 41,
+        log_end: Lsn(4711),
         name: "Überbau".to_owned(),
     }
 }
@@ -74,7 +75,14 @@ fn pages() -> Vec<(u32, Box<PageBytes>)> {
     let header = LargeValuePage::header(PageId::new(FileId(1), 11), tag(), HobtId(9), &piece, PageId::default());
     let mut large = Box::new([0; PAGE_SIZE]);
     LargeValuePage::build(&mut large, &header, 0, &piece);
-    vec![(2, map), (8, list), (9, bulk), (11, large), (0, file_header().to_page(0)), (BOOT_PAGE, boot().to_page())]
+    vec![
+        (2, map),
+        (8, list),
+        (9, bulk),
+        (11, large),
+        (0, file_header().to_page(0)),
+        (BOOT_PAGE, boot().to_page(BOOT_PAGE)),
+    ]
 }
 
 #[test]
@@ -95,7 +103,7 @@ fn every_flipped_bit_is_found_in_every_page() {
 #[test]
 fn what_is_written_is_read_back() {
     assert_eq!(FileHeader::read(&file_header().to_page(1)), Ok(file_header()));
-    assert_eq!(BootPage::read(&boot().to_page()), Ok(boot()));
+    assert_eq!(BootPage::read(&boot().to_page(BOOT_PAGE)), Ok(boot()));
     let mut random = SplitMix64::new(4);
     let mut page = formatted(PageType::AllocationMap, 2);
     let mut model = vec![false; 5000];

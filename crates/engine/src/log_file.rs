@@ -1,0 +1,78 @@
+//! The file of a database's log: where it lies, how it is made, opened and locked.
+//!
+//! It lies beside the database's first file. What is in it is the matter of crate `hobt_log`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hobt_disk::{Disk, DiskError, OpenOptions};
+use hobt_log::{Log, LogError, LogFile, Recovered};
+use hobt_txn::TransactionLog;
+
+use crate::data_file::{FileProblem, lock_patiently};
+
+/// How large a log is at first, in bytes.
+const LOG_BYTES: u64 = 8 << 20;
+/// By how much it grows, in bytes.
+const LOG_GROWTH_BYTES: u64 = 64 << 20;
+/// How large it may become, in bytes: SQL Server's limit of a log file.
+const LOG_BYTES_MAX: u64 = 2 << 40;
+/// What may be appended and not flushed, in bytes.
+const RING_BYTES: usize = 4 << 20;
+
+/// Where the log of a database lies whose first file is `first`.
+pub(crate) fn log_path(first: &Path) -> PathBuf {
+    let stem = first.file_stem().map_or_else(Default::default, |stem| stem.to_string_lossy().into_owned());
+    first.with_file_name(format!("{stem}_log.ldf"))
+}
+
+/// What makes the log of the database `guid` different from every other.
+fn log_id(guid: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(guid[..8].try_into().expect("eight of sixteen bytes"))
+}
+
+fn problem(error: LogError) -> FileProblem {
+    match error {
+        LogError::Disk(error) => FileProblem::Inaccessible(error),
+        other => FileProblem::Invalid(other.to_string()),
+    }
+}
+
+fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<LogFile, DiskError> {
+    let file = disk.open(path, OpenOptions { create_new, read_only: false, direct: true })?;
+    lock_patiently(&*file)?;
+    Ok(LogFile { disk: file, bytes: LOG_BYTES, growth_bytes: LOG_GROWTH_BYTES, bytes_max: LOG_BYTES_MAX })
+}
+
+/// Makes an empty log for the database `guid`; a file that is there already is an error.
+pub(crate) fn create(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> Result<Arc<TransactionLog>, DiskError> {
+    let made = open_file(disk, path, true).and_then(|file| {
+        Log::create(&[file], log_id(guid), RING_BYTES).map_err(|error| match error {
+            LogError::Disk(error) => error,
+            other => unreachable!("a new log holds nothing that can be wrong: {other}"),
+        })
+    });
+    match made {
+        Ok(log) => Ok(TransactionLog::new(Arc::new(log))),
+        Err(error @ DiskError::AlreadyExists { .. }) => Err(error),
+        Err(error) => {
+            // The first error is the one to report.
+            let _ = disk.remove(path);
+            Err(error)
+        }
+    }
+}
+
+/// Opens the log of the database `guid`, with what recovery may need of it.
+pub(crate) fn open(
+    disk: &dyn Disk,
+    path: &Path,
+    guid: &[u8; 16],
+) -> Result<(Arc<TransactionLog>, Recovered), FileProblem> {
+    let file = open_file(disk, path, false).map_err(FileProblem::Inaccessible)?;
+    let (log, recovered) = Log::open(&[file], RING_BYTES).map_err(problem)?;
+    if log.id() != log_id(guid) {
+        return Err(FileProblem::Invalid("it is the log of another database".to_owned()));
+    }
+    Ok((TransactionLog::new(Arc::new(log)), recovered))
+}
