@@ -18,8 +18,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{
-    ChangeTarget, CommonTableExpression, Condition, Delete, NamedTable, ObjectName, Output, TableHint, TableSource,
-    TargetName, Top, Update,
+    ChangeTarget, CommonTableExpression, Condition, Delete, Identifier, NamedTable, ObjectName, Output, TableAlias,
+    TableHint, TableSource, TargetName, Top, Update,
 };
 
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
@@ -106,15 +106,15 @@ struct Clauses<'s> {
 
 /// The rows of a target.
 pub(super) struct Target<'p> {
-    plan: LogicalPlan,
+    pub(super) plan: LogicalPlan,
     pub(super) scope: Scope,
     /// The target's place among the sources.
     pub(super) place: usize,
     pub(super) stored: StoredRows,
     pub(super) names: Names<'p>,
-    repeats: bool,
-    limit: Option<RowLimit>,
-    position: Position,
+    pub(super) repeats: bool,
+    pub(super) limit: Option<RowLimit>,
+    pub(super) position: Position,
 }
 
 impl Target<'_> {
@@ -172,7 +172,8 @@ impl Binder<'_> {
         self.bound_change(target, query, before, values, output)
     }
 
-    fn output_of(
+    /// Binds the `OUTPUT` of a statement over the rows of its target.
+    pub(super) fn output_of(
         &self,
         output: Option<&Output>,
         tables: &[OutputTable],
@@ -204,7 +205,7 @@ impl Binder<'_> {
     }
 
     /// The query whose columns are the parts.
-    fn changes(
+    pub(super) fn changes(
         &self,
         plan: LogicalPlan,
         parts: Parts,
@@ -223,22 +224,13 @@ impl Binder<'_> {
     fn target<'p>(&self, clauses: &Clauses<'_>) -> Result<Target<'p>, SqlError> {
         let ChangeTarget { name, hints, span } = clauses.target;
         let position = span.position;
-        if hints.iter().any(|hint| matches!(hint, TableHint::NoLock | TableHint::ReadUncommitted)) {
-            let message = "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, \
-                           DELETE or MERGE statements.";
-            return Err(SqlError::new(1065, message).at(position));
-        }
-        let mut names = Names { places: true, ..Names::default() };
-        for definition in clauses.with {
-            let before = names.ctes.clone();
-            let cte = Cte { definition: definition.clone(), before: before.clone(), work_table: None };
-            names.ctes = with_cte(before, cte);
-        }
+        check_target_hints(hints).map_err(|error| error.at(position))?;
+        let mut names = names_for(clauses.with);
         let mut sources = clauses.from.to_vec();
         let place = match named_source(name, &sources).map_err(|error| error.at(position))? {
             Some(place) => place,
             None => {
-                sources.insert(0, source_of(clauses.target));
+                sources.insert(0, source_of(clauses.target, None));
                 0
             }
         };
@@ -267,8 +259,32 @@ impl Binder<'_> {
     }
 }
 
+/// What the sources of a statement that changes one of them see: the common table expressions before it.
+pub(super) fn names_for<'p>(with: &[CommonTableExpression]) -> Names<'p> {
+    let mut names = Names { places: true, ..Names::default() };
+    for definition in with {
+        let before = names.ctes.clone();
+        let cte = Cte { definition: definition.clone(), before: before.clone(), work_table: None };
+        names.ctes = with_cte(before, cte);
+    }
+    names
+}
+
+/// Refuses hints that a target cannot have.
+///
+/// # Errors
+/// 1065.
+pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
+    if hints.iter().any(|hint| matches!(hint, TableHint::NoLock | TableHint::ReadUncommitted)) {
+        let message = "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, \
+                       DELETE or MERGE statements.";
+        return Err(SqlError::new(1065, message));
+    }
+    Ok(())
+}
+
 /// Where the rows to change lie.
-fn place_of(target: &Target<'_>) -> BoundExpr {
+pub(super) fn place_of(target: &Target<'_>) -> BoundExpr {
     BoundExpr::new(Expr::Column(target.stored.place.clone()), PLACE_TYPE, true, target.position)
 }
 
@@ -276,7 +292,7 @@ fn place_of(target: &Target<'_>) -> BoundExpr {
 ///
 /// # Errors
 /// 259, 4403, 4405, 4406.
-fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
+pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
     let (number, message) = match stored {
         Stored::Rows(rows) if !stored_table(&rows.provider)?.table().is_system => return Ok((**rows).clone()),
         Stored::Rows(_) | Stored::System => {
@@ -309,7 +325,7 @@ pub(super) fn derived_field(name: &str) -> SqlError {
 }
 
 /// A target's name as messages print it.
-fn written(name: &TargetName) -> String {
+pub(super) fn written(name: &TargetName) -> String {
     match name {
         TargetName::Object(name) => name.name.value.clone(),
         TargetName::Variable(name) => name.value.clone(),
@@ -317,16 +333,19 @@ fn written(name: &TargetName) -> String {
 }
 
 /// The target as a source of `FROM`.
-fn source_of(target: &ChangeTarget) -> TableSource {
+pub(super) fn source_of(target: &ChangeTarget, alias: Option<&Identifier>) -> TableSource {
     match &target.name {
         TargetName::Object(name) => TableSource::Table(Box::new(NamedTable {
             name: name.clone(),
-            alias: None,
+            alias: alias.cloned(),
             sample: None,
             hints: target.hints.clone(),
             span: target.span,
         })),
-        TargetName::Variable(name) => TableSource::Variable { name: name.clone(), alias: None },
+        TargetName::Variable(name) => {
+            let alias = alias.map(|alias| TableAlias { name: alias.clone(), columns: Vec::new() });
+            TableSource::Variable { name: name.clone(), alias }
+        }
     }
 }
 
@@ -389,11 +408,10 @@ fn has_table(source: &TableSource, target: &TargetName) -> bool {
 
 /// Whether two names mean one object; a part that one of them leaves out is taken to agree.
 fn is_same_object(left: &ObjectName, right: &ObjectName) -> bool {
-    let agree =
-        |left: &Option<hobt_tsql::ast::Identifier>, right: &Option<hobt_tsql::ast::Identifier>| match (left, right) {
-            (Some(left), Some(right)) => same_name(&left.value, &right.value),
-            _ => true,
-        };
+    let agree = |left: &Option<Identifier>, right: &Option<Identifier>| match (left, right) {
+        (Some(left), Some(right)) => same_name(&left.value, &right.value),
+        _ => true,
+    };
     same_name(&left.name.value, &right.name.value)
         && agree(&left.schema, &right.schema)
         && agree(&left.database, &right.database)

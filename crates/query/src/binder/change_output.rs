@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::carrier;
 use hobt_tsql::ast::{Expression, Output, SelectItem};
-use hobt_types::SqlType;
+use hobt_types::{MaxLength, SqlType};
 
 use super::assignment::physical;
 use super::bound::{BoundExpr, ResultColumn};
@@ -32,6 +32,8 @@ pub enum OutputTable {
     Inserted,
     /// `deleted`: the rows as they were.
     Deleted,
+    /// `$action`: what a `MERGE` did with the row.
+    Action,
 }
 
 /// A column that `OUTPUT` reads.
@@ -43,7 +45,12 @@ pub enum OutputInput {
     Deleted(usize),
     /// A column of the plan.
     Plan(usize),
+    /// `INSERT`, `UPDATE` or `DELETE`, as `nvarchar(10)`.
+    Action,
 }
+
+/// The type of `$action`.
+pub const ACTION_TYPE: SqlType = SqlType::NVarChar(MaxLength::Limited(10));
 
 /// What a statement puts out for each row that it changed.
 #[derive(Clone, Debug)]
@@ -136,6 +143,21 @@ impl Binder<'_> {
             let (name, input): (&str, fn(usize) -> OutputInput) = match table {
                 OutputTable::Inserted => ("inserted", OutputInput::Inserted),
                 OutputTable::Deleted => ("deleted", OutputInput::Deleted),
+                OutputTable::Action => {
+                    let column = Column::new_unqualified(self.fresh("action"));
+                    let (sql_type, input) = (ACTION_TYPE, OutputInput::Action);
+                    pseudo.push(Pseudo { column: column.clone(), sql_type, input });
+                    let shown = ScopeColumn {
+                        name: Some("$action".to_owned()),
+                        column,
+                        sql_type,
+                        nullable: false,
+                        collation: super::ExprCollation::default(),
+                        literal: None,
+                    };
+                    scope.tables.push(ScopeTable::new(None, None, vec![shown]));
+                    continue;
+                }
             };
             let mut shown = Vec::with_capacity(columns.len());
             for (place, known) in columns.iter().enumerate() {

@@ -269,7 +269,7 @@ impl Binder<'_> {
     }
 
     /// The column that an assignment names: its places among the target's columns and among the table's.
-    fn assigned_column(&self, name: &ColumnName, target: &Target<'_>) -> Result<(usize, usize), SqlError> {
+    pub(super) fn assigned_column(&self, name: &ColumnName, target: &Target<'_>) -> Result<(usize, usize), SqlError> {
         let source = &target.scope.tables[target.place];
         let at = |error: SqlError| error.at(name.position());
         if let Some(qualifier) = name.qualifier.as_ref().filter(|qualifier| !source.answers_to(qualifier)) {
@@ -293,7 +293,7 @@ impl Binder<'_> {
     }
 
     /// The value of an assignment in the type of the column, or of the variable where there is no column.
-    fn assigned_value(
+    pub(super) fn assigned_value(
         &self,
         assignment: &Assignment,
         column: Option<(usize, usize)>,
@@ -322,7 +322,12 @@ impl Binder<'_> {
     }
 
     /// A column's `DEFAULT`; NULL without.
-    fn default_value(&self, target: &Target<'_>, column: usize, position: Position) -> Result<BoundExpr, SqlError> {
+    pub(super) fn default_value(
+        &self,
+        target: &Target<'_>,
+        column: usize,
+        position: Position,
+    ) -> Result<BoundExpr, SqlError> {
         match &stored_table(&target.stored.provider)?.table().columns[column].default {
             Some(default) => self.bind_scalar(&hobt_tsql::parse_expression(&default.definition)?),
             None => BoundExpr::null(position),
@@ -331,7 +336,7 @@ impl Binder<'_> {
 }
 
 /// 264.
-fn set_twice(name: &str) -> SqlError {
+pub(super) fn set_twice(name: &str) -> SqlError {
     let text = format!(
         "The column name '{name}' is specified more than once in the SET clause or column list of an INSERT. A column \
          cannot be assigned more than one value in the same clause."

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Decimal128Type};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type};
 use hobt_access::AccessError;
 use hobt_access::scan::RowPlace;
 use hobt_base::SqlError;
@@ -20,7 +20,7 @@ use hobt_types::Value;
 
 use super::insert::{InsertTarget, column};
 use super::statement::StatementRun;
-use crate::binder::RowLimit;
+use crate::binder::{ChangeKind, RowLimit};
 
 /// About what one row's place takes in the set of those seen.
 const SEEN_BYTES: u64 = 32;
@@ -144,6 +144,72 @@ impl ChangedRows {
         }
         held
     }
+}
+
+/// Takes the rows of a `MERGE`. The first column says where a row lies, the second which action takes it.
+#[derive(Debug)]
+pub struct MergedRows {
+    held: HeldBatches,
+    actions: Vec<ChangeKind>,
+    /// What is done with the rows of each batch held.
+    kinds: Vec<ChangeKind>,
+    /// The rows that change or go.
+    seen: HashSet<i128>,
+}
+
+impl MergedRows {
+    /// For a change of `target`; `actions` are what the actions do, by their numbers.
+    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget, actions: Vec<ChangeKind>) -> MergedRows {
+        let held = HeldBatches::new(run, target);
+        MergedRows { held, actions, kinds: Vec::new(), seen: HashSet::new() }
+    }
+
+    /// Takes rows in, apart by what is done with them.
+    ///
+    /// # Errors
+    /// 701; 8672 for a row of the target that is taken a second time.
+    pub fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let places = places_of(batch)?;
+        let numbers = batch.columns().get(1).and_then(|column| column.as_primitive_opt::<Int32Type>());
+        let numbers = numbers.ok_or_else(|| SqlError::internal("rows of a MERGE without their actions"))?;
+        let kind_at = |row: usize| usize::try_from(numbers.value(row)).ok().and_then(|number| self.actions.get(number));
+        let kinds: Vec<Option<ChangeKind>> = (0..batch.num_rows()).map(|row| kind_at(row).copied()).collect();
+        for kind in [ChangeKind::Delete, ChangeKind::Update, ChangeKind::Insert] {
+            let is_meant: BooleanArray = kinds.iter().map(|known| Some(*known == Some(kind))).collect();
+            if is_meant.true_count() == 0 {
+                continue;
+            }
+            if kind != ChangeKind::Insert {
+                self.held.hold(is_meant.true_count() as u64 * SEEN_BYTES)?;
+                let mut meant = (0..batch.num_rows()).filter(|&row| is_meant.value(row));
+                if !meant.all(|row| self.seen.insert(places.value(row))) {
+                    return Err(taken_twice());
+                }
+            }
+            self.held.keep(filter_record_batch(batch, &is_meant).map_err(internal)?)?;
+            self.kinds.push(kind);
+        }
+        Ok(())
+    }
+
+    /// The batches, none of them empty, with what is done with their rows.
+    pub fn pieces(&self) -> impl Iterator<Item = (ChangeKind, &RecordBatch)> {
+        self.kinds.iter().copied().zip(self.held.batches())
+    }
+
+    /// How many rows there are.
+    pub fn row_count(&self) -> u64 {
+        self.held.row_count()
+    }
+}
+
+/// 8672.
+fn taken_twice() -> SqlError {
+    let text = "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row \
+                matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table \
+                multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the \
+                GROUP BY clause to group the source rows.";
+    SqlError::new(8672, text)
 }
 
 fn internal(error: arrow::error::ArrowError) -> SqlError {

@@ -122,6 +122,7 @@ impl Interpreter<'_> {
                         OutputInput::Inserted(column) => rows.after(&bound, batch, column),
                         OutputInput::Deleted(column) => rows.before(&bound, batch, column),
                         OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
+                        OutputInput::Action => Err(SqlError::internal("$action outside of a MERGE")),
                     })
                 };
                 this.put_out(&run, sink, (0..rows.held.batches().len()).map(put_out))?;

@@ -36,7 +36,8 @@ impl Interpreter<'_> {
                 StatementKind::Select(_)
                 | StatementKind::Insert(_)
                 | StatementKind::Update(_)
-                | StatementKind::Delete(_) => self.bind_only(statement, &sketch),
+                | StatementKind::Delete(_)
+                | StatementKind::Merge(_) => self.bind_only(statement, &sketch),
                 kind if keeps_names(kind) => Ok(()),
                 _ => return Ok(()),
             };
@@ -85,6 +86,7 @@ impl Interpreter<'_> {
             },
             StatementKind::Update(update) => binder.bind_update(update, None).map(|_| ()),
             StatementKind::Delete(delete) => binder.bind_delete(delete, None).map(|_| ()),
+            StatementKind::Merge(merge) => binder.bind_merge(merge, None).map(|_| ()),
             _ => Ok(()),
         }
     }

@@ -59,6 +59,8 @@ pub enum DoneKind {
     Update,
     /// A `DELETE`.
     Delete,
+    /// A `MERGE`.
+    Merge,
     /// A `SELECT … INTO`.
     SelectInto,
     /// Any other statement.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::{Position, SqlError, number};
@@ -91,6 +92,15 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// A table as such, of which no column is listed.
+    pub(super) fn of_table(database: DatabaseUse, table: Arc<Table>) -> Target {
+        let schema = database.snapshot().schema_by_id(table.schema).map_or("dbo", |schema| &schema.name).to_owned();
+        let place = Place { database, schema, name: table.name.clone() };
+        let columns = binder::InsertTarget { table: table.name.clone(), columns: Vec::new() };
+        let written = table.name.clone();
+        Target { place, table, listed: Vec::new(), columns, is_explicit: false, written, is_variable: false }
+    }
+
     /// The columns that the statement fills.
     pub(super) fn columns(&self) -> &binder::InsertTarget {
         &self.columns
@@ -552,7 +562,7 @@ impl Interpreter<'_> {
     /// The next value of an identity column; `count` values are taken. The table is locked against others.
     ///
     /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on.
-    fn next_identity(
+    pub(super) fn next_identity(
         &mut self,
         run: &Arc<StatementRun>,
         target: &Target,
@@ -617,7 +627,7 @@ impl Interpreter<'_> {
         })
     }
 
-    fn note_identity(&mut self, value: i128) {
+    pub(super) fn note_identity(&mut self, value: i128) {
         self.state.identity = Value::Decimal(value);
         self.frame_mut().scope_identity = Value::Decimal(value);
     }
@@ -659,7 +669,11 @@ fn nullable_schema(table: &Table) -> SchemaRef {
 /// Rows of the whole table as it stores them.
 fn stored_batch(store: &InsertTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
     let columns = stored_columns(store, batch.columns().iter().cloned().enumerate().collect())?;
-    let columns = columns.into_iter().map(|(_, array)| array).collect();
+    whole_batch(store, columns.into_iter().map(|(_, array)| array).collect())
+}
+
+/// Rows of the whole table from its columns.
+pub(super) fn whole_batch(store: &InsertTarget, columns: Vec<ArrayRef>) -> Result<RecordBatch, SqlError> {
     RecordBatch::try_new(nullable_schema(store.table()), columns).map_err(|error| SqlError::internal(error.to_string()))
 }
 
@@ -698,7 +712,7 @@ fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, Sq
     }
 }
 
-fn integer_of_type(value: i128, column: &TableColumn) -> Result<Value, SqlError> {
+pub(super) fn integer_of_type(value: i128, column: &TableColumn) -> Result<Value, SqlError> {
     let fits = match column.sql_type {
         SqlType::TinyInt => u8::try_from(value).is_ok(),
         SqlType::SmallInt => i16::try_from(value).is_ok(),

@@ -22,6 +22,7 @@ mod frame;
 mod globals;
 mod insert;
 mod memory;
+mod merge;
 mod names;
 mod output;
 mod output_clause;

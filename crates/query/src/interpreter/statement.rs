@@ -23,6 +23,7 @@ impl Interpreter<'_> {
             StatementKind::Insert(insert) => self.insert(insert, caught_here),
             StatementKind::Update(update) => self.update(update),
             StatementKind::Delete(delete) => self.delete(delete),
+            StatementKind::Merge(merge) => self.merge(merge),
             StatementKind::Declare { declarations } => self.declare(declarations),
             StatementKind::SetVariable { variable, operator, value } => self.set_variable(variable, *operator, value),
             StatementKind::SetOption(option) => self.set_option(option, position),
@@ -129,7 +130,9 @@ pub(super) fn is_timed(statement: &Statement) -> bool {
 pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
     let Step::Run(statement) = step else { return None };
     let changes = match &statement.kind {
-        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) => true,
+        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
+            true
+        }
         StatementKind::Select(select) => super::query::into_of(&select.query).is_some(),
         _ => false,
     };

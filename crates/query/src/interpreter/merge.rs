@@ -1,0 +1,201 @@
+//! `MERGE`.
+//!
+//! As with `UPDATE`, all is decided and checked before anything changes: the rows come from one query (see the binder's
+//! `merge`), apart by what is done with them. Rows that come go in last.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::compute::concat;
+use arrow::record_batch::RecordBatch;
+use hobt_base::SqlError;
+use hobt_functions::{carrier, value_to_array};
+use hobt_tsql::ast::{Merge, TargetName};
+use hobt_txn::locks::LockMode;
+use hobt_types::Value;
+
+use super::event::DoneKind;
+use super::failure::Failure;
+use super::insert::{Target, integer_of_type, store_of, whole_batch};
+use super::names::UsedTable;
+use super::output_clause::{OutputSink, OutputTarget};
+use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::run::{Interpreter, Outcome};
+use crate::binder::{ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
+use crate::execute::{InsertTarget, MergedRows, StatementRun, delete_rows, insert_held, stored_columns, update_rows};
+
+/// Rows with which one thing is done, and what they become.
+struct Piece<'r> {
+    kind: ChangeKind,
+    rows: &'r RecordBatch,
+    /// The table's columns as it stores them; empty where the rows go.
+    after: Vec<ArrayRef>,
+}
+
+impl Interpreter<'_> {
+    pub(super) fn merge(&mut self, merge: &Merge) -> Result<Outcome, Failure> {
+        let hints = QueryHints::read(&merge.options).map_err(Failure::of_binding)?;
+        let options = bind_options(&hints);
+        let run = self.new_run(Some(&hints))?;
+        let rows = self.in_run(&run, |this| {
+            let into = this.lock_merge(&run, options, merge)?;
+            let bound: RefCell<Option<BoundMerge>> = RefCell::default();
+            let columns = into.as_ref().map(OutputTarget::columns);
+            let prepared = this.prepare(&run, options, &|binder| {
+                let merge = binder.bind_merge(merge, columns)?;
+                let query = merge.query.clone();
+                *bound.borrow_mut() = Some(merge);
+                Ok(query)
+            })?;
+            let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
+            let store = merge_store(merge, &bound)?;
+            let mut rows = MergedRows::new(&run, &store, bound.actions.clone());
+            this.run_prepared(&run, prepared, &mut |batch| rows.take(&batch))?;
+            let pieces = this.pieces(&run, &bound, &store, &rows)?;
+            apply(&run, &store, &pieces)?;
+            if let Some(output) = bound.output.clone() {
+                let sink = OutputSink { output, into };
+                let put_out = pieces.iter().map(|piece| {
+                    sink.output.evaluate(piece.rows.num_rows(), &|input| piece.column(&bound, &store, input))
+                });
+                this.put_out(&run, &sink, put_out)?;
+            }
+            Ok(rows.row_count())
+        })?;
+        Ok(Outcome::counted(DoneKind::Merge, rows))
+    }
+
+    /// Locks the target, what is read, and the table that `OUTPUT` goes to, all together.
+    fn lock_merge(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        merge: &Merge,
+    ) -> Result<Option<OutputTarget>, Failure> {
+        for _ in 0..BIND_ATTEMPTS {
+            let into = match &merge.output {
+                Some(output) => self.output_target(output)?,
+                None => None,
+            };
+            let names = self.names(run);
+            let columns = into.as_ref().map(OutputTarget::columns);
+            let bound = Binder::new(&names, options).bind_merge(merge, columns).map_err(Failure::of_binding)?;
+            let mut used = names.into_used();
+            let table = bound.table()?;
+            let (database, table) = (table.database().clone(), Arc::clone(table.table()));
+            used.push(UsedTable { database, table, mode: LockMode::Exclusive });
+            used.extend(into.as_ref().map(OutputTarget::used));
+            if self.lock_tables(run, used)? {
+                return Ok(into);
+            }
+        }
+        Err(definition_changed().into())
+    }
+
+    /// What the rows become, checked; those that come get their identity values.
+    fn pieces<'r>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        bound: &BoundMerge,
+        store: &InsertTarget,
+        rows: &'r MergedRows,
+    ) -> Result<Vec<Piece<'r>>, Failure> {
+        let mut pieces = Vec::new();
+        for (kind, rows) in rows.pieces() {
+            let mut after = Vec::new();
+            if kind != ChangeKind::Delete {
+                let mut columns: Vec<ArrayRef> =
+                    bound.after.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+                if kind == ChangeKind::Insert {
+                    self.number_rows(run, bound, rows.num_rows(), &mut columns)?;
+                }
+                let store = store.clone().written_by(if kind == ChangeKind::Insert { "INSERT" } else { "UPDATE" });
+                let stored = stored_columns(&store, columns.into_iter().enumerate().collect())?;
+                after = stored.into_iter().map(|(_, array)| array).collect();
+            }
+            pieces.push(Piece { kind, rows, after });
+        }
+        Ok(pieces)
+    }
+
+    /// Puts the next values into an identity column.
+    fn number_rows(
+        &mut self,
+        run: &Arc<StatementRun>,
+        bound: &BoundMerge,
+        rows: usize,
+        columns: &mut [ArrayRef],
+    ) -> Result<(), Failure> {
+        let table = bound.table()?;
+        let mut identities = table.table().columns.iter().enumerate();
+        let Some((place, column)) = identities.find(|(_, column)| column.identity.is_some()) else { return Ok(()) };
+        let target = Target::of_table(table.database().clone(), Arc::clone(table.table()));
+        let first = self.next_identity(run, &target, column, rows as u64)?;
+        let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
+        let mut last = first;
+        let mut values = Vec::with_capacity(rows);
+        for row in 0..rows {
+            last = first + increment * row as i128;
+            values.push(value_to_array(&integer_of_type(last, column)?, column.sql_type)?);
+        }
+        let values: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
+        columns[place] = concat(&values).map_err(|error| SqlError::internal(error.to_string()))?;
+        self.note_identity(last);
+        Ok(())
+    }
+}
+
+impl Piece<'_> {
+    /// A column that `OUTPUT` reads.
+    fn column(&self, bound: &BoundMerge, store: &InsertTarget, input: OutputInput) -> Result<ArrayRef, SqlError> {
+        let nothing = |column: usize| {
+            let sql_type = store.table().columns[column].sql_type;
+            Ok(new_null_array(&carrier(sql_type), self.rows.num_rows()))
+        };
+        match input {
+            OutputInput::Inserted(column) if self.kind == ChangeKind::Delete => nothing(column),
+            OutputInput::Inserted(column) => Ok(Arc::clone(&self.after[column])),
+            OutputInput::Deleted(column) if self.kind == ChangeKind::Insert => nothing(column),
+            OutputInput::Deleted(column) => {
+                let place = bound.before[column];
+                let place = place.ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+                Ok(Arc::clone(self.rows.column(place)))
+            }
+            OutputInput::Plan(place) => Ok(Arc::clone(self.rows.column(place))),
+            OutputInput::Action => {
+                let name = match self.kind {
+                    ChangeKind::Insert => "INSERT",
+                    ChangeKind::Update => "UPDATE",
+                    ChangeKind::Delete => "DELETE",
+                };
+                let name = value_to_array(&Value::Text(name.to_owned()), ACTION_TYPE)?;
+                let names = vec![&*name; self.rows.num_rows()];
+                concat(&names).map_err(|error| SqlError::internal(error.to_string()))
+            }
+        }
+    }
+}
+
+/// The heaps that change, under the name that messages give them.
+fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<InsertTarget, SqlError> {
+    let table = bound.table()?;
+    let store = store_of(table.database().clone(), Arc::clone(table.table()))?;
+    Ok(match &merge.target.name {
+        TargetName::Variable(name) => store.called(name.value.clone()),
+        TargetName::Object(_) => store,
+    })
+}
+
+fn apply(run: &Arc<StatementRun>, store: &InsertTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
+    let mut inserted = Vec::new();
+    for piece in pieces {
+        match piece.kind {
+            ChangeKind::Delete => delete_rows(run, store, piece.rows)?,
+            ChangeKind::Update => update_rows(run, store, piece.rows, &piece.after)?,
+            ChangeKind::Insert => inserted.push(whole_batch(store, piece.after.clone())?),
+        }
+    }
+    insert_held(run, store, &inserted)?;
+    Ok(())
+}
