@@ -1,6 +1,6 @@
 //! A flipped bit of a sealed page is found, whatever the page is.
 
-use hobt_base::{FileId, FilegroupId, HobtId, ObjectId, PAGE_SIZE, PageId, SplitMix64, Stamp};
+use hobt_base::{FileId, FilegroupId, HobtId, Lsn, ObjectId, PAGE_SIZE, PageId, SplitMix64, Stamp};
 use hobt_page::{
     AllocationMap, BOOT_PAGE, BootPage, BulkColumn, BulkPageBuilder, ColumnLayout, FileHeader, LargeValuePage,
     PageBytes, PageChange, PageHeader, PageType, RowLayout, Run, RunContents, RunListPage, SystemHobt, apply, seal,
