@@ -703,7 +703,9 @@ impl Storage {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
         let keep = log.oldest().map_or(begun, |oldest| oldest.min(begun));
         log.log().flush_past(begun)?;
-        Ok(log.log().set_redo_start(begun, keep)?)
+        log.log().set_redo_start(begun, keep)?;
+        log.checkpoint_ended();
+        Ok(())
     }
 
     /// Writes every dirty page of the database and syncs its files.

@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
 use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, record_bytes};
@@ -29,6 +29,9 @@ pub struct TransactionLog {
     /// By transaction: the beginning of the epoch that its first record may lie in.
     open: Mutex<HashMap<u64, Lsn>>,
     next_structure: AtomicU64,
+    /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
+    due_below_bytes: AtomicU64,
+    on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl fmt::Debug for TransactionLog {
@@ -40,8 +43,11 @@ impl fmt::Debug for TransactionLog {
 impl TransactionLog {
     /// A log that nobody writes into yet.
     pub fn new(log: Arc<Log>) -> Arc<TransactionLog> {
+        let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
         Arc::new(TransactionLog {
             log,
+            due_below_bytes,
+            on_due: OnceLock::new(),
             open: Mutex::default(),
             next_structure: AtomicU64::new(STRUCTURE_TRANSACTION_FIRST),
         })
@@ -50,6 +56,28 @@ impl TransactionLog {
     /// The log.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Says who is to be told when a checkpoint is due: once half of what was free is used. He is called by a transaction
+    /// that may hold pages, and must not wait for any.
+    pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // A second one would be told of what the first is told.
+        let _first = self.on_due.set(Box::new(tell));
+    }
+
+    /// A checkpoint has ended, well or not: the next is due once half of what is free now is used.
+    pub fn checkpoint_ended(&self) {
+        self.due_below_bytes.store(self.log.free_bytes() / 2, Ordering::Relaxed);
+    }
+
+    fn tell_if_due(&self) {
+        let due = self.due_below_bytes.load(Ordering::Relaxed);
+        if self.log.free_bytes() < due
+            && self.due_below_bytes.compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && let Some(tell) = self.on_due.get()
+        {
+            tell();
+        }
     }
 
     /// Transactions that have written and not ended.
@@ -125,6 +153,7 @@ impl LogChain {
     /// # Errors
     /// [`LogError::Full`], or the log has failed.
     pub fn reserve(&self, bytes: usize) -> Result<(), LogError> {
+        self.owner.tell_if_due();
         self.owner.log.reserve(&self.reservation, record_bytes(bytes) as u64)
     }
 

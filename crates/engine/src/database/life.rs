@@ -227,7 +227,7 @@ impl Database {
             files: made.files.files.iter().map(DataFile::database_file).collect(),
         };
         let snapshot = made.heaps.load(identity).map_err(|error| of_catalog(&made.name, error))?;
-        Ok(Arc::new(Database {
+        let database = Arc::new(Database {
             id: made.id,
             name: made.name,
             guid: made.guid,
@@ -243,7 +243,9 @@ impl Database {
             files: Mutex::new(made.files),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-        }))
+        });
+        database.checkpoint_when_due();
+        Ok(database)
     }
 
     /// Saves what was changed, marks the files clean and lets go of them. The database cannot be used any more.

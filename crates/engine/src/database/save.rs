@@ -3,8 +3,8 @@
 //! A checkpoint begins a new epoch of the log, saves the counts of rows, writes every page that is changed, then the boot
 //! page and the headers of files, and lastly tells the log that recovery may begin here. Statements run meanwhile.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use hobt_access::Hobt;
 use hobt_base::{HobtId, Lsn, ObjectId};
@@ -14,7 +14,7 @@ use hobt_txn::StatementContext;
 
 use super::life::TEMPDB;
 use super::{Database, Files, Marked};
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 
 impl Files {
     /// The generation of the database; a file that was added since has a lower one until the next mark.
@@ -67,6 +67,27 @@ impl Database {
         // Under the lock: who closes the database waits for it, and leaves no files behind.
         self.check_usable()?;
         if files.marked == Marked::Clean || self.id == TEMPDB { Ok(()) } else { self.save(&mut files) }
+    }
+
+    /// Has a thread of its own make a checkpoint whenever the log asks for one.
+    pub(super) fn checkpoint_when_due(self: &Arc<Database>) {
+        let Some(log) = self.storage.log() else { return };
+        let database = Arc::downgrade(self);
+        log.on_checkpoint_due(move || {
+            let database = Weak::clone(&database);
+            // Who asks may hold pages: he is not to wait.
+            let started = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
+                let Some(database) = database.upgrade() else { return };
+                match database.checkpoint() {
+                    Ok(()) => {}
+                    // It is being closed, which makes its own checkpoint; or it is suspect already.
+                    Err(EngineError::Unavailable { .. }) => {}
+                    Err(error) => database.mark_suspect(&format!("a checkpoint failed: {error}")),
+                }
+            });
+            // Without a thread the log grows, until an explicit CHECKPOINT or a close.
+            drop(started);
+        });
     }
 
     /// Writes everything and marks the files clean. No statement may be running that changes something.

@@ -21,12 +21,12 @@ fn a_file_of_another_time_makes_the_database_suspect() {
     ])
     .expect("a database");
     let file = |name: &str| folder.path().join(name);
-    for name in ["d1.mdf", "d2.ndf"] {
+    for name in ["d1.mdf", "d2.ndf", "d1_log.ldf"] {
         assert!(file(name).exists(), "{name}");
         fs::copy(file(name), file(&format!("{name}.old"))).expect("a copy");
     }
     run(&["USE d; INSERT a VALUES (2)"]).expect("a row");
-    for name in ["d1.mdf", "d2.ndf"] {
+    for name in ["d1.mdf", "d2.ndf", "d1_log.ldf"] {
         let new = file(&format!("{name}.new"));
         fs::copy(file(name), &new).expect("a copy");
         fs::copy(file(&format!("{name}.old")), file(name)).expect("the old file");
@@ -35,7 +35,7 @@ fn a_file_of_another_time_makes_the_database_suspect() {
     }
     run(&["USE d; IF (SELECT COUNT(*) FROM a) <> 2 THROW 50001, 'rows are missing', 1"]).expect("files of one time");
     // All files of an earlier time belong together.
-    for name in ["d1.mdf", "d2.ndf"] {
+    for name in ["d1.mdf", "d2.ndf", "d1_log.ldf"] {
         fs::copy(file(&format!("{name}.old")), file(name)).expect("the old file");
     }
     run(&["USE d; IF (SELECT COUNT(*) FROM a) <> 1 THROW 50001, 'not the earlier rows', 1"])

@@ -6,6 +6,7 @@ mod api;
 mod bad_input;
 #[cfg(feature = "cli")]
 mod command_line;
+mod changes;
 mod files;
 mod limits;
 mod memory;
