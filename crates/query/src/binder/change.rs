@@ -23,7 +23,7 @@ use hobt_tsql::ast::{
 };
 
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
-use super::change_output::{BoundOutput, OutputTable};
+use super::change_output::{BoundOutput, OutputColumn, OutputTable};
 use super::change_values::{BoundValues, NewValues};
 use super::hash_join::{all_join_by_hash, no_plan};
 use super::insert::InsertTarget;
@@ -185,7 +185,10 @@ impl Binder<'_> {
         let Some(output) = output else { return Ok(None) };
         let mut others = target.scope.clone();
         others.tables.remove(target.place);
-        let bound = self.bind_output(output, tables, &target.stored.columns, others, parts, into)?;
+        let shown = target.scope.tables[target.place].columns.iter().zip(&target.stored.shown);
+        let shown: Vec<OutputColumn> =
+            shown.map(|(column, stored)| OutputColumn { column: column.clone(), stored: *stored }).collect();
+        let bound = self.bind_output(output, tables, &shown, others, parts, into)?;
         for column in bound.deleted_columns() {
             before[column] = Some(parts.add(self, target.stored.columns[column].bound(target.position)));
         }

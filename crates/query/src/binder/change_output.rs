@@ -95,11 +95,26 @@ impl BoundOutput {
     }
 }
 
+/// A column of the target that `inserted` and `deleted` have.
+pub(super) struct OutputColumn {
+    /// The column of the source.
+    pub(super) column: ScopeColumn,
+    /// Which of the table's columns it is; `None` for one that a view or common table expression computes.
+    pub(super) stored: Option<usize>,
+}
+
 /// A column of `inserted` or `deleted`, under a name of its own.
 struct Pseudo {
     column: Column,
     sql_type: SqlType,
-    input: OutputInput,
+    input: PseudoInput,
+}
+
+/// What it is.
+enum PseudoInput {
+    Known(OutputInput),
+    /// A column that the source computes from the row as it was.
+    Computed(BoundExpr),
 }
 
 impl Binder<'_> {
@@ -121,7 +136,9 @@ impl Binder<'_> {
             collation: super::ExprCollation::of_column(column.collation),
             literal: None,
         };
-        let columns: Vec<ScopeColumn> = columns.iter().map(column).collect();
+        let columns = columns.iter().map(column).enumerate();
+        let columns: Vec<OutputColumn> =
+            columns.map(|(place, column)| OutputColumn { column, stored: Some(place) }).collect();
         let tables = [OutputTable::Inserted];
         self.bind_output(output, &tables, &columns, Scope::default(), &mut Parts::default(), into)
     }
@@ -132,7 +149,7 @@ impl Binder<'_> {
         &self,
         output: &Output,
         tables: &[OutputTable],
-        columns: &[ScopeColumn],
+        columns: &[OutputColumn],
         others: Scope,
         parts: &mut Parts,
         into: Option<&InsertTarget>,
@@ -145,7 +162,7 @@ impl Binder<'_> {
                 OutputTable::Deleted => ("deleted", OutputInput::Deleted),
                 OutputTable::Action => {
                     let column = Column::new_unqualified(self.fresh("action"));
-                    let (sql_type, input) = (ACTION_TYPE, OutputInput::Action);
+                    let (sql_type, input) = (ACTION_TYPE, PseudoInput::Known(OutputInput::Action));
                     pseudo.push(Pseudo { column: column.clone(), sql_type, input });
                     let shown = ScopeColumn {
                         name: Some("$action".to_owned()),
@@ -160,10 +177,15 @@ impl Binder<'_> {
                 }
             };
             let mut shown = Vec::with_capacity(columns.len());
-            for (place, known) in columns.iter().enumerate() {
+            for OutputColumn { column: known, stored } in columns {
+                let input = match (stored, table) {
+                    (Some(place), _) => PseudoInput::Known(input(*place)),
+                    (None, OutputTable::Deleted) => PseudoInput::Computed(known.bound(Position::default())),
+                    (None, _) => continue,
+                };
                 let column = Column::new_unqualified(self.fresh(name));
-                pseudo.push(Pseudo { column: column.clone(), sql_type: known.sql_type, input: input(place) });
-                shown.push(ScopeColumn { column, ..known.clone() });
+                pseudo.push(Pseudo { column: column.clone(), sql_type: known.sql_type, input });
+                shown.push(ScopeColumn { column, literal: None, ..known.clone() });
             }
             let table = ScopeTable::new(Some(name.to_owned()), None, shown);
             scope.tables.push(ScopeTable { only_qualified: true, ..table });
@@ -271,7 +293,10 @@ impl Binder<'_> {
         let mut fields = Vec::with_capacity(read.len());
         for column in &read {
             let (input, sql_type) = match pseudo.iter().find(|known| known.column == *column) {
-                Some(known) => (known.input, known.sql_type),
+                Some(Pseudo { input: PseudoInput::Known(input), sql_type, .. }) => (*input, *sql_type),
+                Some(Pseudo { input: PseudoInput::Computed(value), sql_type, .. }) => {
+                    (OutputInput::Plan(parts.add(self, value.clone())), *sql_type)
+                }
                 None => {
                     let known = scope.columns().find(|known| known.column == *column);
                     let known = known.ok_or_else(|| SqlError::internal("OUTPUT reads a column of no source"))?;
