@@ -182,6 +182,9 @@ impl Storage {
         let damaged = |damage| self.damaged(id, damage);
         let Some(log) = self.log() else {
             let undo = apply(page, rows, change).map_err(damaged)?;
+            if undo.is_some() {
+                PageHeader::clear_bulk(page);
+            }
             return Ok(undo.map(|undo| Changed { undo, lsn: Lsn(0) }));
         };
         // A page that a bulk load built is not in the log, wherever its run was allocated.

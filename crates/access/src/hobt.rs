@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
 use hobt_buffer::ExclusiveGuard;
 use hobt_page::{
-    PageBytes, PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage, Run,
-    RunContents, RunListPage,
+    PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RUNS_PER_PAGE, RowImage, RowLayout, RowPage,
+    Run, RunContents, RunListPage,
 };
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
-use hobt_txn::{COMMIT_RECORD, LogChain, StatementContext, UndoError};
+use hobt_txn::{Before, COMMIT_RECORD, LogChain, StatementContext, UndoError};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::change::{Changed, Identity, Logged};
@@ -252,6 +252,14 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
     }
 
+    /// Whether a page is in one of its runs.
+    pub(crate) fn owns(&self, page: PageId) -> bool {
+        let lies_in = |run: &Run| {
+            run.first.file == page.file && (run.first.number..run.first.number + run.page_count).contains(&page.number)
+        };
+        self.state.read().runs.iter().any(lies_in)
+    }
+
     /// The runs at this moment, in order: what a scan works on.
     pub fn runs(&self) -> Vec<Run> {
         self.state.read().runs.clone()
@@ -405,10 +413,12 @@ impl Hobt {
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
+                self.put_loaded_versions(context, id, &header);
                 let undo = Undo::RemoveRow { slot };
                 let counting = self.begin_counting();
                 let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
                 if let Some(changed) = self.change(&mut page, id, &change, logged)? {
+                    context.put_version(self.storage.versions(), id, slot, Before::Absent);
                     drop(page);
                     self.row_count.fetch_add(1, Ordering::Relaxed);
                     drop(counting);
@@ -428,6 +438,13 @@ impl Hobt {
                 return Err(AccessError::RowTooLarge { bytes });
             }
             self.add_page(&mut state, context, capacity)?;
+        }
+    }
+
+    /// A page that a load built says by its stamp alone who sees it; from its first change on its rows do.
+    fn put_loaded_versions(&self, context: &StatementContext, id: PageId, header: &PageHeader) {
+        if header.flags.contains(PageFlags::BULK) {
+            context.put_loaded_versions(self.storage.versions(), header.newest_writer, id, header.row_count);
         }
     }
 
@@ -564,6 +581,8 @@ impl Hobt {
             let file = self.storage.file(page.file)?;
             let guard = file.pool_file().write(page.number);
             let mut guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&guard).map_err(|damage| self.damaged(page, damage))?;
+            self.put_loaded_versions(context, page, &header);
             let undo = Undo::RestoreRow { slot };
             let counting = self.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
@@ -571,6 +590,7 @@ impl Hobt {
             let PageChange::SetDeleted { writer: before, .. } = changed.undo else {
                 unreachable!("the undo of a deleted bit is the bit before");
             };
+            context.put_version(self.storage.versions(), page, slot, Before::Present);
             drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
             drop(counting);

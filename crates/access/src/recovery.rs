@@ -355,13 +355,13 @@ impl Recovery<'_> {
         self.summary.undone += 1;
         let lsn = record.lsn;
         match undo {
-            Undo::RemoveRow { slot } => {
-                self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: true, lsn })
-            }
+            Undo::RemoveRow { slot } => self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: true, lsn }),
             Undo::RestoreRow { slot } => {
                 self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: false, lsn })
             }
-            Undo::FreeRun { first, extents } => self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn }),
+            Undo::FreeRun { first, extents } => {
+                self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn })
+            }
             Undo::Unpublish { hobt, runs, rows } => {
                 *self.row_changes.entry(hobt).or_default() -= rows.cast_signed();
                 self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize, rows)

@@ -17,7 +17,7 @@ use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
 };
-use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError};
+use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError, VersionStore};
 use parking_lot::{Mutex, RwLock};
 
 use crate::AccessError;
@@ -222,6 +222,7 @@ pub struct Storage {
     pool: Arc<BufferPool>,
     settings: RwLock<StorageSettings>,
     log: Option<Arc<TransactionLog>>,
+    versions: Arc<VersionStore>,
     files: RwLock<Vec<Arc<DataFile>>>,
     /// Held while a run is dealt, in memory alone.
     dealing: Mutex<()>,
@@ -252,6 +253,7 @@ impl Storage {
             pool,
             settings: RwLock::new(settings.in_range()),
             log,
+            versions: VersionStore::new(),
             files: RwLock::default(),
             dealing: Mutex::default(),
             growth: Mutex::default(),
@@ -310,6 +312,11 @@ impl Storage {
     /// Its log, if it has one.
     pub fn log(&self) -> Option<&Arc<TransactionLog>> {
         self.log.as_ref()
+    }
+
+    /// What stood in its rows' places before they were changed.
+    pub fn versions(&self) -> &Arc<VersionStore> {
+        &self.versions
     }
 
     /// What stands in every page's header.

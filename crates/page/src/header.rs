@@ -27,6 +27,8 @@ pub(crate) const HEADER_SIZE: usize = 64;
 pub(crate) const FLAGS_PLACE: usize = 6;
 /// Where the log sequence number stands.
 const LSN_PLACE: usize = 32;
+/// Which 64-bit word of a page the newest writer is.
+pub const NEWEST_WRITER_WORD: usize = 5;
 /// Where the level stands.
 pub(crate) const LEVEL_PLACE: usize = 54;
 
@@ -197,6 +199,11 @@ impl PageHeader {
     /// The position of the last log record that changed a page, whatever else stands in its header.
     pub fn lsn_of(page: &PageBytes) -> Lsn {
         Lsn(u64_at(page, LSN_PLACE))
+    }
+
+    /// Who changed a page last, whatever else stands in its header.
+    pub fn newest_writer_of(page: &PageBytes) -> Stamp {
+        Stamp(u64_at(page, NEWEST_WRITER_WORD * 8))
     }
 
     /// Whether a page is as a bulk load built it, so that the log does not have it.

@@ -44,7 +44,7 @@ pub use checksum::{ValueChecksum, seal, verify};
 pub use file_header::{
     BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt,
 };
-pub use header::{FORMAT_VERSION, PageDamage, PageFlags, PageHeader, PageType};
+pub use header::{FORMAT_VERSION, NEWEST_WRITER_WORD, PageDamage, PageFlags, PageHeader, PageType};
 pub use index_page::{INDEX_KEY_BYTES_MAX, IndexPage, IndexSplit, check_index_page};
 pub use large_value::{
     IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,

@@ -3,14 +3,16 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use hobt_base::{SessionId, Stamp};
+use hobt_base::{PageId, SessionId, SlotId, Stamp};
 use parking_lot::Mutex;
 
 use crate::locks::{LockOwner, LockOwnerKind};
-use crate::{LogChain, LogChains, MemoryAccount, MemoryBudget, TransactionLog};
+use crate::{
+    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, Running, Snapshot, TransactionLog, VersionStore,
+};
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
 #[derive(Debug, Default)]
@@ -64,6 +66,8 @@ pub struct Transaction {
     lock_owner: Arc<LockOwner>,
     /// What it has written into the logs of the databases that it changed.
     chains: LogChains,
+    /// Its place among the running, if readers need to know of it.
+    running: Mutex<Option<Arc<Running>>>,
     undo: Mutex<Vec<Action>>,
     commit: Mutex<Vec<Action>>,
     /// What is let go of when the transaction has ended, the last first.
@@ -87,8 +91,8 @@ impl Transaction {
     /// A transaction of a session. `stamp` is its place in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
-        let (chains, undo, commit, held) = Default::default();
-        Arc::new(Transaction { session, stamp, lock_owner, chains, undo, commit, held })
+        let (chains, running, undo, commit, held) = Default::default();
+        Arc::new(Transaction { session, stamp, lock_owner, chains, running, undo, commit, held })
     }
 
     /// Its place in the order of writers.
@@ -104,6 +108,12 @@ impl Transaction {
     /// Where it is now.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len() }
+    }
+
+    /// Readers do not see what it changes until it has ended; `running` has its stamp.
+    pub fn set_running(&self, running: Running) {
+        assert_eq!(running.stamp(), self.stamp, "the place of this transaction");
+        *self.running.lock() = Some(Arc::new(running));
     }
 
     /// Keeps a value until the transaction has ended.
@@ -160,6 +170,9 @@ impl Transaction {
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
     pub fn let_go(&self) {
+        // Before its locks go: who has waited for one sees what was done.
+        let running = self.running.lock().take();
+        drop(running);
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().rev().for_each(drop);
     }
@@ -195,6 +208,9 @@ pub struct StatementContext {
     /// Where the transaction was when the statement began; `None` if the transaction is the statement's own.
     begun_at: Option<Savepoint>,
     ended: AtomicBool,
+    /// What the statement sees of others, once it has looked.
+    view: OnceLock<Option<Arc<Snapshot>>>,
+    reads_versions: AtomicBool,
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
@@ -238,6 +254,8 @@ impl StatementContext {
             transaction,
             begun_at,
             ended: AtomicBool::new(false),
+            view: OnceLock::new(),
+            reads_versions: AtomicBool::new(false),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
@@ -284,6 +302,43 @@ impl StatementContext {
     /// What its transaction writes into a database's log.
     pub fn log_chain(&self, log: &Arc<TransactionLog>) -> Arc<LogChain> {
         self.transaction.chains.of(log, self.transaction.stamp.0)
+    }
+
+    /// The transaction that the statement belongs to.
+    pub fn transaction(&self) -> &Arc<Transaction> {
+        &self.transaction
+    }
+
+    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer.
+    pub fn read_versions(&self) {
+        self.reads_versions.store(true, Ordering::Relaxed);
+    }
+
+    /// What the statement sees of others' changes; `None` if it reads what stands in the pages, under locks or without.
+    /// The first call decides: it comes after the statement's locks.
+    pub fn view(&self) -> Option<&Arc<Snapshot>> {
+        if !self.reads_versions.load(Ordering::Relaxed) {
+            return None;
+        }
+        let look = || {
+            let running = self.transaction.running.lock().clone();
+            running.map(|running| running.transactions().snapshot(self.transaction.stamp))
+        };
+        self.view.get_or_init(look).as_ref()
+    }
+
+    /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.
+    pub fn put_version(&self, store: &Arc<VersionStore>, page: PageId, slot: SlotId, before: Before) {
+        if let Some(running) = &*self.transaction.running.lock() {
+            store.put(running, page, slot, before);
+        }
+    }
+
+    /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first time.
+    pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: PageId, rows: u16) {
+        if let Some(running) = &*self.transaction.running.lock() {
+            store.put_loaded(running, loader, page, rows);
+        }
     }
 
     /// Registers how a change that was just made is undone.

@@ -9,13 +9,19 @@
 //!
 //! [`locks`] is the lock manager. Statements lock whole tables so far; it knows rows, keys and ranges too.
 //!
-//! Leaves to others: row versions (not there yet); which locks a statement needs, and who decides to commit (crate `query`).
+//! [`Transactions`] says who is running and what a reader sees; [`VersionStore`] has what stood in a row's place before.
+//!
+//! Leaves to others: which locks a statement needs, and who decides to commit (crate `query`).
 
 mod chain;
 mod context;
 pub mod locks;
 mod memory;
+mod transactions;
+mod versions;
 
 pub use chain::{COMMIT_RECORD, END_RECORD, LogChain, LogChains, TransactionLog};
 pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
+pub use transactions::{Running, Snapshot, Transactions};
+pub use versions::{Before, VersionStore};

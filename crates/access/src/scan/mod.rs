@@ -28,11 +28,11 @@ mod worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId};
+use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::LOAD_PAGES_MAX;
 use hobt_buffer::PageRun;
-use hobt_page::{PageDamage, RowLayout, RowPage, Run, ValuePointer};
-use hobt_txn::{IoCounts, StatementContext};
+use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, RowLayout, RowPage, Run, ValuePointer, apply};
+use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
 
 use crate::{AccessError, DataFile, Hobt, LargeValues, ValueReader};
 
@@ -58,6 +58,9 @@ pub struct ScanSettings {
     pub dealer: DealerKind,
     /// A scan of more than this many percent of the pool reads past it.
     pub pool_share_percent: u32,
+    /// Whether rows are shown as they stand in the pages, committed or not (`NOLOCK`, or under locks), although the
+    /// statement reads versions.
+    pub reads_uncommitted: bool,
 }
 
 impl Default for ScanSettings {
@@ -68,6 +71,7 @@ impl Default for ScanSettings {
             read_ahead: true,
             dealer: DealerKind::Atomic,
             pool_share_percent: 75,
+            reads_uncommitted: false,
         }
     }
 }
@@ -93,8 +97,20 @@ pub struct Scan {
     workers: usize,
     page_count: u64,
     context: Arc<StatementContext>,
+    /// What of others' changes is shown; all if absent.
+    view: Option<Arc<Snapshot>>,
     counts: Arc<IoCounts>,
     read_bytes: AtomicU64,
+}
+
+/// What a statement sees of a page.
+enum Visible {
+    /// All of it.
+    AsItStands,
+    /// None of it: whoever loaded it is not seen.
+    Nothing,
+    /// This, with changes taken back.
+    Otherwise(Box<PageBytes>),
 }
 
 /// What looks at the pages of a scan, one worker's.
@@ -188,6 +204,8 @@ impl Scan {
         let whole_extents = settings.read_pages > 0 && settings.read_pages.is_multiple_of(EXTENT_PAGES);
         assert!(whole_extents && settings.read_pages <= LOAD_PAGES_MAX, "reads of {} pages", settings.read_pages);
         let first = &hobts[0];
+        // Before the runs are looked at: whatever the view sees lies in them then.
+        let view = context.view().filter(|_| !settings.reads_uncommitted).cloned();
         let partitions: Vec<ScanPartition> =
             hobts.iter().map(|hobt| ScanPartition { hobt: Arc::clone(hobt), runs: hobt.runs() }).collect();
         let files = first.storage().files();
@@ -215,9 +233,42 @@ impl Scan {
             workers,
             page_count,
             context,
+            view,
             counts,
             read_bytes: AtomicU64::new(0),
         }))
+    }
+
+    /// Pages whose newest writer is below are shown as they stand.
+    fn horizon(&self) -> Stamp {
+        self.view.as_ref().map_or(Stamp(u64::MAX), |view| view.horizon())
+    }
+
+    /// A page as the scan's statement sees it.
+    fn visible(&self, id: PageId, page: &RowPage<'_>, partition: usize) -> Result<Visible, AccessError> {
+        let Some(view) = &self.view else { return Ok(Visible::AsItStands) };
+        let (bytes, writer) = (page.bytes(), PageHeader::newest_writer_of(page.bytes()));
+        if writer < view.horizon() {
+            return Ok(Visible::AsItStands);
+        }
+        if PageHeader::is_bulk(bytes) {
+            return Ok(if view.sees(writer) { Visible::AsItStands } else { Visible::Nothing });
+        }
+        let storage = self.partitions[partition].hobt.storage();
+        let changes = storage.versions().changes(id, view);
+        if changes.is_empty() {
+            return Ok(Visible::AsItStands);
+        }
+        let mut copy = Box::new(*bytes);
+        for (slot, before) in changes {
+            let deleted = before == Before::Absent;
+            // A version may be newer than this copy of the page.
+            if usize::from(slot.0) < page.row_count() && page.is_deleted(usize::from(slot.0)) != deleted {
+                let change = PageChange::SetDeleted { slot, deleted, writer };
+                apply(&mut copy, Some(&self.rows), &change).map_err(|damage| self.damaged_page(id, damage))?;
+            }
+        }
+        Ok(Visible::Otherwise(copy))
     }
 
     /// The table's columns.

@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use hobt_base::{PAGE_SIZE, PageId};
+use hobt_base::{PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, LoadOwner, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
-use hobt_page::{PageBytes, PageDamage, RowPage, verify};
+use hobt_page::{NEWEST_WRITER_WORD, PageBytes, PageDamage, RowPage, verify};
 use hobt_sync::{Wait, WaitType};
 use parking_lot::Mutex;
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;
-use super::{NextPage, PageVisitor, Scan};
+use super::{NextPage, PageVisitor, Scan, Visible};
 use crate::{AccessError, DataFile};
 
 /// A page that a scan reads is not marked as used.
@@ -459,6 +459,7 @@ impl Worker {
         let run = file.pool_file().page_run(range.first, range.count);
         let mut words = [0u64; WORDS_MAX];
         let words = &mut words[..word_count];
+        let horizon = self.scan.horizon();
         let bytes = word_count * 8;
         let (columns, hobt) = (self.scan.rows.columns().len(), self.scan.partitions[range.partition].hobt.id());
         let end = range.first + range.count;
@@ -471,12 +472,15 @@ impl Worker {
             }
             let copied = run.optimistic_words(number, 0, words);
             match (copied, &mut *work) {
-                (Optimistic::Ok, Work::Count(counts)) if counts.is_row_page(words, columns, hobt) => {
+                (Optimistic::Ok, Work::Count(counts))
+                    if counts.is_row_page(words, columns, hobt) && Stamp(words[NEWEST_WRITER_WORD]) < horizon =>
+                {
                     let before = counts.rows();
                     counts.add_words(words);
                     self.rows_by_worker += counts.rows() - before;
                 }
-                // What is no row page of the table is looked at whole, and refused there.
+                // What is no row page of the table is looked at whole, and refused there; what somebody has just changed
+                // is looked at whole too.
                 _ => self.page_from_pool(file, range, number, work)?,
             }
         }
@@ -597,15 +601,30 @@ impl Worker {
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
         let scan = &self.scan;
-        let page = RowPage::open(bytes, &scan.rows).map_err(|damage| scan.damaged(range, number, damage))?;
-        if page.hobt() != scan.partitions[range.partition].hobt.id() {
-            return Err(scan.damaged(range, number, PageDamage::Structure { rule: "a page of another HOBT" }));
-        }
+        let id = PageId::new(scan.files[range.file].id(), number);
+        let hobt = &scan.partitions[range.partition].hobt;
+        let opened = RowPage::open(bytes, &scan.rows).and_then(|page| {
+            let is_own = page.hobt() == hobt.id();
+            if is_own { Ok(page) } else { Err(PageDamage::Structure { rule: "a page of another HOBT" }) }
+        });
+        let page = match opened {
+            Ok(page) => page,
+            // A statement that was undone meanwhile has given the page back, and somebody else has it.
+            Err(_) if !hobt.owns(id) => return Ok(()),
+            Err(damage) => return Err(scan.damaged(range, number, damage)),
+        };
+        let copy;
+        let page = match scan.visible(id, &page, range.partition)? {
+            Visible::AsItStands => page,
+            Visible::Nothing => return Ok(()),
+            Visible::Otherwise(bytes) => {
+                copy = bytes;
+                RowPage::open(&copy, &scan.rows).map_err(|damage| scan.damaged(range, number, damage))?
+            }
+        };
         self.rows_by_worker += (page.row_count() - page.deleted_count()) as u64;
         match work {
-            Work::Visit(visitor) => {
-                visitor.visit_ahead(range.partition, PageId::new(scan.files[range.file].id(), number), &page, next)
-            }
+            Work::Visit(visitor) => visitor.visit_ahead(range.partition, id, &page, next),
             Work::Count(counts) => {
                 counts.add_page(&page);
                 Ok(())

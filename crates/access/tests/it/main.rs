@@ -5,4 +5,5 @@ mod large_values;
 mod load;
 mod scan;
 mod storage;
+mod versions;
 mod world;

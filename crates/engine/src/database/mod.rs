@@ -30,10 +30,9 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
-use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings};
+use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, Transactions};
 use parking_lot::{Mutex, RwLock};
 
-use crate::clock::StampClock;
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
 use pending::{Claim, PendingChanges};
@@ -101,7 +100,7 @@ enum Marked {
 /// What a database takes from its instance.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) clock: Arc<StampClock>,
+    pub(crate) clock: Arc<Transactions>,
     pub(crate) memory: Arc<MemoryBudget>,
 }
 

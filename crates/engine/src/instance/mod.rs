@@ -127,7 +127,10 @@ impl Instance {
         cancelled: Arc<AtomicBool>,
     ) -> Result<Arc<StatementContext>> {
         let begun = self.begin_running()?;
-        let ctx = StatementContext::new(&self.statement_settings(session, degree_of_parallelism), cancelled);
+        let running = self.parts.shared.clock.begin();
+        let settings = self.statement_settings(session, running.stamp(), degree_of_parallelism);
+        let ctx = StatementContext::new(&settings, cancelled);
+        ctx.transaction().set_running(running);
         // The first that the statement holds goes last: nobody closes the instance while its end is under way.
         ctx.hold(begun);
         Ok(ctx)
@@ -140,7 +143,9 @@ impl Instance {
     /// 6005: the instance is closed, or about to be.
     pub fn begin_transaction(&self, session: SessionId) -> Result<Arc<Transaction>> {
         let begun = self.begin_running()?;
-        let transaction = Transaction::new(session, self.next_stamp());
+        let running = self.parts.shared.clock.begin();
+        let transaction = Transaction::new(session, running.stamp());
+        transaction.set_running(running);
         transaction.hold(begun);
         Ok(transaction)
     }
@@ -153,7 +158,7 @@ impl Instance {
         degree_of_parallelism: usize,
         cancelled: Arc<AtomicBool>,
     ) -> Arc<StatementContext> {
-        let settings = self.statement_settings(session, degree_of_parallelism);
+        let settings = self.statement_settings(session, transaction.stamp(), degree_of_parallelism);
         StatementContext::in_transaction(transaction, &settings, cancelled)
     }
 
@@ -162,9 +167,13 @@ impl Instance {
         begun.ok_or_else(|| EngineError::statement(number::SHUTDOWN, "SHUTDOWN is in progress."))
     }
 
-    fn statement_settings(&self, session: SessionId, degree_of_parallelism: usize) -> StatementContextSettings {
-        let (stamp, memory) = (self.next_stamp(), Arc::clone(&self.memory));
-        StatementContextSettings { session, stamp, degree_of_parallelism, memory }
+    fn statement_settings(
+        &self,
+        session: SessionId,
+        stamp: Stamp,
+        degree_of_parallelism: usize,
+    ) -> StatementContextSettings {
+        StatementContextSettings { session, stamp, degree_of_parallelism, memory: Arc::clone(&self.memory) }
     }
 
     /// Ends a statement: keeps what it did if it succeeded, rolls it back if not, and then drops what it held; its

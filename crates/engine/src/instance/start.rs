@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::registry::{Entry, EntryState, Registry};
 use super::{Instance, create};
-use crate::clock::{StampClock, time_of_day};
+use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{Database, DatabaseState, MASTER, NewDatabase, Shared, StorageParts, TEMPDB, primary_filegroup};
 use crate::error::{EngineError, Result, of_catalog};
@@ -60,7 +60,7 @@ impl Instance {
         pool_memory.grow(pool_bytes).map_err(|error| refuse(&folder, format!("the buffer pool: {error}")))?;
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
-        let shared = Shared { clock: Arc::new(StampClock::default()), memory: Arc::clone(&memory) };
+        let shared = Shared { clock: Arc::default(), memory: Arc::clone(&memory) };
         let parts = StorageParts { disk: Arc::clone(&disk), pool, settings: settings.storage(), shared };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
         let registry = Arc::new(Registry::default());

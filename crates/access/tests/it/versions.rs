@@ -1,0 +1,125 @@
+//! What readers see while others write: rows as they were committed when the reader first looked.
+
+use std::sync::Arc;
+
+use hobt_access::Hobt;
+use hobt_access::scan::{Scan, ScanSettings};
+use hobt_base::{PageId, SessionId, SlotId, SplitMix64};
+use hobt_txn::{StatementContext, StatementContextSettings, Transactions};
+
+use crate::world::{Collect, Row, World, file_of, image, random_row, run_worker, sorted, table};
+
+/// A statement that others know of, and that reads versions.
+fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
+    let running = all.begin();
+    let settings = StatementContextSettings {
+        session: SessionId(51),
+        stamp: running.stamp(),
+        degree_of_parallelism: 2,
+        memory: Arc::clone(&world.budget),
+    };
+    let context = StatementContext::new(&settings, Arc::default());
+    context.transaction().set_running(running);
+    context.read_versions();
+    context
+}
+
+fn insert(hobt: &Arc<Hobt>, context: &StatementContext, rows: &[Row]) -> Vec<(PageId, SlotId)> {
+    rows.iter().map(|row| hobt.insert(context, &image(row)).expect("room")).collect()
+}
+
+/// The rows that a statement's scan shows.
+fn scanned(hobt: &Arc<Hobt>, context: &Arc<StatementContext>) -> Vec<Row> {
+    let scan = Scan::new(&[Arc::clone(hobt)], 1, ScanSettings::default(), Arc::clone(context), Arc::default());
+    let mut rows = Collect::default();
+    run_worker(&scan.expect("a scan"), &mut rows).expect("no faults");
+    rows.rows
+}
+
+fn end(context: &StatementContext, commits: bool) {
+    if commits { context.commit() } else { context.roll_back() }.expect("it ends");
+    context.let_go();
+}
+
+#[test]
+fn a_reader_sees_what_was_committed_when_it_first_looked() {
+    for seed in 0..40 {
+        let mut random = SplitMix64::new(seed);
+        let world = World::new(512, &[file_of(8 * 400)]);
+        let all: Arc<Transactions> = Arc::default();
+        let hobt = world.create(&table());
+        let mut rows = |count: u64| -> Vec<Row> { (0..count).map(|_| random_row(&mut random, &table(), 30)).collect() };
+        let (old, new, other) = (rows(300), rows(200), rows(50));
+        let first = statement(&world, &all);
+        let places = insert(&hobt, &first, &old);
+        end(&first, true);
+        let before = statement(&world, &all);
+        assert!(before.view().is_some());
+        // One that commits, one that is undone, one that goes on; each deletes some rows of the first.
+        let (commits, undone, open) = (statement(&world, &all), statement(&world, &all), statement(&world, &all));
+        let mut left: Vec<Row> = old.clone();
+        for (step, (page, slot)) in places.iter().enumerate() {
+            match step % 7 {
+                1 => {
+                    hobt.delete(&commits, *page, *slot).expect("deleted");
+                    left.retain(|row| *row != old[step]);
+                }
+                3 => hobt.delete(&undone, *page, *slot).expect("deleted"),
+                5 => hobt.delete(&open, *page, *slot).expect("deleted"),
+                _ => {}
+            }
+        }
+        insert(&hobt, &commits, &new);
+        insert(&hobt, &undone, &other);
+        insert(&hobt, &open, &other);
+        let see = |context: &Arc<StatementContext>| sorted(scanned(&hobt, context));
+        for _ in 0..2 {
+            assert!(see(&before) == sorted(old.clone()), "seed {seed}: as it was");
+        }
+        end(&undone, false);
+        end(&commits, true);
+        assert!(see(&before) == sorted(old.clone()), "seed {seed}: still as it was");
+        let after = statement(&world, &all);
+        left.extend(new.iter().cloned());
+        assert!(see(&after) == sorted(left.clone()), "seed {seed}: what committed");
+        end(&open, false);
+        assert!(see(&after) == sorted(left), "seed {seed}: what committed, again");
+        for context in [before, after] {
+            end(&context, true);
+            drop(context);
+        }
+        assert!(world.storage.versions().is_empty(), "seed {seed}: nobody needs versions any more");
+        assert_eq!(all.running_count(), 0);
+    }
+}
+
+#[test]
+fn loaded_pages_are_hidden_until_their_loader_has_ended() {
+    let world = World::new(512, &[file_of(8 * 400)]);
+    let all: Arc<Transactions> = Arc::default();
+    let hobt = world.create(&table());
+    let mut random = SplitMix64::new(3);
+    let rows: Vec<Row> = (0..2000).map(|_| random_row(&mut random, &table(), 30)).collect();
+    let (before, loader) = (statement(&world, &all), statement(&world, &all));
+    assert!(before.view().is_some());
+    world.load(&hobt, &loader, &rows, &mut || 500).expect("room");
+    let beside = statement(&world, &all);
+    assert!(scanned(&hobt, &beside).is_empty() && scanned(&hobt, &before).is_empty());
+    assert_eq!(scanned(&hobt, &loader).len(), rows.len(), "its own");
+    end(&loader, true);
+    assert!(scanned(&hobt, &beside).is_empty(), "as when it first looked");
+    // The first change of a loaded page, while a reader does not see its loader.
+    let changer = statement(&world, &all);
+    let (page, _) = insert(&hobt, &changer, &rows[..1])[0];
+    let first =
+        hobt.runs().iter().flat_map(|run| run.row_pages().map(|number| PageId::new(run.first.file, number))).next();
+    hobt.delete(&changer, first.expect("a page"), SlotId(0)).expect("deleted");
+    assert!(page.number > 0);
+    assert_eq!(scanned(&hobt, &changer).len(), rows.len());
+    assert!(scanned(&hobt, &beside).is_empty() && scanned(&hobt, &before).is_empty());
+    let later = statement(&world, &all);
+    assert_eq!(scanned(&hobt, &later).len(), rows.len(), "without what is not committed");
+    end(&changer, false);
+    assert_eq!(scanned(&hobt, &later).len(), rows.len());
+    assert_eq!(hobt.row_count(), rows.len() as u64);
+}

@@ -1,0 +1,266 @@
+//! Which transactions are running, and what a reader sees of those that are not.
+//!
+//! A stamp is a transaction's place in the order of beginnings, one order per instance. A [`Snapshot`] is what had
+//! committed at one moment: every stamp given out before, but for those that were running. What a transaction changes is
+//! seen by later snapshots from the moment its [`Running`] guard is dropped, which is after its commit is durable and
+//! before its locks are let go: who waited for a lock sees what its holder did.
+//!
+//! A page names its newest writer. Below a snapshot's [`Snapshot::horizon`] that is enough to know that all of the page is
+//! seen; from there on [`crate::VersionStore`] says what stood there before.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{PageId, Stamp};
+use parking_lot::Mutex;
+
+use crate::VersionStore;
+
+/// The transactions of an instance.
+#[derive(Debug, Default)]
+pub struct Transactions {
+    latest: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: BTreeSet<u64>,
+    /// How many snapshots there are of each moment: the first stamp that was not given out then.
+    snapshots: BTreeMap<u64, usize>,
+    /// The same by their horizons.
+    horizons: BTreeMap<u64, usize>,
+    /// What ended transactions have left in version stores, the first that ended first.
+    ended: VecDeque<Ended>,
+}
+
+/// What an ended transaction has left.
+#[derive(Debug)]
+struct Ended {
+    /// Snapshots of later moments see what it did.
+    at: u64,
+    changed: Vec<Changed>,
+}
+
+/// Versions that `writer` put, or that were put for him, into pages of a store.
+#[derive(Debug)]
+struct Changed {
+    store: Arc<VersionStore>,
+    writer: Stamp,
+    pages: Vec<PageId>,
+}
+
+impl Transactions {
+    /// A stamp that nobody has yet, for a writer of whom no reader needs to know.
+    pub fn next(&self) -> Stamp {
+        Stamp(self.latest.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// The latest stamp that was given out.
+    pub fn latest(&self) -> Stamp {
+        Stamp(self.latest.load(Ordering::Relaxed))
+    }
+
+    /// All later stamps are above `stamp`.
+    pub fn raise_above(&self, stamp: Stamp) {
+        self.latest.fetch_max(stamp.0, Ordering::Relaxed);
+    }
+
+    /// Begins a transaction: no snapshot sees what it changes until the guard is dropped.
+    pub fn begin(self: &Arc<Transactions>) -> Running {
+        // Under the lock: a snapshot that counts the stamp as given out finds it running.
+        let mut state = self.state.lock();
+        let stamp = self.next();
+        state.running.insert(stamp.0);
+        Running { of: Arc::clone(self), stamp, changed: Mutex::default() }
+    }
+
+    /// What has committed now, and what `own` changes.
+    pub fn snapshot(self: &Arc<Transactions>, own: Stamp) -> Arc<Snapshot> {
+        let mut state = self.state.lock();
+        let next = self.latest.load(Ordering::Relaxed) + 1;
+        *state.snapshots.entry(next).or_default() += 1;
+        let running: Box<[u64]> = state.running.iter().copied().collect();
+        let horizon = running.iter().copied().find(|stamp| *stamp != own.0).unwrap_or(next);
+        *state.horizons.entry(horizon).or_default() += 1;
+        Arc::new(Snapshot { of: Arc::clone(self), own, next, horizon: Stamp(horizon), running })
+    }
+
+    /// Transactions that are running.
+    pub fn running_count(&self) -> usize {
+        self.state.lock().running.len()
+    }
+
+    /// Whether every snapshot sees what `writer` changed, those that are and those that come.
+    pub fn is_seen_by_all(&self, writer: Stamp) -> bool {
+        let state = self.state.lock();
+        !state.running.contains(&writer.0) && state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest)
+    }
+
+    /// Ends a transaction, and forgets the versions that nobody needs any more.
+    fn end(&self, ended: Stamp, changed: Vec<Changed>) {
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state.lock();
+            state.running.remove(&ended.0);
+            if !changed.is_empty() {
+                // A stamp of its own: snapshots from before the end and from behind it differ.
+                let at = self.next().0;
+                state.ended.push_back(Ended { at, changed });
+            }
+            state.collect(&mut gone);
+        }
+        forget(gone);
+    }
+
+    fn leave(&self, next: u64, horizon: Stamp) {
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state.lock();
+            take_one(&mut state.snapshots, next);
+            take_one(&mut state.horizons, horizon.0);
+            state.collect(&mut gone);
+        }
+        forget(gone);
+    }
+}
+
+impl State {
+    /// Takes out what all snapshots see, those that are and those that come.
+    fn collect(&mut self, gone: &mut Vec<Ended>) {
+        let oldest = self.snapshots.keys().next().copied().unwrap_or(u64::MAX);
+        while self.ended.front().is_some_and(|ended| ended.at < oldest) {
+            gone.extend(self.ended.pop_front());
+        }
+    }
+}
+
+fn take_one(counts: &mut BTreeMap<u64, usize>, key: u64) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
+    }
+}
+
+fn forget(gone: Vec<Ended>) {
+    for changed in gone.iter().flat_map(|ended| &ended.changed) {
+        changed.store.forget(changed.writer, &changed.pages);
+    }
+}
+
+/// A transaction that is running. Dropping it ends it for readers: what it did is seen from then on.
+#[derive(Debug)]
+pub struct Running {
+    of: Arc<Transactions>,
+    stamp: Stamp,
+    changed: Mutex<Vec<Changed>>,
+}
+
+impl Running {
+    /// Its stamp.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// The transactions that it is one of.
+    pub fn transactions(&self) -> &Arc<Transactions> {
+        &self.of
+    }
+
+    /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one has
+    /// ended.
+    pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: PageId) {
+        let mut all = self.changed.lock();
+        let known = all.iter_mut().find(|known| known.writer == writer && Arc::ptr_eq(&known.store, store));
+        match known {
+            Some(known) if known.pages.last() == Some(&page) => {}
+            Some(known) => known.pages.push(page),
+            None => all.push(Changed { store: Arc::clone(store), writer, pages: vec![page] }),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.of.end(self.stamp, std::mem::take(&mut *self.changed.lock()));
+    }
+}
+
+/// What had committed at one moment, and a transaction's own changes.
+#[derive(Debug)]
+pub struct Snapshot {
+    of: Arc<Transactions>,
+    own: Stamp,
+    /// The first stamp that was not given out.
+    next: u64,
+    horizon: Stamp,
+    /// Those that were running, in order.
+    running: Box<[u64]>,
+}
+
+impl Snapshot {
+    /// Whether what `writer` changed is seen.
+    pub fn sees(&self, writer: Stamp) -> bool {
+        writer == self.own
+            || writer < self.horizon
+            || (writer.0 < self.next && self.running.binary_search(&writer.0).is_err())
+    }
+
+    /// Everything that was written by stamps below is seen.
+    pub fn horizon(&self) -> Stamp {
+        self.horizon
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.of.leave(self.next, self.horizon);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_sees_what_had_ended_and_its_own() {
+        let all: Arc<Transactions> = Arc::default();
+        let (one, two) = (all.begin(), all.begin());
+        let (first, second) = (one.stamp(), two.stamp());
+        let own = all.snapshot(second);
+        assert!(!own.sees(first) && own.sees(second) && own.horizon() == first);
+        drop(one);
+        let later = all.begin();
+        assert!(!own.sees(first), "it was running then");
+        assert!(!own.sees(later.stamp()));
+        let other = all.snapshot(later.stamp());
+        assert!(other.sees(first) && !other.sees(second) && other.sees(later.stamp()));
+        drop(two);
+        assert!(all.snapshot(Stamp(0)).sees(second));
+    }
+
+    #[test]
+    fn versions_go_when_no_snapshot_needs_them() {
+        use crate::{Before, VersionStore};
+        use hobt_base::{FileId, SlotId};
+        let all: Arc<Transactions> = Arc::default();
+        let store = VersionStore::new();
+        let page = PageId::new(FileId(1), 9);
+        let writer = all.begin();
+        store.put(&writer, page, SlotId(3), Before::Absent);
+        let reader = all.snapshot(Stamp(0));
+        let stamp = writer.stamp();
+        drop(writer);
+        assert_eq!(store.changes(page, &reader), vec![(SlotId(3), Before::Absent)]);
+        let later = all.snapshot(Stamp(0));
+        assert_eq!(store.changes(page, &later), Vec::new());
+        assert!(later.sees(stamp) && store.len() == 1);
+        drop(later);
+        assert_eq!(store.len(), 1, "the reader may come again");
+        drop(reader);
+        assert_eq!(store.len(), 0);
+    }
+}

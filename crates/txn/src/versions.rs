@@ -1,0 +1,134 @@
+//! What stood in a row's place before a transaction changed it, for readers that do not see the change.
+//!
+//! Kept by page and slot, off the page and in memory alone: after a restart nobody reads what was before. A version is put
+//! while the page is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and
+//! not yet in his copy changes nothing in it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use hobt_base::{PageId, SlotId, Stamp};
+use parking_lot::Mutex;
+
+use crate::{Running, Snapshot};
+
+/// Parts of the store that are locked apart; a power of two.
+const SHARDS: usize = 64;
+
+/// What stood in a row's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// No row: it was inserted.
+    Absent,
+    /// The row, which was deleted.
+    Present,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    slot: SlotId,
+    writer: Stamp,
+    before: Before,
+}
+
+/// What is known of a slot while its versions are walked back.
+#[derive(Clone, Copy)]
+enum Found {
+    Nothing,
+    /// Changes that are not seen; what stood there before the oldest of them so far.
+    Some(Before),
+    /// The one before is seen: nothing older matters.
+    All(Option<Before>),
+}
+
+/// The versions of one database's rows.
+#[derive(Debug)]
+pub struct VersionStore {
+    shards: Box<[Mutex<HashMap<PageId, Vec<Version>>>]>,
+    hasher: RandomState,
+}
+
+impl VersionStore {
+    /// A store without versions.
+    pub fn new() -> Arc<VersionStore> {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Arc::new(VersionStore { shards, hasher: RandomState::new() })
+    }
+
+    fn shard(&self, page: PageId) -> &Mutex<HashMap<PageId, Vec<Version>>> {
+        let hash = self.hasher.hash_one(page);
+        &self.shards[usize::try_from(hash % SHARDS as u64).expect("fewer than a word counts")]
+    }
+
+    /// Puts what stood in a row's place; the page is held exclusively.
+    pub fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) {
+        let version = Version { slot, writer: writer.stamp(), before };
+        self.shard(page).lock().entry(page).or_default().push(version);
+        writer.note(self, writer.stamp(), page);
+    }
+
+    /// Puts one version for each row of a page that `loader` had built whole, before `changer` is the first to change one
+    /// of them: until now the page's stamp alone has said who sees it. The page is held exclusively.
+    pub fn put_loaded(self: &Arc<VersionStore>, changer: &Running, loader: Stamp, page: PageId, rows: u16) {
+        if changer.transactions().is_seen_by_all(loader) {
+            return;
+        }
+        let loaded = |slot| Version { slot: SlotId(slot), writer: loader, before: Before::Absent };
+        self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
+        changer.note(self, loader, page);
+    }
+
+    /// The rows of a page that a snapshot sees otherwise than they stand there, each once.
+    pub fn changes(&self, page: PageId, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
+        let shard = self.shard(page).lock();
+        let Some(versions) = shard.get(&page) else { return Vec::new() };
+        let slots = versions.iter().map(|version| usize::from(version.slot.0) + 1).max().unwrap_or(0);
+        let mut found: Vec<Found> = vec![Found::Nothing; slots];
+        // The newest first: each takes back one change, until one is seen.
+        for version in versions.iter().rev() {
+            let place = &mut found[usize::from(version.slot.0)];
+            *place = match *place {
+                Found::All(before) => Found::All(before),
+                Found::Some(before) if snapshot.sees(version.writer) => Found::All(Some(before)),
+                Found::Nothing if snapshot.sees(version.writer) => Found::All(None),
+                Found::Some(_) | Found::Nothing => Found::Some(version.before),
+            };
+        }
+        let changed = (0..).zip(found).filter_map(|(slot, found)| match found {
+            Found::Some(before) | Found::All(Some(before)) => Some((SlotId(slot), before)),
+            Found::Nothing | Found::All(None) => None,
+        });
+        changed.collect()
+    }
+
+    /// Whether a row was changed by somebody whom a snapshot does not see.
+    pub fn is_changed(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> bool {
+        let shard = self.shard(page).lock();
+        let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(|version| version.slot == slot));
+        last.is_some_and(|version| !snapshot.sees(version.writer))
+    }
+
+    /// Forgets what a transaction had put for pages.
+    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId]) {
+        for page in pages {
+            let mut shard = self.shard(*page).lock();
+            if let Some(versions) = shard.get_mut(page) {
+                versions.retain(|version| version.writer != writer);
+                if versions.is_empty() {
+                    shard.remove(page);
+                }
+            }
+        }
+    }
+
+    /// How many versions there are.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().values().map(Vec::len).sum::<usize>()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
