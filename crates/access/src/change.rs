@@ -9,6 +9,8 @@
 //! * a structure's ([`Logged::structure`]) stays: each by itself leaves everything as whole as it was;
 //! * a compensation ([`Logged::compensating`]) takes back the record that it names, and is never taken back.
 //!
+//! Pages of which each without the others would be wrong are changed by [`Storage::change_together`], with one record.
+//!
 //! A database without a log (`tempdb`, and tests) changes its pages in the same way and logs nothing.
 
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
 use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation, record_bytes};
-use hobt_page::{PageBytes, PageChange, PageHeader, PageType, RowLayout, apply};
+use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{LogChain, StatementContext, TransactionLog};
 
-use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_undone, kind};
+use crate::btree::TreeKey;
+use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_together, encode_undone, kind};
 use crate::{AccessError, Storage};
 
 /// What a record takes beside the change in it, at most: its head, and the two records that end a transaction.
@@ -114,6 +117,8 @@ pub(crate) struct Identity {
     pub(crate) filegroup: FilegroupId,
     pub(crate) rows: Arc<RowLayout>,
     pub(crate) layout_version: u32,
+    /// A heap has none.
+    pub(crate) key: Option<Arc<TreeKey>>,
     /// The beginning of the epoch in which the log has it.
     logged_in: AtomicU64,
 }
@@ -126,7 +131,12 @@ impl Identity {
         rows: Arc<RowLayout>,
         layout_version: u32,
     ) -> Identity {
-        Identity { id, run_list, filegroup, rows, layout_version, logged_in: AtomicU64::new(0) }
+        Identity { id, run_list, filegroup, rows, layout_version, key: None, logged_in: AtomicU64::new(0) }
+    }
+
+    /// That of a B+tree.
+    pub(crate) fn with_key(self, key: Option<Arc<TreeKey>>) -> Identity {
+        Identity { key, ..self }
     }
 
     /// The layout, for changes that need one.
@@ -142,7 +152,8 @@ impl Identity {
         if self.logged_in.load(Ordering::Acquire) == epoch.begin.0 {
             return Ok(());
         }
-        let payload = HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, &self.rows);
+        let key = self.key.as_deref();
+        let payload = HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows);
         append_structure(log, epoch, kind::HOBT, &payload)?;
         self.logged_in.store(epoch.begin.0, Ordering::Release);
         Ok(())
@@ -153,6 +164,40 @@ impl Identity {
 fn append_structure(log: &TransactionLog, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
     let record = NewRecord { kind, transaction: 0, previous: Lsn(0), payload };
     log.log().append(epoch, &record, &Reservation::default())
+}
+
+/// A page's share of changes that are made together.
+pub(crate) struct Part<'a> {
+    pub(crate) id: PageId,
+    /// The page, held exclusively; each page has one part.
+    pub(crate) page: &'a mut PageBytes,
+    /// In order.
+    pub(crate) changes: Vec<PageChange>,
+}
+
+/// Makes the changes of all parts, or none if one has no room.
+fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId, PageDamage)> {
+    let mut done: Vec<(usize, PageChange)> = Vec::new();
+    let mut failed = None;
+    'parts: for (index, part) in parts.iter_mut().enumerate() {
+        for change in &part.changes {
+            match apply(part.page, hobt.rows_for(change), change) {
+                Ok(Some(undo)) => done.push((index, undo)),
+                Ok(None) => failed = Some(Ok(false)),
+                Err(damage) => failed = Some(Err((part.id, damage))),
+            }
+            if failed.is_some() {
+                break 'parts;
+            }
+        }
+    }
+    let Some(failed) = failed else { return Ok(true) };
+    for (index, undo) in done.iter().rev() {
+        let part = &mut parts[*index];
+        let undone = apply(part.page, hobt.rows_for(undo), undo);
+        assert!(matches!(undone, Ok(Some(_))), "a change that was just made can be taken back");
+    }
+    failed
 }
 
 /// A change says all about its page that there is to say.
@@ -248,6 +293,81 @@ impl Storage {
         log.log().release(&own);
         PageHeader::stamp_lsn(page, appended.lsn);
         Ok(Some(Changed { undo: changed, lsn: appended.lsn }))
+    }
+
+    /// Changes several pages of a HOBT that are held, with one record: after a crash all of it is there or nothing. Never
+    /// undone. `None` if a page has no room, and nothing is changed.
+    ///
+    /// With a `chain` the record takes the room that its transaction has reserved: for what an undo needs.
+    ///
+    /// # Errors
+    /// As [`Storage::change`].
+    pub(crate) fn change_together(
+        &self,
+        hobt: &Identity,
+        parts: &mut [Part<'_>],
+        chain: Option<&Arc<LogChain>>,
+    ) -> Result<Option<Lsn>, AccessError> {
+        let damaged = |(id, damage)| self.damaged(id, damage);
+        let Some(log) = self.log() else {
+            let applied = apply_parts(hobt, parts).map_err(damaged)?;
+            parts.iter_mut().filter(|_| applied).for_each(|part| PageHeader::clear_bulk(part.page));
+            return Ok(applied.then_some(Lsn(0)));
+        };
+        let before: Vec<Lsn> = parts
+            .iter()
+            .map(|part| if PageHeader::is_bulk(part.page) { Lsn(0) } else { PageHeader::lsn_of(part.page) })
+            .collect();
+        let encode = |parts: &[Part<'_>]| {
+            let borrowed: Vec<_> = parts.iter().map(|part| (part.id, &part.changes[..])).collect();
+            encode_together(hobt.id, &borrowed)
+        };
+        let mut payload = encode(parts);
+        let own = Reservation::default();
+        if chain.is_none() {
+            log.log().reserve(&own, record_bytes(payload.len() + parts.len() * IMAGE_BYTES) as u64)?;
+        }
+        match apply_parts(hobt, parts) {
+            Ok(true) => {}
+            other => {
+                log.log().release(&own);
+                return other.map(|_| None).map_err(damaged);
+            }
+        }
+        let appended = loop {
+            let epoch = log.log().epoch();
+            let mut has_new_images = false;
+            for (part, before) in parts.iter_mut().zip(&before) {
+                if !part.changes.first().is_some_and(stands_alone) && *before < epoch.begin {
+                    PageHeader::clear_bulk(part.page);
+                    part.changes = vec![PageChange::Image { bytes: Box::new(*part.page) }];
+                    has_new_images = true;
+                }
+            }
+            if has_new_images {
+                payload = encode(parts);
+            }
+            let described = hobt.log(log, epoch);
+            let appended = described.and_then(|()| match chain {
+                Some(chain) => chain.append_in(epoch, kind::TOGETHER, &payload),
+                None => {
+                    let record =
+                        NewRecord { kind: kind::TOGETHER, transaction: 0, previous: Lsn(0), payload: &payload };
+                    log.log().append(epoch, &record, &own)
+                }
+            });
+            match appended {
+                Ok(appended) => break appended,
+                Err(AppendError::EpochChanged) => {}
+                Err(AppendError::Failed(error)) => {
+                    self.mark_broken(&error.to_string());
+                    return Err(error.into());
+                }
+            }
+        };
+        log.log().release(&own);
+        parts.iter_mut().for_each(|part| PageHeader::stamp_lsn(part.page, appended.lsn));
+        Ok(Some(appended.lsn))
     }
 
     /// Logs what will be done to several pages, before it is; nothing in a database without a log.

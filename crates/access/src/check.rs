@@ -2,7 +2,8 @@
 //!
 //! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
 //! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
-//! the live rows are as many as its count says; their values on pages of their own are whole. Nothing may change the database meanwhile.
+//! the live rows are as many as its count says; their values on pages of their own are whole; a B+tree is one besides
+//! ([`AllocationCheck::add_tree`]). Nothing may change the database meanwhile.
 //!
 //! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
 
@@ -16,7 +17,7 @@ use hobt_page::{
     RunContents, RunListPage, StoredValue, check_row_page,
 };
 
-use crate::{AccessError, Hobt, Storage};
+use crate::{AccessError, BTree, Hobt, Storage};
 
 /// Something that contradicts something else.
 #[derive(Clone, PartialEq, Debug)]
@@ -166,6 +167,48 @@ impl AllocationCheck {
         }
         if rows != hobt.row_count() {
             self.findings.push(Finding::RowCount { hobt: hobt.id(), counted: hobt.row_count(), found: rows });
+        }
+        Ok(())
+    }
+
+    /// Checks one B+tree: as a heap, and its order and structure.
+    ///
+    /// # Errors
+    /// As [`AllocationCheck::add_hobt`].
+    pub fn add_tree(&mut self, tree: &BTree) -> Result<(), AccessError> {
+        let hobt = tree.hobt();
+        let runs = hobt.runs();
+        self.compare_list(hobt, &runs)?;
+        for run in &runs {
+            for extent in 0..run.page_count / EXTENT_PAGES {
+                self.own(hobt.id(), run, extent);
+            }
+            if run.contents == RunContents::LargeValues {
+                for number in run.first.number..run.used_end() {
+                    self.value_page(hobt, PageId::new(run.first.file, number))?;
+                }
+            }
+            if hobt.row_layout().variable_count() > 0 {
+                self.leaf_values(hobt, run)?;
+            }
+        }
+        let (figures, wrong) = tree.check()?;
+        self.findings.extend(wrong.into_iter().map(|(page, damage)| Finding::Page { page, damage }));
+        if figures.rows != hobt.row_count() {
+            let counted = hobt.row_count();
+            self.findings.push(Finding::RowCount { hobt: hobt.id(), counted, found: figures.rows });
+        }
+        Ok(())
+    }
+
+    /// The long values of a tree's leaves.
+    fn leaf_values(&mut self, hobt: &Hobt, run: &Run) -> Result<(), AccessError> {
+        for number in run.row_pages() {
+            let file = self.storage.file(run.first.file)?;
+            let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()));
+            if let Some(page) = self.page_or_finding(page)? {
+                self.check_values(hobt, &page)?;
+            }
         }
         Ok(())
     }

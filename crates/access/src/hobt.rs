@@ -21,7 +21,7 @@ use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::{Before, COMMIT_RECORD, LogChain, StatementContext, UndoError};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::change::{Changed, Identity, Logged};
+use crate::change::{Changed, Identity, Logged, Part};
 use crate::load::LoadedRuns;
 use crate::log_record::Undo;
 use crate::storage::Allocated;
@@ -83,16 +83,16 @@ impl Hobt {
         layout_version: u32,
         context: &StatementContext,
     ) -> Result<Arc<Hobt>, AccessError> {
-        storage.in_one_piece(|| Hobt::create_heap(storage, id, filegroup, rows, layout_version, context))
+        let identity = |first| Identity::new(id, first, filegroup, rows, layout_version);
+        storage.in_one_piece(|| Hobt::create_list(storage, filegroup, context, identity))
     }
 
-    fn create_heap(
+    /// The same, with what is to be known of it by the first page of its run list.
+    pub(crate) fn create_list(
         storage: &Arc<Storage>,
-        id: HobtId,
         filegroup: FilegroupId,
-        rows: Arc<RowLayout>,
-        layout_version: u32,
         context: &StatementContext,
+        identity: impl FnOnce(PageId) -> Identity,
     ) -> Result<Arc<Hobt>, AccessError> {
         let Allocated { first, extents, .. } = storage.allocate_for(context, filegroup, 1)?;
         let run = list_run(first, extents);
@@ -106,7 +106,7 @@ impl Hobt {
         };
         let hobt = Arc::new(Hobt {
             storage: Arc::clone(storage),
-            identity: Identity::new(id, first, filegroup, rows, layout_version),
+            identity: identity(first),
             row_count: AtomicU64::new(0),
             counting: RwLock::new(()),
             is_counted: AtomicBool::new(true),
@@ -141,7 +141,11 @@ impl Hobt {
         Hobt::open_list(storage, identity, false)
     }
 
-    fn open_list(storage: &Arc<Storage>, identity: Identity, checks_runs: bool) -> Result<Arc<Hobt>, AccessError> {
+    pub(crate) fn open_list(
+        storage: &Arc<Storage>,
+        identity: Identity,
+        checks_runs: bool,
+    ) -> Result<Arc<Hobt>, AccessError> {
         let (id, run_list) = (identity.id, identity.run_list);
         let mut list = Vec::new();
         let mut runs: Vec<Run> = Vec::new();
@@ -285,7 +289,7 @@ impl Hobt {
         self.storage.change(page, id, Some(&self.identity), change, logged)
     }
 
-    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+    pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
         self.storage.damaged(page, damage)
     }
 
@@ -373,8 +377,48 @@ impl Hobt {
         Ok(())
     }
 
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Counts rows that came or went, while [`Hobt::begin_counting`] is held.
+    pub(crate) fn count_rows(&self, rows: i64) {
+        self.row_count.fetch_add_signed(rows);
+    }
+
+    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
+    /// list that names its run, and the change that makes it the tree's: it makes that change together with those that need
+    /// the page, or says that they had no room, and the page stays free.
+    ///
+    /// # Errors
+    /// The filegroup or the log is full, the device fails, or what `use_page` returns.
+    pub(crate) fn take_page(
+        &self,
+        use_page: impl FnOnce(PageId, Part<'_>) -> Result<bool, AccessError>,
+    ) -> Result<bool, AccessError> {
+        let mut state = self.state_to_change()?;
+        let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
+        if state.runs[tail].used == state.runs[tail].page_count {
+            let extents = state.next_extents;
+            self.add_structure_run(&mut state, RunContents::Rows, extents)?;
+        }
+        let index = state.tail(RunContents::Rows).expect("a HOBT has its first run");
+        let run = state.runs[index];
+        let grown = Run { used: run.used + 1, ..run };
+        let list = state.list[index / RUNS_PER_PAGE];
+        let file = self.storage.file(list.file)?;
+        let mut page = file.pool_file().write(list.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &grown);
+        let part = Part { id: list, page: &mut page, changes: vec![PageChange::Write { offset, bytes }] };
+        let used = use_page(PageId::new(run.first.file, run.used_end()), part)?;
+        if used {
+            state.runs[index] = grown;
+        }
+        Ok(used)
+    }
+
     /// To be held from the record of rows that come or go until they are counted.
-    fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
         let counting = self.counting.read();
         self.is_counted.store(false, Ordering::Relaxed);
         counting
@@ -490,6 +534,16 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let before = state.runs.len();
         let extents_before = *state.next_extents(contents);
+        let run = self.add_structure_run(state, contents, wanted)?;
+        let after = state.runs.len();
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
+        Ok(())
+    }
+
+    /// The same, not undone with any statement.
+    fn add_structure_run(&self, state: &mut State, contents: RunContents, wanted: u32) -> Result<Run, AccessError> {
+        let extents_before = *state.next_extents(contents);
         let chain = self.storage.log().map(|log| log.begin_structure());
         let added = self.add_allocated_run(state, chain.as_ref(), contents, wanted);
         if let Some(chain) = chain {
@@ -498,10 +552,7 @@ impl Hobt {
         }
         let run = added?;
         *state.next_extents(contents) = self.storage.settings().next_run(extents_before);
-        let after = state.runs.len();
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
-        Ok(())
+        Ok(run)
     }
 
     fn add_allocated_run(
@@ -683,7 +734,8 @@ impl Hobt {
             // Before the note: their undo frees them only when the note's has taken them off the list.
             let list_pages = self.allocate_list_pages(&state, context, runs.len())?;
             let counting = self.begin_counting();
-            let undo = Undo::Unpublish { hobt: self.identity.id, runs: count_of(before), rows };
+            let until = before + runs.len() + list_pages.len();
+            let undo = Undo::Unpublish { hobt: self.identity.id, runs: count_of(before), until: count_of(until), rows };
             let lsn = self.storage.note(chain.as_ref(), &undo)?;
             self.row_count.fetch_add(rows, Ordering::Relaxed);
             drop(counting);
@@ -737,6 +789,9 @@ impl Hobt {
         rows: u64,
     ) -> Result<(), AccessError> {
         let mut state = self.state.write();
+        if self.identity.key.is_some() {
+            return self.unpublish_runs(&mut state, chain, lsn, runs, rows);
+        }
         if state.runs.len() != runs.end {
             let what = format!("HOBT {} has got pages from another statement meanwhile", self.identity.id);
             return Err(AccessError::Closed(what));
@@ -746,12 +801,75 @@ impl Hobt {
     }
 
     /// The same in recovery, where the runs may have joined the list in part, or not at all.
-    pub(crate) fn unpublish(&self, chain: &Arc<LogChain>, lsn: Lsn, runs: usize, rows: u64) -> Result<(), AccessError> {
+    pub(crate) fn unpublish(
+        &self,
+        chain: &Arc<LogChain>,
+        lsn: Lsn,
+        runs: Range<usize>,
+        rows: u64,
+    ) -> Result<(), AccessError> {
         let mut state = self.state.write();
-        if state.runs.len() > runs {
-            self.pop_runs(&mut state, runs, Logged::of(Some(chain)).reserved())?;
+        self.unpublish_runs(&mut state, Some(chain), lsn, runs, rows)
+    }
+
+    /// Takes the runs off the list, and those that joined it behind them: what was inserted there is gone by now. The loaded
+    /// ones are freed by the undo of their allocation, the others here.
+    fn unpublish_runs(
+        &self,
+        state: &mut State,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        runs: Range<usize>,
+        rows: u64,
+    ) -> Result<(), AccessError> {
+        if state.runs.len() > runs.start {
+            let gone = state.runs.get(runs.end..).unwrap_or_default().to_vec();
+            let structure = self.storage.begin_freeing(&gone)?;
+            let logged = match &structure {
+                Some(structure) => Logged::of(Some(structure)).committing(),
+                None => Logged::of(chain).reserved(),
+            };
+            self.pop_runs(state, runs.start, logged)?;
+            self.storage.end_freeing(structure, &gone)?;
         }
-        self.count_undone(Some(chain), lsn, -rows.cast_signed())
+        self.count_undone(chain, lsn, -rows.cast_signed())
+    }
+
+    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by then.
+    ///
+    /// # Errors
+    /// The page cannot be read, or the log is full.
+    pub(crate) fn remake_page(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        id: PageId,
+        change: &PageChange,
+    ) -> Result<(), AccessError> {
+        let chain = self.storage.chain_of(context);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let bytes = Box::new(*page);
+        let undo = Undo::RestorePage { bytes: bytes.clone() };
+        let made = self.change(&mut page, id, change, Logged::of(chain.as_ref()).undone_by(&undo))?;
+        let lsn = made.expect("a page that is made anew has room").lsn;
+        drop(page);
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.storage.end(|| hobt.restore_page(chain.as_ref(), lsn, id, bytes)));
+        Ok(())
+    }
+
+    /// Takes [`Hobt::remake_page`] back.
+    pub(crate) fn restore_page(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        id: PageId,
+        bytes: Box<PageBytes>,
+    ) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.change(&mut page, id, &PageChange::Image { bytes }, Logged::of(chain).compensating(lsn))?;
+        Ok(())
     }
 
     /// Logs that what a note announced was taken back, and counts the rows.
@@ -780,12 +898,25 @@ impl Hobt {
     /// # Errors
     /// The run list cannot be written; the rows are there still.
     pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
+        self.truncate_to(context, |first| {
+            let skip = u16::try_from(first.used).expect("the first run is one extent, as opening it checked");
+            Run { skip, ..first }
+        })?;
+        let hobt = Arc::clone(self);
+        context.on_commit(move || hobt.reuse_first_run());
+        Ok(())
+    }
+
+    /// The same; what becomes of the first run is the caller's.
+    pub(crate) fn truncate_to(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        emptied: impl FnOnce(Run) -> Run,
+    ) -> Result<(), AccessError> {
         self.storage.in_one_piece(|| {
             let chain = self.storage.chain_of(context);
             let mut state = self.state_to_change()?;
-            let first = state.runs[0];
-            let skip = u16::try_from(first.used).expect("the first run is one extent, as opening it checked");
-            let emptied = Run { skip, ..first };
+            let emptied = emptied(state.runs[0]);
             let id = state.list[0];
             let file = self.storage.file(id.file)?;
             let guard = file.pool_file().write(id.number);
@@ -813,10 +944,7 @@ impl Hobt {
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
             let old = std::mem::replace(&mut *state, empty);
             context.on_undo(move || hobt.storage.end(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
-            written?;
-            let hobt = Arc::clone(self);
-            context.on_commit(move || hobt.reuse_first_run());
-            Ok(())
+            written
         })
     }
 

@@ -4,6 +4,7 @@
 //! Storage        the data files of a database: which extents are free, proportional fill, growth
 //!   Hobt         one heap: its runs of pages, row inserts and deletes, long values, what a bulk load publishes
 //!     Loader     builds pages in private memory and writes them straight into runs of its own
+//!     BTree      rows in the order of a key, whose pages are a Hobt's; a Cursor shows a range of keys leaf by leaf
 //!     Scan       a set of HOBTs cut into page ranges; workers draw ranges, read them, show each page to a visitor
 //! ```
 //!
@@ -13,6 +14,7 @@
 //!
 //! Leaves to others: SQL types and Arrow arrays (crate `query`), which tables exist (`catalog`), table locks (`txn`).
 
+mod btree;
 mod change;
 mod check;
 mod error;
@@ -24,6 +26,7 @@ mod recovery;
 pub mod scan;
 mod storage;
 
+pub use btree::{BTree, BTreeError, Cursor, Direction, KeyRange, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn};
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, ValueReader};

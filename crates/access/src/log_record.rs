@@ -6,7 +6,8 @@
 //! note     undo
 //! undone   compensates u64 | hobt u64 | rows i64
 //! free     first page | extents u32
-//! hobt     hobt u64 | run list's page | filegroup u16 | layout version u32 | layout, to the end
+//! hobt     hobt u64 | run list's page | filegroup u16 | layout version u32 | key | layout, to the end
+//! together hobt u64 | parts u8 | for each: page | changes u8 | for each: length u32 | the page's change
 //! grow     file u16 | pages u32
 //! page:    file u16 | number u32
 //! ```
@@ -15,10 +16,14 @@
 //! and needs no former state: so a write that a crash tore is repaired.
 //!
 //! What undoes a change stands in its record in words of its own, because others may have changed the page meanwhile:
-//! a row is undone by its place, extents by their bits.
+//! a heap's row is undone by its place, a B+tree's by its key, extents by their bits.
+//!
+//! Changes that stand together are of one structure: all are there or none is. They are never undone.
 
-use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId};
-use hobt_page::{EncodingDamage, PageBytes, PageChange, RowLayout};
+use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
+use hobt_page::{EncodingDamage, PageBytes, PageChange, RowImage, RowLayout};
+
+use crate::btree::TreeKey;
 
 /// Kinds of records, beside those that end a transaction.
 pub(crate) mod kind {
@@ -29,6 +34,7 @@ pub(crate) mod kind {
     pub(crate) const HOBT: u8 = 20;
     pub(crate) const GROW: u8 = 21;
     pub(crate) const CHECKPOINT: u8 = 22;
+    pub(crate) const TOGETHER: u8 = 23;
 }
 
 mod flag {
@@ -54,10 +60,18 @@ pub(crate) enum Undo {
     RestoreRow { slot: SlotId },
     /// A run was allocated.
     FreeRun { first: PageId, extents: u32 },
-    /// Loaded runs are about to join a heap that has so many.
-    Unpublish { hobt: HobtId, runs: u32, rows: u64 },
+    /// Loaded runs are about to join a heap that has `runs`, and will then have `until`.
+    Unpublish { hobt: HobtId, runs: u32, until: u32, rows: u64 },
     /// A heap is about to be emptied: the first page of its run list, and its rows.
     Untruncate { hobt: HobtId, rows: u64, list_page: Box<PageBytes> },
+    /// A row with this key came into the B+tree.
+    RemoveKey { key: Vec<u8> },
+    /// The row with this key was deleted.
+    RestoreKey { key: Vec<u8> },
+    /// The row with this key, deleted or not, was replaced; what it was.
+    ReplaceKey { key: Vec<u8>, row: RowImage },
+    /// The record's page was made anew by who alone has the HOBT; what it was.
+    RestorePage { bytes: Box<PageBytes> },
 }
 
 /// A change of a page, as the log has it.
@@ -85,6 +99,8 @@ pub(crate) struct HobtRecord {
     pub(crate) run_list: PageId,
     pub(crate) filegroup: FilegroupId,
     pub(crate) layout_version: u32,
+    /// A heap has none.
+    pub(crate) key: Option<TreeKey>,
     pub(crate) rows: RowLayout,
 }
 
@@ -93,11 +109,26 @@ pub(crate) struct HobtRecord {
 pub(crate) enum StorageRecord {
     Change(Box<ChangeRecord>),
     Note(Undo),
-    Undone { compensates: Lsn, hobt: HobtId, rows: i64 },
-    PendingFree { first: PageId, extents: u32 },
+    Undone {
+        compensates: Lsn,
+        hobt: HobtId,
+        rows: i64,
+    },
+    PendingFree {
+        first: PageId,
+        extents: u32,
+    },
     Hobt(Box<HobtRecord>),
-    Grow { file: FileId, pages: u32 },
+    Grow {
+        file: FileId,
+        pages: u32,
+    },
     Checkpoint,
+    /// Changes of a HOBT's pages.
+    Together {
+        hobt: HobtId,
+        parts: Vec<(PageId, Vec<PageChange>)>,
+    },
 }
 
 fn put_page(out: &mut Vec<u8>, page: PageId) {
@@ -167,10 +198,11 @@ impl Undo {
                 put_page(out, *first);
                 out.extend_from_slice(&extents.to_le_bytes());
             }
-            Undo::Unpublish { hobt, runs, rows } => {
+            Undo::Unpublish { hobt, runs, until, rows } => {
                 out.push(4);
                 out.extend_from_slice(&hobt.0.to_le_bytes());
                 out.extend_from_slice(&runs.to_le_bytes());
+                out.extend_from_slice(&until.to_le_bytes());
                 out.extend_from_slice(&rows.to_le_bytes());
             }
             Undo::Untruncate { hobt, rows, list_page } => {
@@ -178,6 +210,23 @@ impl Undo {
                 out.extend_from_slice(&hobt.0.to_le_bytes());
                 out.extend_from_slice(&rows.to_le_bytes());
                 PageChange::Image { bytes: list_page.clone() }.encode(out);
+            }
+            Undo::RemoveKey { key } => {
+                out.push(6);
+                put_key(out, key);
+            }
+            Undo::RestoreKey { key } => {
+                out.push(7);
+                put_key(out, key);
+            }
+            Undo::ReplaceKey { key, row } => {
+                out.push(8);
+                put_key(out, key);
+                PageChange::ReplaceRow { slot: SlotId(0), row: row.clone(), writer: Stamp(0) }.encode(out);
+            }
+            Undo::RestorePage { bytes } => {
+                out.push(9);
+                PageChange::Image { bytes: bytes.clone() }.encode(out);
             }
         }
     }
@@ -187,13 +236,30 @@ impl Undo {
             1 => Undo::RemoveRow { slot: SlotId(from.u16()?) },
             2 => Undo::RestoreRow { slot: SlotId(from.u16()?) },
             3 => Undo::FreeRun { first: from.page()?, extents: from.u32()? },
-            4 => Undo::Unpublish { hobt: HobtId(from.u64()?), runs: from.u32()?, rows: from.u64()? },
+            4 => {
+                Undo::Unpublish { hobt: HobtId(from.u64()?), runs: from.u32()?, until: from.u32()?, rows: from.u64()? }
+            }
             5 => {
                 let (hobt, rows) = (HobtId(from.u64()?), from.u64()?);
                 let PageChange::Image { bytes: list_page } = PageChange::decode(from.rest())? else {
                     return Err(EncodingDamage { rule: "the image of a run list" });
                 };
                 Undo::Untruncate { hobt, rows, list_page }
+            }
+            6 => Undo::RemoveKey { key: from.key()? },
+            7 => Undo::RestoreKey { key: from.key()? },
+            8 => {
+                let key = from.key()?;
+                let PageChange::ReplaceRow { row, .. } = PageChange::decode(from.rest())? else {
+                    return Err(EncodingDamage { rule: "the row that was replaced" });
+                };
+                Undo::ReplaceKey { key, row }
+            }
+            9 => {
+                let PageChange::Image { bytes } = PageChange::decode(from.rest())? else {
+                    return Err(EncodingDamage { rule: "the image of a page" });
+                };
+                Undo::RestorePage { bytes }
             }
             _ => return Err(EncodingDamage { rule: "the kind of an undo" }),
         })
@@ -206,15 +272,58 @@ impl HobtRecord {
         run_list: PageId,
         filegroup: FilegroupId,
         layout_version: u32,
+        key: Option<&TreeKey>,
         rows: &RowLayout,
     ) -> Vec<u8> {
         let mut out = hobt.0.to_le_bytes().to_vec();
         put_page(&mut out, run_list);
         out.extend_from_slice(&filegroup.0.to_le_bytes());
         out.extend_from_slice(&layout_version.to_le_bytes());
+        match key {
+            Some(key) => key.encode(&mut out),
+            None => out.push(0),
+        }
         rows.encode(&mut out);
         out
     }
+}
+
+fn put_key(out: &mut Vec<u8>, key: &[u8]) {
+    out.extend_from_slice(&u16::try_from(key.len()).expect("keys are shorter than a page").to_le_bytes());
+    out.extend_from_slice(key);
+}
+
+/// The bytes of changes that are made together.
+pub(crate) fn encode_together(hobt: HobtId, parts: &[(PageId, &[PageChange])]) -> Vec<u8> {
+    let mut out = hobt.0.to_le_bytes().to_vec();
+    out.push(u8::try_from(parts.len()).expect("a few pages"));
+    for (page, changes) in parts {
+        put_page(&mut out, *page);
+        out.push(u8::try_from(changes.len()).expect("a few changes"));
+        for change in *changes {
+            let at = out.len();
+            out.extend_from_slice(&[0; 4]);
+            change.encode(&mut out);
+            let length = u32::try_from(out.len() - at - 4).expect("a page and a little");
+            out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+    out
+}
+
+fn decode_together(from: &mut Reader<'_>) -> Result<StorageRecord, EncodingDamage> {
+    let hobt = HobtId(from.u64()?);
+    let mut parts = Vec::new();
+    for _ in 0..from.u8()? {
+        let page = from.page()?;
+        let mut changes = Vec::new();
+        for _ in 0..from.u8()? {
+            let length = usize::try_from(from.u32()?).map_err(|_| EncodingDamage { rule: "a record's length" })?;
+            changes.push(PageChange::decode(from.take(length)?)?);
+        }
+        parts.push((page, changes));
+    }
+    Ok(StorageRecord::Together { hobt, parts })
 }
 
 pub(crate) fn encode_free(first: PageId, extents: u32) -> Vec<u8> {
@@ -255,10 +364,12 @@ impl StorageRecord {
                 run_list: from.page()?,
                 filegroup: FilegroupId(from.u16()?),
                 layout_version: from.u32()?,
+                key: TreeKey::decode(&mut from.0)?,
                 rows: RowLayout::decode(from.rest())?,
             })),
             kind::GROW => StorageRecord::Grow { file: FileId(from.u16()?), pages: from.u32()? },
             kind::CHECKPOINT => StorageRecord::Checkpoint,
+            kind::TOGETHER => decode_together(&mut from)?,
             _ => return Ok(None),
         };
         if from.0.is_empty() { Ok(Some(record)) } else { Err(EncodingDamage { rule: "bytes behind a record's end" }) }
@@ -336,6 +447,11 @@ impl<'a> Reader<'a> {
         Ok(PageId::new(FileId(self.u16()?), self.u32()?))
     }
 
+    fn key(&mut self) -> Result<Vec<u8>, EncodingDamage> {
+        let length = usize::from(self.u16()?);
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
     fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
@@ -355,8 +471,12 @@ mod tests {
             Some(Undo::RemoveRow { slot: SlotId(5) }),
             Some(Undo::RestoreRow { slot: SlotId(900) }),
             Some(Undo::FreeRun { first: page, extents: 12 }),
-            Some(Undo::Unpublish { hobt: HobtId(7), runs: 3, rows: 1 << 40 }),
-            Some(Undo::Untruncate { hobt: HobtId(7), rows: 9, list_page }),
+            Some(Undo::Unpublish { hobt: HobtId(7), runs: 3, until: 5, rows: 1 << 40 }),
+            Some(Undo::Untruncate { hobt: HobtId(7), rows: 9, list_page: list_page.clone() }),
+            Some(Undo::RemoveKey { key: vec![1, 2, 3] }),
+            Some(Undo::RestoreKey { key: vec![9] }),
+            Some(Undo::ReplaceKey { key: vec![7; 300], row: RowImage::new([Some(&[1, 2][..]), None]) }),
+            Some(Undo::RestorePage { bytes: list_page }),
         ];
         let mut all = Vec::new();
         for (index, undo) in undos.into_iter().enumerate() {
@@ -381,6 +501,11 @@ mod tests {
         all.push((kind::PENDING_FREE, encode_free(page, 8), StorageRecord::PendingFree { first: page, extents: 8 }));
         let undone = StorageRecord::Undone { compensates: Lsn(64), hobt: HobtId(5), rows: -3 };
         all.push((kind::UNDONE, encode_undone(Lsn(64), HobtId(5), -3), undone));
+        let write = |offset| PageChange::Write { offset, bytes: vec![5; 30] };
+        let parts = vec![(page, vec![write(100), write(200)]), (PageId::new(FileId(1), 7), vec![write(300)])];
+        let borrowed: Vec<_> = parts.iter().map(|(page, changes)| (*page, &changes[..])).collect();
+        let bytes = encode_together(HobtId(5), &borrowed);
+        all.push((kind::TOGETHER, bytes, StorageRecord::Together { hobt: HobtId(5), parts }));
         all
     }
 

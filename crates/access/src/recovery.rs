@@ -22,6 +22,7 @@ use hobt_log::{Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{COMMIT_RECORD, END_RECORD, LogChain, TransactionLog};
 
+use crate::btree::{BTree, KeyChange, TreeKey};
 use crate::change::Identity;
 use crate::hobt::RowChange;
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
@@ -75,6 +76,7 @@ pub fn recover(storage: &Arc<Storage>, recovered: &Recovered) -> Result<Recovery
         transactions: BTreeMap::new(),
         hobts: HashMap::new(),
         opened: HashMap::new(),
+        trees: HashMap::new(),
         row_changes: HashMap::new(),
         file_pages: HashMap::new(),
         broken: BTreeSet::new(),
@@ -101,6 +103,8 @@ struct Recovery<'a> {
     hobts: HashMap<HobtId, KnownHobt>,
     /// Those of which single rows are undone.
     opened: HashMap<HobtId, Arc<Hobt>>,
+    /// The same for B+trees.
+    trees: HashMap<HobtId, Arc<BTree>>,
     /// By HOBT: how many rows more it has than its count that was saved last.
     row_changes: HashMap<HobtId, i64>,
     file_pages: HashMap<FileId, u32>,
@@ -114,6 +118,7 @@ struct KnownHobt {
     run_list: PageId,
     filegroup: hobt_base::FilegroupId,
     layout_version: u32,
+    key: Option<Arc<TreeKey>>,
     rows: Arc<RowLayout>,
 }
 
@@ -188,7 +193,7 @@ impl Recovery<'_> {
             StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => {
                 self.count(record, hobt, -rows.cast_signed());
             }
-            StorageRecord::Note(_) | StorageRecord::Checkpoint => {}
+            StorageRecord::Note(_) | StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
             StorageRecord::Undone { compensates, hobt, rows } => {
                 self.count(record, hobt, rows);
                 self.compensate(id, compensates);
@@ -204,6 +209,7 @@ impl Recovery<'_> {
                     run_list: hobt.run_list,
                     filegroup: hobt.filegroup,
                     layout_version: hobt.layout_version,
+                    key: hobt.key.map(Arc::new),
                     rows: Arc::new(hobt.rows),
                 };
                 self.hobts.insert(hobt.hobt, known);
@@ -258,34 +264,47 @@ impl Recovery<'_> {
         recovered.for_each(recovered.redo_start, &mut |record| {
             let decoded = StorageRecord::decode(record.kind, &record.payload);
             match decoded.map_err(|damage| not_decoded(&record, damage))? {
-                Some(StorageRecord::Change(change)) => self.redo_change(&record, &change),
+                Some(StorageRecord::Change(change)) => {
+                    self.redo_page(&record, change.page, change.hobt, std::slice::from_ref(&change.change))
+                }
+                Some(StorageRecord::Together { hobt, parts }) => {
+                    parts.iter().try_for_each(|(page, changes)| self.redo_page(&record, *page, hobt, changes))
+                }
                 _ => Ok(()),
             }
         })
     }
 
-    fn redo_change(&mut self, record: &Record, change: &ChangeRecord) -> Result<(), AccessError> {
-        let id = change.page;
+    /// What a record changes in one page, in order.
+    fn redo_page(
+        &mut self,
+        record: &Record,
+        id: PageId,
+        hobt: HobtId,
+        changes: &[PageChange],
+    ) -> Result<(), AccessError> {
         // A file that was removed from the database since has no pages to be redone.
         let Ok(file) = self.storage.file(id.file) else { return Ok(()) };
         if id.number >= file.size_pages() {
             return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
         }
-        let stands_alone = matches!(change.change, PageChange::Format { .. } | PageChange::Image { .. });
+        let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
         let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
         if PageHeader::lsn_of(&page) >= record.lsn {
             return Ok(());
         }
-        let rows = self.hobts.get(&change.hobt).map(|hobt| Arc::clone(&hobt.rows));
-        let rows = rows.as_deref().filter(|_| match &change.change {
-            PageChange::Format { header } => header.page_type == PageType::Row,
-            _ => true,
-        });
-        change.change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
-        let applied = apply(&mut page, rows, &change.change).map_err(|damage| self.storage.damaged(id, damage))?;
-        if applied.is_none() {
-            let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
-            return Err(self.storage.damaged(id, damage));
+        let layout = self.hobts.get(&hobt).map(|hobt| Arc::clone(&hobt.rows));
+        for change in changes {
+            let rows = layout.as_deref().filter(|_| match change {
+                PageChange::Format { header } => header.page_type == PageType::Row,
+                _ => true,
+            });
+            change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
+            let applied = apply(&mut page, rows, change).map_err(|damage| self.storage.damaged(id, damage))?;
+            if applied.is_none() {
+                let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
+                return Err(self.storage.damaged(id, damage));
+            }
         }
         PageHeader::stamp_lsn(&mut page, record.lsn);
         self.summary.redone += 1;
@@ -362,15 +381,40 @@ impl Recovery<'_> {
             Undo::FreeRun { first, extents } => {
                 self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn })
             }
-            Undo::Unpublish { hobt, runs, rows } => {
+            Undo::Unpublish { hobt, runs, until, rows } => {
                 *self.row_changes.entry(hobt).or_default() -= rows.cast_signed();
-                self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize, rows)
+                self.close_hobt(hobt);
+                self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize..until as usize, rows)
             }
             Undo::Untruncate { hobt, rows, list_page } => {
                 *self.row_changes.entry(hobt).or_default() += rows.cast_signed();
+                self.close_hobt(hobt);
                 self.open_hobt(hobt)?.untruncate(chain, lsn, list_page, rows)
             }
+            Undo::RemoveKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Inserted { key }),
+            Undo::RestoreKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Deleted { key }),
+            Undo::ReplaceKey { key, row } => self.undo_key(chain, hobt, lsn, &KeyChange::Replaced { key, row }),
+            Undo::RestorePage { bytes } => {
+                self.close_hobt(hobt);
+                self.open_hobt(hobt)?.restore_page(Some(chain), lsn, page, bytes)
+            }
         }
+    }
+
+    fn undo_key(&mut self, chain: &Arc<LogChain>, hobt: HobtId, lsn: Lsn, done: &KeyChange) -> Result<(), AccessError> {
+        *self.row_changes.entry(hobt).or_default() -= done.rows();
+        let tree = match self.trees.get(&hobt) {
+            Some(tree) => Arc::clone(tree),
+            None => BTree::of_hobt(self.open_hobt(hobt)?)?,
+        };
+        self.trees.insert(hobt, Arc::clone(&tree));
+        tree.undo_change(Some(chain), lsn, done)
+    }
+
+    /// Forgets what memory has of a HOBT whose runs are about to change.
+    fn close_hobt(&mut self, hobt: HobtId) {
+        self.opened.remove(&hobt);
+        self.trees.remove(&hobt);
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, done: &RowChange) -> Result<(), AccessError> {
@@ -391,7 +435,7 @@ impl Recovery<'_> {
         })?;
         let identity =
             Identity::new(id, known.run_list, known.filegroup, Arc::clone(&known.rows), known.layout_version);
-        Hobt::open_to_undo(self.storage, identity)
+        Hobt::open_to_undo(self.storage, identity.with_key(known.key.clone()))
     }
 
     /// Does what committed transactions had put off.

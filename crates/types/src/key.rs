@@ -70,6 +70,26 @@ impl KeyColumn {
         (!is_max).then_some(KeyColumn { sql_type, collation, nullable, descending })
     }
 
+    /// The column's type.
+    pub fn sql_type(&self) -> SqlType {
+        self.sql_type
+    }
+
+    /// What orders its text.
+    pub fn collation(&self) -> Collation {
+        self.collation
+    }
+
+    /// Whether it may be NULL.
+    pub fn is_nullable(&self) -> bool {
+        self.nullable
+    }
+
+    /// Whether its order is reversed.
+    pub fn is_descending(&self) -> bool {
+        self.descending
+    }
+
     /// Appends the key of a value, as a page holds it, to `out`.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use hobt_base::{EXTENT_PAGES, PageId, crc32c};
 use hobt_buffer::{ReadCounts, ReadOptions};
 use hobt_page::{
-    LargeValuePage, PIECE_BYTES_MAX, PageChange, PageDamage, RowImage, Run, RunContents, StoredValue, ValueChecksum,
-    ValuePointer,
+    LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, PageChange, PageDamage, RowImage, Run,
+    RunContents, StoredValue, ValueChecksum, ValuePointer,
 };
 use hobt_txn::{IoCounts, StatementContext, UndoError};
 
@@ -126,7 +126,7 @@ impl Hobt {
 
     /// Writes the values that do not fit a row onto pages of their own; the row as its page stores it, or `None` if all
     /// values fit. Undone with the statement.
-    pub(super) fn move_out(
+    pub(crate) fn move_out(
         self: &Arc<Hobt>,
         context: &StatementContext,
         row: &RowImage,
@@ -135,7 +135,7 @@ impl Hobt {
             return Ok(None);
         }
         let length = |column| row.value(column).map_or(0, <[u8]>::len);
-        let Some(columns) = self.identity.rows.values_to_move_out(length) else {
+        let Some(columns) = self.columns_to_move_out(length) else {
             return Err(AccessError::RowTooLarge { bytes: row.byte_count() });
         };
         let mut stored: Vec<StoredValue<'_>> = (0..row.column_count())
@@ -146,6 +146,29 @@ impl Hobt {
             stored[column] = StoredValue::Pointer(self.store_value(context, value)?);
         }
         Ok(Some(RowImage::of_stored(stored)))
+    }
+
+    /// The columns whose values leave a row; those of a B+tree's key stay.
+    pub(crate) fn columns_to_move_out(&self, length: impl Fn(usize) -> usize) -> Option<Vec<usize>> {
+        let rows = &self.identity.rows;
+        let Some(key) = &self.identity.key else { return rows.values_to_move_out(length) };
+        let variable = || (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some());
+        let mut bytes = variable().map(&length).fold(0, usize::saturating_add);
+        let is_key = |column| key.columns().iter().any(|part| part.column == column);
+        let mut columns: Vec<usize> = variable().filter(|&column| !is_key(column)).collect();
+        columns.sort_by_key(|&column| (std::cmp::Reverse(length(column)), column));
+        let mut out = Vec::new();
+        for column in columns {
+            if rows.fits_in_row(bytes) {
+                break;
+            }
+            if !(POINTER_BYTES + 1..=LARGE_VALUE_BYTES_MAX).contains(&length(column)) {
+                return None;
+            }
+            bytes = bytes - length(column) + POINTER_BYTES;
+            out.push(column);
+        }
+        rows.fits_in_row(bytes).then_some(out)
     }
 
     /// Writes a value's chain.

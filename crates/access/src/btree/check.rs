@@ -1,0 +1,214 @@
+//! Whether a tree is one, and what it looks like.
+//!
+//! A check goes through all pages: keys rise within a leaf and from leaf to leaf and lie between the separators above
+//! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are as
+//! many as the count says. Nothing may change the tree meanwhile.
+
+use std::collections::HashSet;
+
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_page::{PageDamage, PageHeader, check_index_page, check_row_page};
+
+use super::BTree;
+use crate::AccessError;
+
+/// What a tree looks like.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TreeFigures {
+    /// Pages of each level, the leaves first; so many levels there are.
+    pub pages: Vec<u64>,
+    /// Live rows.
+    pub rows: u64,
+    /// Deleted rows that are there still.
+    pub ghosts: u64,
+    /// Bytes in use of all leaves together.
+    pub leaf_bytes: u64,
+    /// Leaves whose next is not the next page of its file.
+    pub fragments: u64,
+}
+
+impl TreeFigures {
+    /// How many levels the tree has.
+    pub fn depth(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How full the leaves are, of 1.
+    pub fn fill(&self) -> f64 {
+        let leaves = self.pages.first().copied().unwrap_or_default();
+        // Counts of bytes and pages are far below 2^52.
+        self.leaf_bytes as f64 / (leaves * PAGE_SIZE as u64) as f64
+    }
+
+    /// The part of the leaves whose next is elsewhere, of 1.
+    pub fn fragmentation(&self) -> f64 {
+        let leaves = self.pages.first().copied().unwrap_or_default();
+        self.fragments as f64 / leaves.saturating_sub(1).max(1) as f64
+    }
+}
+
+/// What is wrong with a page of a tree.
+pub(crate) type Wrong = (PageId, PageDamage);
+
+struct Walk {
+    figures: TreeFigures,
+    wrong: Vec<Wrong>,
+    /// The pages of the runs that were not reached yet.
+    left: HashSet<PageId>,
+    /// The last leaf, and which it names as the next.
+    last_leaf: Option<(PageId, PageId)>,
+}
+
+impl BTree {
+    /// Goes through all pages. For the figures of a tree that others change at the same time each page is looked at by itself.
+    ///
+    /// # Errors
+    /// A page cannot be read, or the tree contradicts itself.
+    pub fn figures(&self) -> Result<TreeFigures, AccessError> {
+        let (figures, wrong) = self.check()?;
+        match wrong.into_iter().find(|(_, damage)| *damage != UNREACHED && *damage != SIBLING) {
+            Some((page, damage)) => Err(self.hobt.damaged(page, damage)),
+            None => Ok(figures),
+        }
+    }
+
+    /// Checks the tree whole; what is wrong is in the list.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<Wrong>), AccessError> {
+        let mut left = HashSet::new();
+        for run in self.hobt.runs() {
+            left.extend(run.row_pages().map(|number| PageId::new(run.first.file, number)));
+        }
+        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), left, last_leaf: None };
+        self.walk(&mut walk, self.root, None, &[], None)?;
+        if let Some((id, _)) = walk.last_leaf.filter(|(_, next)| *next != PageId::default()) {
+            walk.wrong.push((id, SIBLING));
+        }
+        let mut unreached: Vec<PageId> = walk.left.into_iter().collect();
+        unreached.sort_unstable();
+        walk.wrong.extend(unreached.into_iter().map(|id| (id, UNREACHED)));
+        Ok((walk.figures, walk.wrong))
+    }
+
+    fn walk(
+        &self,
+        walk: &mut Walk,
+        id: PageId,
+        expected: Option<u8>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Result<(), AccessError> {
+        if !walk.left.remove(&id) {
+            walk.wrong.push((
+                id,
+                PageDamage::Structure { rule: "a page of a tree that is reached twice, or is not its own" },
+            ));
+            return Ok(());
+        }
+        // A copy: what stands below is read without a latch on what stands above.
+        let read = self.read(id).map(|page| Box::new(*page));
+        let page = match read {
+            Ok(page) => page,
+            Err(AccessError::Damaged { page, damage, .. }) => {
+                walk.wrong.push((page, damage));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let level = match self.level_of(id, &page) {
+            Ok(level) if expected.is_none_or(|expected| expected == level) => level,
+            Ok(_) => {
+                walk.wrong.push((id, PageDamage::Structure { rule: "the level of a page of a tree" }));
+                return Ok(());
+            }
+            Err(AccessError::Damaged { damage, .. }) => {
+                walk.wrong.push((id, damage));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let levels = &mut walk.figures.pages;
+        levels.resize(levels.len().max(usize::from(level) + 1), 0);
+        levels[usize::from(level)] += 1;
+        let children = if level == 0 {
+            self.walk_leaf(walk, id, &page, low, high).map(|()| Vec::new())
+        } else {
+            self.children(&page, low, high)
+        };
+        match children {
+            Err(damage) => walk.wrong.push((id, damage)),
+            Ok(children) => {
+                for (index, (child, from)) in children.iter().enumerate() {
+                    let to = children.get(index + 1).map(|(_, key)| key.as_slice()).or(high);
+                    self.walk(walk, *child, Some(level - 1), from, to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The children of a page, each with the key from which on it has rows.
+    fn children(
+        &self,
+        page: &hobt_page::PageBytes,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Result<Vec<(PageId, Vec<u8>)>, PageDamage> {
+        check_index_page(page)?;
+        let view = hobt_page::IndexPage::open(page)?;
+        let mut children = vec![(view.leftmost(), low.to_vec())];
+        for index in 0..view.len() {
+            let (key, child) = view.entry(index)?;
+            children.push((child, key.to_vec()));
+        }
+        let first = children.get(1).map(|(_, key)| key.as_slice());
+        let last = children.last().filter(|_| children.len() > 1).map(|(_, key)| key.as_slice());
+        let is_bounded =
+            first.is_none_or(|first| low < first) && last.is_none_or(|last| high.is_none_or(|high| last < high));
+        if is_bounded { Ok(children) } else { Err(PageDamage::Structure { rule: "separators between those above" }) }
+    }
+
+    fn walk_leaf(
+        &self,
+        walk: &mut Walk,
+        id: PageId,
+        page: &hobt_page::PageBytes,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Result<(), PageDamage> {
+        let rows = self.hobt.row_layout();
+        let header = PageHeader::read(page)?;
+        if let Some((before, next)) = walk.last_leaf.replace((id, header.next)) {
+            if next != id {
+                walk.wrong.push((before, SIBLING));
+            }
+            let is_neighbour = before.file == id.file && before.number + 1 == id.number;
+            walk.figures.fragments += u64::from(!is_neighbour);
+        }
+        check_row_page(page, rows)?;
+        let view = hobt_page::RowPage::open(page, rows)?;
+        let (mut key, mut previous) = (Vec::new(), Vec::new());
+        for (position, slot) in view.order().enumerate() {
+            self.key.of_slot(&view, slot?, &mut key)?;
+            if position > 0 && key <= previous {
+                return Err(PageDamage::Structure { rule: "the order of a leaf's keys" });
+            }
+            if key.as_slice() < low || high.is_some_and(|high| key.as_slice() >= high) {
+                return Err(PageDamage::Structure { rule: "a leaf's keys between the separators above it" });
+            }
+            std::mem::swap(&mut key, &mut previous);
+        }
+        let variable = (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some());
+        let variable = variable.map(|column| view.variable_used(column)).sum();
+        let bytes = rows.page_bytes_bound(view.row_count(), variable).min(PAGE_SIZE);
+        walk.figures.leaf_bytes += bytes as u64;
+        walk.figures.rows += (view.row_count() - view.deleted_count()) as u64;
+        walk.figures.ghosts += view.deleted_count() as u64;
+        Ok(())
+    }
+}
+
+const SIBLING: PageDamage = PageDamage::Structure { rule: "a leaf's next is the one with the next keys" };
+const UNREACHED: PageDamage = PageDamage::Structure { rule: "a page of a tree's runs that the root does not lead to" };

@@ -1,0 +1,163 @@
+//! Rows in the order of their keys, leaf by leaf, forward or backward.
+//!
+//! A cursor remembers from which key on it has still to go and holds no latch between two leaves. Each step descends to
+//! the leaf of that key, shows the part of it that is in range, and goes on behind the keys that belong to it by the
+//! separators above it. Those are in force while the leaf is held, so that a split between two steps neither hides a row
+//! nor shows it twice, in either direction.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use hobt_base::PageId;
+use hobt_page::{PageDamage, RowPage};
+
+use super::BTree;
+use super::descent::{Fences, Target};
+use super::key::behind_prefix;
+use crate::AccessError;
+
+/// Where a cursor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// In the order of the key.
+    Forward,
+    /// Against it.
+    Backward,
+}
+
+/// A range of normalised keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyRange {
+    /// The first bytes that are in it.
+    low: Vec<u8>,
+    /// The first bytes behind it; `None` if it has no end.
+    high: Option<Vec<u8>>,
+    is_empty: bool,
+}
+
+impl KeyRange {
+    /// All keys.
+    pub fn all() -> KeyRange {
+        KeyRange { low: Vec::new(), high: None, is_empty: false }
+    }
+
+    /// The keys between two bounds, each a key or the key of its first columns: then it stands for all keys that begin with
+    /// these, which are in the range if it is inclusive and are not if it is exclusive.
+    pub fn new(from: Bound<&[u8]>, to: Bound<&[u8]>) -> KeyRange {
+        let (low, high) = match from {
+            Bound::Unbounded => (Some(Vec::new()), None),
+            Bound::Included(key) => (Some(key.to_vec()), None::<Vec<u8>>),
+            Bound::Excluded(key) => (behind_prefix(key), None),
+        };
+        let high = match to {
+            Bound::Unbounded => high,
+            Bound::Included(key) => behind_prefix(key),
+            Bound::Excluded(key) => Some(key.to_vec()),
+        };
+        let is_empty = low.is_none();
+        KeyRange { low: low.unwrap_or_default(), high, is_empty }
+    }
+
+    /// The keys that begin with the key of these columns.
+    pub fn prefix(prefix: &[u8]) -> KeyRange {
+        KeyRange::new(Bound::Included(prefix), Bound::Included(prefix))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty || self.high.as_ref().is_some_and(|high| *high <= self.low)
+    }
+}
+
+/// A scan of a range in order.
+#[derive(Debug)]
+pub struct Cursor {
+    tree: Arc<BTree>,
+    /// What is still to be shown.
+    rest: KeyRange,
+    direction: Direction,
+    is_done: bool,
+}
+
+impl Cursor {
+    /// A cursor at the beginning of a range, or at its end if it goes backward.
+    pub fn new(tree: Arc<BTree>, range: KeyRange, direction: Direction) -> Cursor {
+        let is_done = range.is_empty();
+        Cursor { tree, rest: range, direction, is_done }
+    }
+
+    /// Shows the next leaf that has rows in range: its page, and the positions of its order that are in range, in which
+    /// ghosts are and are to be left out. To be gone through from behind if the cursor goes backward. `false` if there is no
+    /// further one. The page is held shared while it is shown: whoever looks at it must not wait for another.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or what `show` returns; the cursor is then where it was.
+    pub fn next_leaf(
+        &mut self,
+        show: &mut dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError>,
+    ) -> Result<bool, AccessError> {
+        while !self.is_done {
+            if self.step(show)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes over one leaf; whether it had rows in range.
+    fn step(
+        &mut self,
+        show: &mut dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError>,
+    ) -> Result<bool, AccessError> {
+        let tree = &self.tree;
+        let target = match self.direction {
+            Direction::Forward => Target::Key(&self.rest.low),
+            Direction::Backward => Target::Before(self.rest.high.as_deref()),
+        };
+        let mut fences = Fences::default();
+        let (id, page) = tree.read_leaf(target, Some(&mut fences))?;
+        let view = tree.leaf(id, &page)?;
+        let from = if self.rest.low <= fences.low { 0 } else { tree.first_at_or_above(id, &view, &self.rest.low)? };
+        // What lies behind the leaf's own keys is not looked for.
+        let high = self.rest.high.as_deref().filter(|high| fences.high.as_deref().is_none_or(|fence| *high < fence));
+        let to = match high {
+            Some(high) => tree.first_at_or_above(id, &view, high)?,
+            None => view.row_count(),
+        };
+        let has_rows = from < to;
+        if has_rows {
+            show(id, &view, from..to)?;
+        }
+        drop(page);
+        match self.direction {
+            Direction::Forward => match fences.high {
+                Some(fence) => {
+                    self.is_done = high.is_some() || self.rest.high.as_ref() == Some(&fence);
+                    self.rest.low = fence;
+                }
+                None => self.is_done = true,
+            },
+            Direction::Backward => {
+                self.is_done = fences.low <= self.rest.low;
+                self.rest.high = Some(fences.low);
+            }
+        }
+        Ok(has_rows)
+    }
+}
+
+impl BTree {
+    /// The first position of a leaf whose key is not below these bytes.
+    fn first_at_or_above(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<usize, AccessError> {
+        match self.find_in(id, page, key)? {
+            Ok(position) | Err(position) => Ok(position),
+        }
+    }
+
+    /// The normalised key of a slot of one of its leaves, in place of what `out` holds.
+    ///
+    /// # Errors
+    /// The slot holds what is no value of a key column.
+    pub fn key_of_slot(&self, page: &RowPage<'_>, slot: usize, out: &mut Vec<u8>) -> Result<(), PageDamage> {
+        self.key.of_slot(page, slot, out)
+    }
+}

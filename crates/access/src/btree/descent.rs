@@ -1,0 +1,150 @@
+//! From the root to a leaf.
+//!
+//! Latches are coupled: a child is latched before its parent is let go of, from the root down and never up, so that
+//! nobody meets a page between the halves of a split, and nobody waits in a circle. Who changes rows holds the leaf
+//! exclusively and nothing else; who splits holds what changes, from the highest page that does, exclusively.
+
+use hobt_base::PageId;
+use hobt_buffer::{ExclusiveGuard, SharedGuard};
+use hobt_page::{INDEX_KEY_BYTES_MAX, IndexPage, PageBytes, PageDamage};
+
+use super::BTree;
+use crate::AccessError;
+
+/// Which leaf is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'k> {
+    /// The one to which this key belongs.
+    Key(&'k [u8]),
+    /// The one with the last key below this; below all for `None`.
+    Before(Option<&'k [u8]>),
+}
+
+/// Between which keys a leaf's lie: from `low` on, where it is empty from the first, and below `high`, if there is an
+/// end.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Fences {
+    pub(super) low: Vec<u8>,
+    pub(super) high: Option<Vec<u8>>,
+}
+
+/// A page of a path that is held exclusively.
+pub(super) struct Step<'t> {
+    pub(super) id: PageId,
+    pub(super) page: ExclusiveGuard<'t>,
+}
+
+/// The child with the last key below `key`: how many separators are below it.
+fn child_before(page: &IndexPage<'_>, key: &[u8]) -> Result<usize, PageDamage> {
+    let (mut low, mut high) = (0, page.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if page.key(middle)? < key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+impl BTree {
+    /// The child of a page to go on with.
+    fn child(
+        &self,
+        id: PageId,
+        bytes: &PageBytes,
+        target: Target<'_>,
+        fences: Option<&mut Fences>,
+    ) -> Result<PageId, AccessError> {
+        let page = self.index(id, bytes)?;
+        let find = || {
+            let index = match target {
+                Target::Key(key) => page.child_index(key)?,
+                Target::Before(Some(key)) => child_before(&page, key)?,
+                Target::Before(None) => page.len(),
+            };
+            if let Some(fences) = fences {
+                if index > 0 {
+                    fences.low = page.key(index - 1)?.to_vec();
+                }
+                if index < page.len() {
+                    fences.high = Some(page.key(index)?.to_vec());
+                }
+            }
+            page.child(index)
+        };
+        find().map_err(|damage| self.hobt.damaged(id, damage))
+    }
+
+    /// The leaf, shared.
+    pub(super) fn read_leaf(
+        &self,
+        target: Target<'_>,
+        mut fences: Option<&mut Fences>,
+    ) -> Result<(PageId, SharedGuard<'_>), AccessError> {
+        let mut id = self.root;
+        let mut page = self.read(id)?;
+        let mut level = self.level_of(id, &page)?;
+        while level > 0 {
+            let child = self.child(id, &page, target, fences.as_deref_mut())?;
+            let next = self.read(child)?;
+            level -= 1;
+            self.expect_level(child, &next, level)?;
+            (id, page) = (child, next);
+        }
+        Ok((id, page))
+    }
+
+    /// The leaf to which a key belongs, exclusive.
+    pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
+        loop {
+            let mut id = self.root;
+            let mut page = self.read(id)?;
+            let mut level = self.level_of(id, &page)?;
+            if level == 0 {
+                drop(page);
+                let page = self.write(id)?;
+                if self.level_of(id, &page)? == 0 {
+                    return Ok(Step { id, page });
+                }
+                // It has become a page above the leaves meanwhile.
+                continue;
+            }
+            loop {
+                let child = self.child(id, &page, Target::Key(key), None)?;
+                level -= 1;
+                if level == 0 {
+                    let leaf = self.write(child)?;
+                    self.expect_level(child, &leaf, 0)?;
+                    return Ok(Step { id: child, page: leaf });
+                }
+                let next = self.read(child)?;
+                self.expect_level(child, &next, level)?;
+                (id, page) = (child, next);
+            }
+        }
+    }
+
+    /// The leaf to which a key belongs, last, and before it the pages above it that a split of it may change: either the
+    /// first of them is the root, or it has room for any separator.
+    pub(super) fn write_path(&self, key: &[u8]) -> Result<Vec<Step<'_>>, AccessError> {
+        let root = self.write(self.root)?;
+        let mut level = self.level_of(self.root, &root)?;
+        let mut path = vec![Step { id: self.root, page: root }];
+        while level > 0 {
+            let step = path.last().expect("the root at least");
+            let child = self.child(step.id, &step.page, Target::Key(key), None)?;
+            let page = self.write(child)?;
+            level -= 1;
+            self.expect_level(child, &page, level)?;
+            let has_room =
+                level > 0 && self.index(child, &page)?.free_bytes() >= IndexPage::entry_size(INDEX_KEY_BYTES_MAX);
+            if has_room {
+                path.clear();
+            }
+            path.push(Step { id: child, page });
+        }
+        Ok(path)
+    }
+}

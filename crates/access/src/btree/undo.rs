@@ -1,0 +1,99 @@
+//! Taking changes of rows back, by key: a split may have moved a row to another page since.
+//!
+//! A row that came is deleted, and its place is a ghost; one that was deleted is a ghost still and lives again; one that
+//! was replaced gets its former values back, for which its page may have to be split. At run time the statement's context
+//! calls this, after a crash recovery does.
+
+use std::sync::Arc;
+
+use hobt_base::{Lsn, SlotId};
+use hobt_page::{PageChange, PageHeader, RowImage};
+use hobt_txn::LogChain;
+
+use super::BTree;
+use super::split::Wanted;
+use crate::AccessError;
+use crate::change::Logged;
+
+/// What was done to a row.
+#[derive(Debug)]
+pub(crate) enum KeyChange {
+    Inserted {
+        key: Vec<u8>,
+    },
+    Deleted {
+        key: Vec<u8>,
+    },
+    /// Deleted or not, it was this.
+    Replaced {
+        key: Vec<u8>,
+        row: RowImage,
+    },
+}
+
+impl KeyChange {
+    fn key(&self) -> &[u8] {
+        match self {
+            KeyChange::Inserted { key } | KeyChange::Deleted { key } | KeyChange::Replaced { key, .. } => key,
+        }
+    }
+
+    /// How many rows more there were by it.
+    pub(crate) fn rows(&self) -> i64 {
+        match self {
+            KeyChange::Inserted { .. } => 1,
+            KeyChange::Deleted { .. } => -1,
+            KeyChange::Replaced { .. } => 0,
+        }
+    }
+}
+
+impl BTree {
+    /// Takes back what the record at `lsn` did.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or there is no room for what was: the tree is not what it should be.
+    pub(crate) fn undo_change(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        done: &KeyChange,
+    ) -> Result<(), AccessError> {
+        while !self.try_undo(chain, lsn, done)? {
+            let KeyChange::Replaced { key, row } = done else { unreachable!("a bit has room") };
+            self.split(self.write_path(key)?, Wanted { key, row }, chain)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there was room.
+    fn try_undo(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn, done: &KeyChange) -> Result<bool, AccessError> {
+        let mut step = self.write_leaf(done.key())?;
+        let view = self.leaf(step.id, &step.page)?;
+        let Ok(position) = self.find_in(step.id, &view, done.key())? else {
+            return Err(self.damaged(step.id, "a row that is to be undone"));
+        };
+        let index = view.slot_at(position).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+        let slot = SlotId(u16::try_from(index).expect("a slot of the page"));
+        let is_deleted = view.is_deleted(index);
+        let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+        // The newest writer stays: a stamp that no reader waits for any more.
+        let writer = header.newest_writer;
+        let (change, expected) = match done {
+            KeyChange::Inserted { .. } => (PageChange::SetDeleted { slot, deleted: true, writer }, Some(false)),
+            KeyChange::Deleted { .. } => (PageChange::SetDeleted { slot, deleted: false, writer }, Some(true)),
+            KeyChange::Replaced { row, .. } => (PageChange::ReplaceRow { slot, row: row.clone(), writer }, None),
+        };
+        if expected.is_some_and(|expected| expected != is_deleted) {
+            return Err(self.damaged(step.id, "the deleted bit of a row that is to be undone"));
+        }
+        let rows = -done.rows();
+        let _counting = self.hobt.begin_counting();
+        let logged = Logged::of(chain).compensating(lsn).rows(i8::try_from(rows).expect("one row"));
+        let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?;
+        if changed.is_some() {
+            self.hobt.count_rows(rows);
+        }
+        Ok(changed.is_some())
+    }
+}
