@@ -1,22 +1,81 @@
-//! The bytes of a simulated file, and what they were at its last sync.
+//! The bytes of a simulated file, and what they were at its last sync and since.
+//!
+//! A crash keeps of the writes since then none, all, some whole ones, the first ones with the last of these torn, some
+//! sectors, or for each sector any state that it had: a device may write what it was given in any order, or not at all.
 
 use crate::buffer::SECTOR_SIZE;
 use hobt_base::SplitMix64;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 const CHUNK: usize = 256 << 10;
 const SECTOR: u64 = SECTOR_SIZE as u64;
 
+/// How many states of a sector between its last sync and its newest are kept.
+const STATES_MAX: usize = 3;
+
 type Sector = Box<[u8; SECTOR_SIZE]>;
 
-/// Bytes in chunks, those never written left out, and the sectors as they were at the last sync where they changed.
+/// A sector that was written since the last sync.
+#[derive(Debug)]
+struct Unsynced {
+    synced: Sector,
+    /// States that were overwritten, with the number of the write that made each, in order.
+    between: Vec<(u64, Sector)>,
+    /// The write that made the newest state.
+    newest: u64,
+}
+
+/// What a crash leaves of the writes since the last sync.
+#[derive(Clone, Copy)]
+enum Survival {
+    Nothing,
+    Everything,
+    /// Each sector with its newest state, or the synced one.
+    Sectors,
+    /// Each sector with any state that it had.
+    States,
+    /// Each write whole or not at all; the number makes the choice.
+    Writes(u64),
+    /// Those before a write, and some sectors of that.
+    Until(u64),
+}
+
+impl Survival {
+    fn choose(random: &mut SplitMix64, first: u64, last: u64) -> Survival {
+        match random.below(6) {
+            0 => Survival::Nothing,
+            1 => Survival::Everything,
+            2 => Survival::Sectors,
+            3 => Survival::States,
+            4 => Survival::Writes(random.next_u64()),
+            _ => Survival::Until(first + random.below(last - first + 1)),
+        }
+    }
+
+    /// Whether a state that a write made may be what is found; asked for the newest state first.
+    fn keeps(self, random: &mut SplitMix64, write: u64, is_newest: bool) -> bool {
+        match self {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            Survival::Sectors => is_newest && random.below(2) == 0,
+            Survival::States => random.below(2) == 0,
+            Survival::Writes(salt) => SplitMix64::new(salt ^ write).below(2) == 0,
+            Survival::Until(last) => write < last || (write == last && random.below(2) == 0),
+        }
+    }
+}
+
+/// Bytes in chunks, those never written left out, and the states of sectors since the last sync.
 #[derive(Debug)]
 pub(crate) struct Content {
     chunks: Vec<Option<Box<[u8]>>>,
     size: u64,
     /// `None`: nothing is tracked.
-    unsynced: Option<BTreeMap<u64, Sector>>,
+    unsynced: Option<BTreeMap<u64, Unsynced>>,
     synced_size: u64,
+    /// Numbers the writes.
+    writes: u64,
 }
 
 /// The parts of a range that lie in one chunk each: chunk, first byte in it, range of the transfer.
@@ -38,7 +97,7 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize, std:
 
 impl Content {
     pub(crate) fn new(track_unsynced: bool) -> Content {
-        Content { chunks: Vec::new(), size: 0, unsynced: track_unsynced.then(BTreeMap::new), synced_size: 0 }
+        Content { chunks: Vec::new(), size: 0, unsynced: track_unsynced.then(BTreeMap::new), synced_size: 0, writes: 0 }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -94,15 +153,27 @@ impl Content {
         self.size = size;
     }
 
-    /// Keeps the sectors of a range as they are, unless an older state is kept already.
+    /// Keeps the states of the sectors of a range, which are about to be written.
     fn remember(&mut self, from: u64, to: u64) {
         let Some(mut unsynced) = self.unsynced.take() else { return };
+        self.writes += 1;
+        let newest = self.writes;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
-            unsynced.entry(sector).or_insert_with(|| {
-                let mut bytes = Box::new([0; SECTOR_SIZE]);
-                self.read(sector * SECTOR, &mut bytes[..]);
-                bytes
-            });
+            let mut bytes = Box::new([0; SECTOR_SIZE]);
+            self.read(sector * SECTOR, &mut bytes[..]);
+            match unsynced.entry(sector) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Unsynced { synced: bytes, between: Vec::new(), newest });
+                }
+                Entry::Occupied(mut entry) => {
+                    let known = entry.get_mut();
+                    if known.between.len() == STATES_MAX {
+                        known.between.remove(0);
+                    }
+                    known.between.push((known.newest, bytes));
+                    known.newest = newest;
+                }
+            }
         }
         self.unsynced = Some(unsynced);
     }
@@ -114,16 +185,34 @@ impl Content {
         }
     }
 
-    /// A power failure: drops everything unsynced, keeps it, or tears it sector by sector, one of the three at random.
+    /// Makes a range durable, and the file's size, but nothing else.
+    pub(crate) fn sync_range(&mut self, offset: u64, length: u64) {
+        self.synced_size = self.size;
+        if let Some(unsynced) = &mut self.unsynced {
+            for sector in offset / SECTOR..(offset + length).div_ceil(SECTOR) {
+                unsynced.remove(&sector);
+            }
+        }
+    }
+
+    /// A power failure: what becomes of the writes since the last sync is drawn at random.
     pub(crate) fn crash(&mut self, random: &mut SplitMix64) {
         let Some(unsynced) = self.unsynced.take() else { return };
-        let keep_percent = [0, 100, 50][usize::try_from(random.below(3)).expect("below 3")];
-        let mut keep = || random.below(100) < keep_percent;
-        let size = if keep() { self.size } else { self.synced_size };
-        for (sector, bytes) in unsynced {
-            if !keep() {
-                self.put(sector * SECTOR, &bytes[..]);
+        let first = unsynced.values().map(|sector| sector.between.first().map_or(sector.newest, |first| first.0)).min();
+        let survival = Survival::choose(random, first.unwrap_or(0), self.writes);
+        let keeps_size = match survival {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            _ => random.below(2) == 0,
+        };
+        let size = if keeps_size { self.size } else { self.synced_size };
+        for (sector, states) in unsynced {
+            if survival.keeps(random, states.newest, true) {
+                continue;
             }
+            let older = states.between.iter().rev().find(|(write, _)| survival.keeps(random, *write, false));
+            let bytes = older.map_or(&states.synced, |(_, bytes)| bytes);
+            self.put(sector * SECTOR, &bytes[..]);
         }
         // Sectors beyond the end that were put back are cut off; those that a kept shrink cut off stay zero.
         self.size = self.size.max(self.synced_size);
@@ -188,6 +277,41 @@ mod tests {
             }] = true;
         }
         assert_eq!(outcomes, [true; 3], "dropped, kept and torn all happen");
+    }
+
+    #[test]
+    fn of_several_writes_any_may_survive_without_the_others() {
+        let mut outcomes = std::collections::BTreeSet::new();
+        for seed in 0..400 {
+            let mut content = Content::new(true);
+            content.write(0, &[0; 1024]);
+            content.sync();
+            content.write(0, &[1; 1024]);
+            content.write(512, &[2; 512]);
+            content.crash(&mut SplitMix64::new(seed));
+            let bytes = all(&content);
+            outcomes.insert((bytes[0], bytes[512]));
+        }
+        let every = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)];
+        assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), every);
+    }
+
+    #[test]
+    fn a_durable_write_makes_no_other_durable() {
+        let mut lost = false;
+        for seed in 0..40 {
+            let mut content = Content::new(true);
+            content.write(0, &[1; 1024]);
+            content.sync();
+            content.write(0, &[2; 512]);
+            content.write(512, &[3; 512]);
+            content.sync_range(512, 512);
+            content.crash(&mut SplitMix64::new(seed));
+            let bytes = all(&content);
+            assert_eq!(bytes[512..], [3; 512]);
+            lost |= bytes[0] == 1;
+        }
+        assert!(lost);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub enum FaultKind {
     Error(i32),
     /// It transfers half of what was asked (whole sectors, one at least) and reports so. Transfers only.
     Short,
+    /// It does nothing and reports success: a device that lies. Writes and syncs only.
+    Ignored,
 }
 
 /// An operation that fails.

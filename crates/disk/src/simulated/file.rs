@@ -1,5 +1,6 @@
 //! An open file of a simulated disk.
 
+use super::content::Content;
 use super::faults::FaultKind;
 use super::{Inode, World};
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
@@ -83,31 +84,64 @@ impl Shared {
     }
 
     /// Bytes of the next part of a transfer, or the error that it meets.
-    fn part_length(&self, direction: Direction, length: usize) -> io::Result<usize> {
-        self.check_alive()?;
-        match self.world.fault(direction.operation(), &self.path) {
+    fn part_length(&self, fault: Option<FaultKind>, length: usize) -> io::Result<usize> {
+        match fault {
             Some(FaultKind::Error(number)) => Err(io::Error::from_raw_os_error(number)),
             Some(FaultKind::Short) => Ok(length.min((length / 2).next_multiple_of(SECTOR_SIZE).max(SECTOR_SIZE))),
-            None => Ok(length),
+            Some(FaultKind::Ignored) | None => Ok(length),
         }
     }
 
     fn read_part(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
-        let length = self.part_length(Direction::Read, target.len())?;
-        Ok(self.inode.content.lock().read(offset, &mut target[..length]))
+        self.check_alive()?;
+        let length = self.part_length(self.world.fault(Operation::Read, &self.path), target.len())?;
+        self.world.powered(Operation::Read, &self.path, offset..offset + length as u64, || {
+            Ok(self.inode.content.lock().read(offset, &mut target[..length]))
+        })
     }
 
     fn write_part(&self, source: &[u8], offset: u64) -> io::Result<usize> {
         if self.options.read_only {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        let length = self.part_length(Direction::Write, source.len())?;
+        self.check_alive()?;
+        let fault = self.world.fault(Operation::Write, &self.path);
+        let length = self.part_length(fault, source.len())?;
+        if fault == Some(FaultKind::Ignored) {
+            return Ok(length);
+        }
         let end = offset.checked_add(length as u64).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
-        let mut content = self.inode.content.lock();
-        let before = content.size();
-        self.world.account(before, before.max(end))?;
-        content.write(offset, &source[..length]);
-        Ok(length)
+        self.world.powered(Operation::Write, &self.path, offset..end, || {
+            let mut content = self.inode.content.lock();
+            let before = content.size();
+            self.world.account(before, before.max(end))?;
+            content.write(offset, &source[..length]);
+            Ok(length)
+        })
+    }
+
+    /// Makes what `make_durable` says durable, unless the power fails before.
+    fn sync_with(&self, make_durable: impl FnOnce(&mut Content)) -> Result<()> {
+        self.check_writable()?;
+        let since = Instant::now();
+        let synced = self.sync_now(make_durable);
+        self.statistics.synced(since.elapsed());
+        let synced = synced.map_err(|error| DiskError::new(Operation::Sync, &self.path, None, error));
+        synced.inspect_err(|error| self.poison.set(error))
+    }
+
+    fn sync_now(&self, make_durable: impl FnOnce(&mut Content)) -> io::Result<()> {
+        let fault = self.world.fault(Operation::Sync, &self.path);
+        self.check_alive()?;
+        match fault {
+            Some(FaultKind::Error(number)) => return Err(io::Error::from_raw_os_error(number)),
+            Some(FaultKind::Ignored) => return Ok(()),
+            Some(FaultKind::Short) | None => {}
+        }
+        self.world.powered_sync(Operation::Sync, &self.path, || {
+            make_durable(&mut self.inode.content.lock());
+            Ok(())
+        })
     }
 
     /// Does all parts of a transfer; `part` does the one from a byte of the memory to a position of the file.
@@ -216,10 +250,13 @@ impl DiskFile for SimulatedFile {
         if shared.options.read_only {
             return Err(shared.error(Operation::SetSize, libc::EBADF));
         }
-        let mut content = shared.inode.content.lock();
-        shared.world.account(content.size(), bytes).map_err(failed)?;
-        content.set_size(bytes);
-        Ok(())
+        let set = || {
+            let mut content = shared.inode.content.lock();
+            shared.world.account(content.size(), bytes)?;
+            content.set_size(bytes);
+            Ok(())
+        };
+        shared.world.powered(Operation::SetSize, &shared.path, bytes..bytes, set).map_err(failed)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
@@ -256,21 +293,13 @@ impl DiskFile for SimulatedFile {
         result
     }
 
+    fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.write_at(buffer, offset)?;
+        self.shared.sync_with(|content| content.sync_range(offset, buffer.len() as u64))
+    }
+
     fn sync(&self) -> Result<()> {
-        let shared = &self.shared;
-        shared.check_writable()?;
-        let since = Instant::now();
-        let fault = shared.world.fault(Operation::Sync, &shared.path);
-        let result = match (shared.check_alive(), fault) {
-            (Ok(()), Some(FaultKind::Error(number))) => Err(shared.error(Operation::Sync, number)),
-            (Ok(()), _) => {
-                shared.inode.content.lock().sync();
-                Ok(())
-            }
-            (Err(error), _) => Err(DiskError::new(Operation::Sync, &shared.path, None, error)),
-        };
-        shared.statistics.synced(since.elapsed());
-        result.inspect_err(|error| shared.poison.set(error))
+        self.shared.sync_with(Content::sync)
     }
 
     fn try_lock_exclusive(&self) -> Result<()> {

@@ -3,8 +3,10 @@
 //! - [`Fault`]s make the n-th operation of a kind fail, once or for ever (`faults.rs`).
 //! - A [`DeviceModel`] gives each transfer a service time in wall time (`device.rs`). Without one a transfer is complete
 //!   when `submit` returns.
-//! - [`SimulatedDisk::crash`] leaves what a power failure could leave: each sector written since the last sync of its
-//!   file is kept or not, each file created or removed since the last sync of its folder is there or not (`content.rs`).
+//! - [`SimulatedDisk::crash`] leaves what a power failure could leave: writes since the last sync of their file are kept,
+//!   lost, reordered or torn, each file created or removed since the last sync of its folder is there or not
+//!   (`content.rs`). [`SimulatedDisk::crash_at`] does so in the middle of an operation to come.
+//! - [`SimulatedDisk::trace`] tells whether two runs did the same.
 //!
 //! Paths are plain names: no links, no `..`. A folder exists once created, and the root does.
 
@@ -12,6 +14,7 @@ mod content;
 mod device;
 mod faults;
 mod file;
+mod power;
 
 use crate::disk::{Disk, DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Result};
@@ -24,6 +27,7 @@ pub use faults::{Fault, FaultKind};
 use file::SimulatedFile;
 use hobt_base::SplitMix64;
 use parking_lot::Mutex;
+use power::Power;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,6 +73,7 @@ struct Names {
 struct World {
     names: Mutex<Names>,
     faults: Mutex<Faults>,
+    power: Mutex<Power>,
     device: Option<Device>,
     throughput: Throughput,
     capacity_bytes: u64,
@@ -96,6 +101,7 @@ impl SimulatedDisk {
             world: Arc::new(World {
                 names: Mutex::default(),
                 faults: Mutex::new(Faults::new(config.faults)),
+                power: Mutex::new(Power::new()),
                 device,
                 throughput: Throughput::new(),
                 capacity_bytes: config.capacity_bytes,
@@ -119,9 +125,43 @@ impl SimulatedDisk {
     /// A power failure: what was not synced is lost, kept or torn as `seed` has it; all handles are dead (their
     /// operations fail), all locks are gone. Open the files anew to see what is left. Faults stay.
     pub fn crash(&self, seed: u64) {
+        self.world.crash(seed);
+    }
+
+    /// Lets the power fail at the `change`-th operation that changes something, counted from the disk's start as
+    /// [`SimulatedDisk::changes`] does. That one may have happened or not, or in part, as [`SimulatedDisk::crash`] has
+    /// it; it and all behind it fail until [`SimulatedDisk::power_on`].
+    pub fn crash_at(&self, change: u64, seed: u64) {
+        self.world.power.lock().cut_at(change, seed);
+    }
+
+    /// Operations so far that change something: files opened, written, synced, resized and removed, folders synced.
+    pub fn changes(&self) -> u64 {
+        self.world.power.lock().changes()
+    }
+
+    /// Whether the power has failed.
+    pub fn is_off(&self) -> bool {
+        self.world.power.lock().is_off()
+    }
+
+    /// Ends a power failure, and takes back one that has not come.
+    pub fn power_on(&self) {
+        self.world.power.lock().on();
+    }
+
+    /// A sum over all operations so far: which, of which file, where and how long, and in which order. What was
+    /// written is not in it.
+    pub fn trace(&self) -> u64 {
+        self.world.power.lock().trace()
+    }
+}
+
+impl World {
+    fn crash(&self, seed: u64) {
         let mut random = SplitMix64::new(seed);
-        let mut names = self.world.names.lock();
-        self.world.generation.fetch_add(1, Ordering::SeqCst);
+        let mut names = self.names.lock();
+        self.generation.fetch_add(1, Ordering::SeqCst);
         for (path, before) in std::mem::take(&mut names.unsynced) {
             if random.below(2) == 0 {
                 continue;
@@ -138,11 +178,40 @@ impl SimulatedDisk {
             used += content.size();
             inode.locked.store(false, Ordering::SeqCst);
         }
-        self.world.used_bytes.store(used, Ordering::SeqCst);
+        self.used_bytes.store(used, Ordering::SeqCst);
     }
-}
 
-impl World {
+    /// Does an operation unless the power is off; if it fails meanwhile, nobody hears what came of it.
+    fn powered<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        place: std::ops::Range<u64>,
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let last = self.power.lock().pass(operation, path, place.start, place.end - place.start)?;
+        let done = act();
+        match last {
+            None => done,
+            Some(seed) => {
+                self.crash(seed);
+                Err(io::Error::from_raw_os_error(libc::EIO))
+            }
+        }
+    }
+
+    /// The same for an operation that makes others durable: one that was cut off has not.
+    fn powered_sync(&self, operation: Operation, path: &Path, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let last = self.power.lock().pass(operation, path, 0, 0)?;
+        match last {
+            None => act(),
+            Some(seed) => {
+                self.crash(seed);
+                Err(io::Error::from_raw_os_error(libc::EIO))
+            }
+        }
+    }
+
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
@@ -177,6 +246,37 @@ impl Names {
     }
 }
 
+impl SimulatedDisk {
+    fn open_inode(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<Inode>> {
+        let mut names = self.world.names.lock();
+        match (names.files.get(path), options.create_new) {
+            (Some(_), true) => Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(inode), false) => Ok(inode.clone()),
+            (None, false) => Err(io::ErrorKind::NotFound.into()),
+            (None, true) => {
+                if !path.parent().is_none_or(|parent| names.has_directory(parent)) {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                let content = Mutex::new(Content::new(self.world.track_unsynced));
+                let inode = Arc::new(Inode { content, locked: AtomicBool::new(false) });
+                names.remember(path);
+                names.files.insert(path.to_path_buf(), inode.clone());
+                Ok(inode)
+            }
+        }
+    }
+
+    fn remove_name(&self, path: &Path) -> io::Result<()> {
+        let mut names = self.world.names.lock();
+        let Some(inode) = names.files.get(path).cloned() else { return Err(io::ErrorKind::NotFound.into()) };
+        names.remember(path);
+        names.files.remove(path);
+        let size = inode.content.lock().size();
+        self.world.account(size, 0).expect("giving space back always works");
+        Ok(())
+    }
+}
+
 fn failed(operation: Operation, path: &Path, kind: io::ErrorKind) -> DiskError {
     DiskError::new(operation, path, None, io::Error::from(kind))
 }
@@ -187,25 +287,12 @@ impl Disk for SimulatedDisk {
     }
 
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
+        let failed = |error| DiskError::new(Operation::Open, path, None, error);
         if let Some(FaultKind::Error(number)) = self.world.fault(Operation::Open, path) {
-            return Err(DiskError::new(Operation::Open, path, None, io::Error::from_raw_os_error(number)));
+            return Err(failed(io::Error::from_raw_os_error(number)));
         }
-        let mut names = self.world.names.lock();
-        let inode = match (names.files.get(path), options.create_new) {
-            (Some(_), true) => return Err(failed(Operation::Open, path, io::ErrorKind::AlreadyExists)),
-            (Some(inode), false) => inode.clone(),
-            (None, false) => return Err(failed(Operation::Open, path, io::ErrorKind::NotFound)),
-            (None, true) => {
-                if !path.parent().is_none_or(|parent| names.has_directory(parent)) {
-                    return Err(failed(Operation::Open, path, io::ErrorKind::NotFound));
-                }
-                let content = Mutex::new(Content::new(self.world.track_unsynced));
-                let inode = Arc::new(Inode { content, locked: AtomicBool::new(false) });
-                names.remember(path);
-                names.files.insert(path.to_path_buf(), inode.clone());
-                inode
-            }
-        };
+        let opened = self.world.powered(Operation::Open, path, 0..0, || self.open_inode(path, options));
+        let inode = opened.map_err(failed)?;
         Ok(Arc::new(SimulatedFile::new(self.world.clone(), inode, path, options)))
     }
 
@@ -219,18 +306,11 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        let failed = |error| DiskError::new(Operation::Remove, path, None, error);
         if let Some(FaultKind::Error(number)) = self.world.fault(Operation::Remove, path) {
-            return Err(DiskError::new(Operation::Remove, path, None, io::Error::from_raw_os_error(number)));
+            return Err(failed(io::Error::from_raw_os_error(number)));
         }
-        let mut names = self.world.names.lock();
-        names.remember(path);
-        let Some(inode) = names.files.remove(path) else {
-            names.unsynced.remove(path);
-            return Err(failed(Operation::Remove, path, io::ErrorKind::NotFound));
-        };
-        let size = inode.content.lock().size();
-        self.world.account(size, 0).expect("giving space back always works");
-        Ok(())
+        self.world.powered(Operation::Remove, path, 0..0, || self.remove_name(path)).map_err(failed)
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -250,12 +330,21 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        let mut names = self.world.names.lock();
-        if !names.has_directory(path) {
-            return Err(failed(Operation::Directory, path, io::ErrorKind::NotFound));
+        let failed = |error| DiskError::new(Operation::Directory, path, None, error);
+        match self.world.fault(Operation::Directory, path) {
+            Some(FaultKind::Error(number)) => return Err(failed(io::Error::from_raw_os_error(number))),
+            Some(FaultKind::Ignored) => return Ok(()),
+            _ => {}
         }
-        names.unsynced.retain(|name, _| name.parent() != Some(path));
-        Ok(())
+        let sync = || {
+            let mut names = self.world.names.lock();
+            if !names.has_directory(path) {
+                return Err(io::Error::from(io::ErrorKind::NotFound));
+            }
+            names.unsynced.retain(|name, _| name.parent() != Some(path));
+            Ok(())
+        };
+        self.world.powered_sync(Operation::Directory, path, sync).map_err(failed)
     }
 
     fn free_space(&self, _path: &Path) -> Result<u64> {

@@ -1,0 +1,82 @@
+//! Which operation is the last before the power fails, and the trace of all.
+
+use crate::error::Operation;
+use std::io;
+use std::path::Path;
+
+/// The operations of a disk, counted, and the one at which the power fails.
+#[derive(Debug)]
+pub(crate) struct Power {
+    changes: u64,
+    trace: u64,
+    /// The change that is the last, and the seed of what it leaves.
+    cut: Option<(u64, u64)>,
+    is_off: bool,
+}
+
+/// FNV-1a, which needs no state but its sum.
+const TRACE_START: u64 = 0xcbf2_9ce4_8422_2325;
+const TRACE_STEP: u64 = 0x0000_0100_0000_01b3;
+
+fn is_change(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Open
+            | Operation::Write
+            | Operation::Sync
+            | Operation::SetSize
+            | Operation::Remove
+            | Operation::Directory
+    )
+}
+
+impl Power {
+    pub(crate) fn new() -> Power {
+        Power { changes: 0, trace: TRACE_START, cut: None, is_off: false }
+    }
+
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(crate) fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off
+    }
+
+    pub(crate) fn cut_at(&mut self, change: u64, seed: u64) {
+        self.cut = Some((change, seed));
+    }
+
+    pub(crate) fn on(&mut self) {
+        self.is_off = false;
+        self.cut = None;
+    }
+
+    /// Notes an operation that begins. The seed of what is left if the power fails while it is under way.
+    pub(crate) fn pass(
+        &mut self,
+        operation: Operation,
+        path: &Path,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<Option<u64>> {
+        if self.is_off {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        let mut add = |byte: u8| self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(TRACE_STEP);
+        path.as_os_str().as_encoded_bytes().iter().for_each(|&byte| add(byte));
+        [operation as u64, offset, length].iter().flat_map(|number| number.to_le_bytes()).for_each(add);
+        if !is_change(operation) {
+            return Ok(None);
+        }
+        self.changes += 1;
+        let Some((_, seed)) = self.cut.filter(|(change, _)| self.changes >= *change) else { return Ok(None) };
+        self.cut = None;
+        self.is_off = true;
+        Ok(Some(seed))
+    }
+}
