@@ -57,6 +57,7 @@ pub(crate) struct StorageParts {
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) settings: StorageSettings,
     pub(crate) shared: Shared,
+    pub(crate) checkpoints_by_hand: bool,
 }
 
 /// What a database is made of.
@@ -244,7 +245,9 @@ impl Database {
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });
-        database.checkpoint_when_due();
+        if !parts.checkpoints_by_hand {
+            database.checkpoint_when_due();
+        }
         Ok(database)
     }
 

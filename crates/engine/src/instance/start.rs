@@ -61,7 +61,13 @@ impl Instance {
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
         let shared = Shared { clock: Arc::default(), memory: Arc::clone(&memory) };
-        let parts = StorageParts { disk: Arc::clone(&disk), pool, settings: settings.storage(), shared };
+        let parts = StorageParts {
+            disk: Arc::clone(&disk),
+            pool,
+            settings: settings.storage(),
+            shared,
+            checkpoints_by_hand: settings.checkpoints_by_hand,
+        };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
         let registry = Arc::new(Registry::default());
         let started = Start { disk: &*disk, folder: &folder, allowed: &allowed, parts: &parts, registry: &registry };
