@@ -419,3 +419,39 @@ fn is_same_object(left: &ObjectName, right: &ObjectName) -> bool {
         && agree(&left.schema, &right.schema)
         && agree(&left.database, &right.database)
 }
+
+#[cfg(test)]
+mod tests {
+    use hobt_tsql::ast::StatementKind;
+
+    use super::*;
+
+    fn source_that_changes(batch: &str) -> Result<Option<usize>, i32> {
+        let parsed = hobt_tsql::parse_batch(batch).expect("a batch that parses");
+        let StatementKind::Delete(delete) = &parsed.statements[0].kind else { panic!("not a DELETE: {batch}") };
+        named_source(&delete.target.name, &delete.from).map_err(|error| error.number)
+    }
+
+    #[test]
+    fn a_target_is_an_alias_before_it_is_a_table() {
+        for (batch, source) in [
+            ("DELETE a FROM t AS a JOIN u AS b ON 1 = 1", Ok(Some(0))),
+            ("DELETE b FROM t AS a JOIN u AS b ON 1 = 1", Ok(Some(1))),
+            ("DELETE t FROM u, v CROSS JOIN t", Ok(Some(2))),
+            ("DELETE dbo.t FROM u JOIN t ON 1 = 1", Ok(Some(1))),
+            ("DELETE t FROM u JOIN dbo.t AS a ON 1 = 1", Ok(Some(1))),
+            ("DELETE t FROM t AS a JOIN u AS t ON 1 = 1", Ok(Some(1))),
+            ("DELETE t FROM t AS a JOIN t ON 1 = 1", Ok(Some(1))),
+            ("DELETE t FROM t AS a JOIN t AS b ON 1 = 1", Err(8154)),
+            ("DELETE other.t FROM dbo.t AS a", Ok(None)),
+            ("DELETE d FROM u CROSS APPLY (SELECT 1 AS a) AS d", Ok(Some(1))),
+            ("DELETE @v FROM u, @v", Ok(Some(1))),
+            ("DELETE @v FROM u, @v AS x", Ok(Some(1))),
+            ("DELETE x FROM u, @v AS x", Ok(Some(1))),
+            ("DELETE t FROM u", Ok(None)),
+            ("DELETE t", Ok(None)),
+        ] {
+            assert_eq!(source_that_changes(batch), source, "{batch}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `UPDATE`, `DELETE` and `MERGE` against a model of the rows, and what one leaves that does not reach its end.
+
+use std::collections::BTreeMap;
+
+use hobt::{Event, Flow, Instance, InstanceSettings, Session, SqlError};
+use hobt_base::SplitMix64;
+
+fn open(settings: InstanceSettings) -> (tempfile::TempDir, Instance, Session) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open_with(folder.path(), settings).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d").expect("the database");
+    (folder, instance, session)
+}
+
+/// The rows of the last result set, as texts; `stop` asks for no more behind the first rows.
+fn rows(session: &mut Session, batch: &str, stop: bool) -> Result<Vec<Vec<String>>, SqlError> {
+    let (mut found, mut columns, mut failed) = (Vec::new(), Vec::new(), None);
+    session.execute(batch, &mut |event: Event| {
+        match event {
+            Event::ResultSet(begun) => {
+                columns = begun;
+                found.clear();
+            }
+            Event::Rows(batch) => {
+                for row in 0..batch.num_rows() {
+                    let cells = (0..batch.num_columns()).map(|column| {
+                        let text = hobt::cell_text(&columns, &batch, row, column).expect("a text");
+                        text.unwrap_or_else(|| "NULL".to_owned())
+                    });
+                    found.push(cells.collect());
+                }
+                if stop {
+                    return Flow::Stop;
+                }
+            }
+            Event::Error(error) => failed = failed.take().or(Some(error)),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    failed.map_or(Ok(found), Err)
+}
+
+/// Where a statement's `OUTPUT` goes.
+const OUTPUT: &str = "<output>";
+
+/// What the table should have: key to group and text.
+type Model = BTreeMap<i64, (i64, Option<String>)>;
+
+fn check(session: &mut Session, model: &Model, after: &str) {
+    let found = rows(session, "SELECT k, g, s FROM t ORDER BY k", false).expect("the rows");
+    let expected: Vec<Vec<String>> = model
+        .iter()
+        .map(|(k, (g, s))| vec![k.to_string(), g.to_string(), s.clone().unwrap_or_else(|| "NULL".to_owned())])
+        .collect();
+    assert_eq!(found, expected, "after {after}");
+    let count = rows(session, "SELECT SUM(rows) FROM sys.partitions WHERE object_id = OBJECT_ID('t')", false);
+    assert_eq!(count.expect("the count"), [[model.len().to_string()]], "after {after}");
+}
+
+/// A statement with a place for `OUTPUT`, and the model behind it.
+fn random_change(random: &mut SplitMix64, model: &mut Model, next: &mut i64, step: i64) -> String {
+    let by = 2 + random.below(5) as i64;
+    let rest = random.below(by as u64) as i64;
+    let meant: Vec<i64> = model.keys().copied().filter(|k| k % by == rest).collect();
+    match random.below(8) {
+        0 | 1 => {
+            let first = *next;
+            *next += 40;
+            model.extend((first..*next).map(|k| (k, (k % 7, Some(format!("row {k}"))))));
+            format!(
+                "INSERT INTO t {OUTPUT} SELECT value, value % 7, CONCAT('row ', value) FROM GENERATE_SERIES({first}, {})",
+                *next - 1
+            )
+        }
+        2 => {
+            meant.iter().for_each(|k| model.get_mut(k).expect("a row").0 += by);
+            format!("UPDATE t SET g += {by} {OUTPUT} WHERE k % {by} = {rest}")
+        }
+        3 => {
+            // Keys move, partitions with them, to where no row is; texts grow.
+            let (near, far) = (100_000, 100_000 * (step + 1));
+            for k in meant.iter().filter(|k| **k < near) {
+                let (g, s) = model.remove(k).expect("a row");
+                model.insert(k + far, (g, s.map(|s| s + "+")));
+            }
+            format!("UPDATE t SET k = k + {far}, s = s + '+' {OUTPUT} WHERE k % {by} = {rest} AND k < {near}")
+        }
+        4 => {
+            meant.iter().for_each(|k| model.get_mut(k).expect("a row").1 = Some(by.to_string()));
+            format!(
+                "UPDATE a SET s = v.s {OUTPUT} FROM t AS a JOIN (VALUES ({rest}, '{by}'), ({rest}, '{by}')) AS v (r, s) \
+                 ON a.k % {by} = v.r"
+            )
+        }
+        5 => {
+            meant.iter().for_each(|k| drop(model.remove(k)));
+            format!("DELETE FROM t {OUTPUT} WHERE k % {by} = {rest}")
+        }
+        6 => {
+            let gone: Vec<i64> = model.keys().copied().take(10).collect();
+            gone.iter().for_each(|k| drop(model.remove(k)));
+            format!(
+                "WITH c AS (SELECT k, ROW_NUMBER() OVER (ORDER BY k) AS n FROM t) DELETE FROM c {OUTPUT} WHERE n <= 10"
+            )
+        }
+        _ => {
+            let (first, last) = (*next - 20, *next + 10);
+            *next = last;
+            for k in first..last {
+                model.entry(k).and_modify(|row| row.0 = -k).or_insert((k, None));
+            }
+            format!(
+                "MERGE t USING (SELECT value AS k FROM GENERATE_SERIES({first}, {})) AS s ON s.k = t.k \
+                 WHEN MATCHED THEN UPDATE SET g = -s.k WHEN NOT MATCHED THEN INSERT (k, g) VALUES (s.k, s.k) \
+                 {OUTPUT};",
+                last - 1
+            )
+        }
+    }
+}
+
+#[test]
+fn random_changes_leave_what_a_model_has() {
+    for seed in 0..2 {
+        let (_folder, _instance, mut session) = open(InstanceSettings::default());
+        session.run("CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (200, 100000, 100200)").expect("it");
+        session.run("CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])").expect("the scheme");
+        session.run("CREATE TABLE t (k int NOT NULL, g int NOT NULL, s varchar(200) NULL) ON ps (k)").expect("a table");
+        let (mut random, mut model, mut next) = (SplitMix64::new(seed), Model::new(), 100);
+        for step in 0..60 {
+            let before = model.clone();
+            let change = random_change(&mut random, &mut model, &mut next, step);
+            let after = format!("step {step} of seed {seed}: {change}");
+            if random.below(4) > 0 {
+                session.run(&change.replace(OUTPUT, "")).expect(&after);
+            } else {
+                // What is put out fails behind the last change: nothing has happened, unless there were no rows.
+                let table = if change.starts_with("INSERT") { "inserted" } else { "deleted" };
+                let failing = change.replace(OUTPUT, &format!("OUTPUT 1 / (ISNULL({table}.k, 0) * 0)"));
+                if let Err(error) = session.run(&failing) {
+                    assert_eq!(error.number, 8134, "{after}");
+                }
+                model = before;
+            }
+            check(&mut session, &model, &after);
+        }
+    }
+}
+
+#[test]
+fn a_change_whose_client_wants_no_more_is_undone() {
+    let (_folder, _instance, mut session) = open(InstanceSettings::default());
+    session.run("SELECT value AS k, 0 AS g INTO t FROM GENERATE_SERIES(1, 20000)").expect("rows");
+    for change in [
+        "UPDATE t SET g = 1, k = -k OUTPUT inserted.k",
+        "DELETE FROM t OUTPUT deleted.k WHERE k > 10",
+        "INSERT INTO t OUTPUT inserted.k SELECT k, 2 FROM t",
+        "MERGE t USING (SELECT 5 AS k) AS s ON s.k = t.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET g = 3 OUTPUT $action;",
+    ] {
+        assert_eq!(rows(&mut session, change, true).map(drop), Ok(()), "{change}");
+        let left = rows(&mut session, "SELECT COUNT(*), MIN(k), SUM(k), MAX(g) FROM t", false).expect("the rows");
+        assert_eq!(left, [["20000", "1", "200010000", "0"]], "{change}");
+    }
+}
+
+#[test]
+fn a_change_of_more_than_the_memory_is_701_and_changes_nothing() {
+    let memory = InstanceSettings { memory_bytes: Some(96 << 20), ..InstanceSettings::default() };
+    let (_folder, _instance, mut session) = open(memory);
+    session
+        .run("SELECT CAST(value AS int) AS k, REPLICATE('x', 1000) AS s INTO t FROM GENERATE_SERIES(1, 50000)")
+        .expect("rows");
+    let error = session.run("UPDATE t SET k = k + 1").expect_err("50 MB of rows in 96 MB, most of which is the pool's");
+    assert_eq!(error.number, 701, "{error}");
+    session.run("UPDATE TOP (1000) t SET k = -k").expect("a piece of it");
+    session.run("DELETE FROM t WHERE k < 0").expect("what a DELETE keeps is small");
+    session.run("DELETE FROM t").expect("what a DELETE keeps is small");
+    let left = rows(&mut session, "SELECT COUNT(*) FROM t", false).expect("the rows");
+    assert_eq!(left, [["0"]]);
+}
