@@ -76,6 +76,8 @@ pub const PARAMETERS_NOT_SUPPLIED: i32 = 216;
 pub const NESTING_LEVEL: i32 = 217;
 /// Arithmetic overflow for a value of a small integer type.
 pub const OVERFLOW_SMALL: i32 = 220;
+/// %s statement not allowed within multi-statement transaction.
+pub const NOT_IN_TRANSACTION: i32 = 226;
 /// Arithmetic overflow error for type %s, value = %f.
 pub const OVERFLOW_FLOAT: i32 = 232;
 /// There is insufficient result space to convert a %s value to %s.
@@ -134,8 +136,12 @@ pub const DATEDIFF_OVERFLOW: i32 = 535;
 pub const INVALID_LENGTH_OF: i32 = 536;
 /// Invalid length parameter passed to the %s function.
 pub const INVALID_LENGTH_PARAMETER: i32 = 537;
+/// %s statement cannot be used inside a user transaction.
+pub const NOT_IN_USER_TRANSACTION: i32 = 574;
 /// The filegroup "%s" has no files assigned to it.
 pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
+/// Cannot issue SAVE TRANSACTION when there is no active transaction.
+pub const SAVE_WITHOUT_TRANSACTION: i32 = 628;
 /// Insufficient memory.
 pub const OUT_OF_MEMORY: i32 = 701;
 /// The operating system returned an error for a read or a write.
@@ -216,6 +222,20 @@ pub const WRONG_OBJECT_KIND: i32 = 3705;
 pub const SYSTEM_DATABASE: i32 = 3708;
 /// Cannot drop schema '%s' because it is being referenced by an object.
 pub const SCHEMA_IN_USE: i32 = 3729;
+/// The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.
+pub const COMMIT_WITHOUT_BEGIN: i32 = 3902;
+/// The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.
+pub const ROLLBACK_WITHOUT_BEGIN: i32 = 3903;
+/// Cannot use the ROLLBACK statement within an INSERT-EXEC statement.
+pub const ROLLBACK_IN_INSERT_EXEC: i32 = 3915;
+/// Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION is used first.
+pub const COMMIT_IN_INSERT_EXEC: i32 = 3916;
+/// The current transaction cannot be committed and cannot support operations that write to the log file.
+pub const TRANSACTION_DOOMED: i32 = 3930;
+/// The current transaction cannot be committed and cannot be rolled back to a savepoint.
+pub const DOOMED_TO_SAVEPOINT: i32 = 3931;
+/// Uncommittable transaction is detected at the end of the batch.
+pub const DOOMED_AT_END_OF_BATCH: i32 = 3998;
 /// The multi-part identifier could not be bound.
 pub const MULTI_PART_IDENTIFIER: i32 = 4104;
 /// An expression of non-boolean type in a context where a condition is expected.
@@ -334,6 +354,8 @@ pub const SHUTDOWN: i32 = 6005;
 pub const KILL_SELF: i32 = 6104;
 /// Process ID %d is not an active process ID.
 pub const NO_SUCH_SESSION: i32 = 6106;
+/// Cannot roll back %s. No transaction or savepoint of that name was found.
+pub const NO_SUCH_SAVEPOINT: i32 = 6401;
 /// An affinity names processors that are not there.
 pub const INVALID_AFFINITY: i32 = 5834;
 /// Scale argument is not valid.
@@ -346,6 +368,8 @@ pub const SYSTEM_TABLE_UPDATE: i32 = 259;
 pub const VALUES_COLUMN_COUNT: i32 = 10709;
 /// A column is specified more than once in the column list of an INSERT.
 pub const COLUMN_TWICE: i32 = 264;
+/// Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements.
+pub const TRANSACTION_COUNT: i32 = 266;
 /// Cannot insert explicit value for identity column when IDENTITY_INSERT is OFF.
 pub const IDENTITY_INSERT_OFF: i32 = 544;
 /// An INSERT EXEC statement cannot be nested.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{SessionId, SqlError, number};
 use hobt_query::execute::{OperatorProfile, StatementRun};
-use hobt_query::interpreter::{SessionDirectory, StatementStatistics};
+use hobt_query::interpreter::{SessionDirectory, SharedTransaction, StatementStatistics};
 use hobt_sync::WaitCounters;
 
 use crate::session::SessionOptions;
@@ -36,8 +36,17 @@ pub(crate) struct Connected {
     pub(crate) row_count: u64,
     pub(crate) operators: Vec<Arc<OperatorProfile>>,
     pub(crate) last_cost: StatementStatistics,
+    pub(crate) transaction: Option<OpenTransaction>,
     cancelled: Arc<AtomicBool>,
     killed: bool,
+}
+
+impl Connected {
+    /// `open_transaction_count` of the views.
+    pub(crate) fn open_transaction_count(&self) -> i64 {
+        let count = self.transaction.as_ref().map_or(0, |open| open.count);
+        i64::try_from(count).unwrap_or(i64::MAX).min(i64::from(i32::MAX))
+    }
 }
 
 /// What a session's statements cost in all.
@@ -47,6 +56,16 @@ pub(crate) struct Total {
     pub(crate) elapsed: Duration,
     pub(crate) reads: u64,
     pub(crate) logical_reads: u64,
+}
+
+/// The transaction that a session has open.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenTransaction {
+    pub(crate) transaction: Arc<SharedTransaction>,
+    /// `@@TRANCOUNT`.
+    pub(crate) count: usize,
+    /// When it began, 100 ns since 1970-01-01 UTC.
+    pub(crate) begun: i64,
 }
 
 /// A batch that runs.
@@ -130,6 +149,7 @@ impl Registry {
                 row_count: 0,
                 operators: Vec::new(),
                 last_cost: StatementStatistics::default(),
+                transaction: None,
                 cancelled,
                 killed: false,
             },
@@ -152,30 +172,30 @@ impl Registry {
         self.with(id, |session| session.waits = waits);
     }
 
-    pub(crate) fn is_killed(&self, id: SessionId) -> bool {
-        self.lock().get(&id.0).is_some_and(|session| session.killed)
+    /// Notes that a session runs a batch; `false` for one that was killed, which runs none any more.
+    pub(crate) fn batch_begins(&self, id: SessionId, text: &str) -> bool {
+        let mut sessions = self.lock();
+        let Some(session) = sessions.get_mut(&id.0).filter(|session| !session.killed) else { return false };
+        session.last_request_start = now();
+        session.request = Some(Request {
+            started: Instant::now(),
+            start_time: session.last_request_start,
+            command: "BATCH".to_owned(),
+            text: text.to_owned(),
+            run: Weak::new(),
+        });
+        true
     }
 
-    pub(crate) fn batch_begins(&self, id: SessionId, text: &str) {
-        self.with(id, |session| {
-            session.last_request_start = now();
-            session.request = Some(Request {
-                started: Instant::now(),
-                start_time: session.last_request_start,
-                command: "BATCH".to_owned(),
-                text: text.to_owned(),
-                run: Weak::new(),
-            });
-        });
-    }
-
-    pub(crate) fn batch_ends(&self, id: SessionId, database: &str, row_count: u64) {
-        self.with(id, |session| {
-            session.request = None;
-            session.last_request_end = Some(now());
-            session.row_count = row_count;
-            database.clone_into(&mut session.database);
-        });
+    /// Notes that a batch has ended; whether its session was killed meanwhile.
+    pub(crate) fn batch_ends(&self, id: SessionId, database: &str, row_count: u64) -> bool {
+        let mut sessions = self.lock();
+        let Some(session) = sessions.get_mut(&id.0) else { return false };
+        session.request = None;
+        session.last_request_end = Some(now());
+        session.row_count = row_count;
+        database.clone_into(&mut session.database);
+        session.killed
     }
 
     /// All sessions as they are.
@@ -185,7 +205,7 @@ impl Registry {
 }
 
 impl SessionDirectory for Registry {
-    fn kill(&self, session: SessionId) -> Result<(), SqlError> {
+    fn kill(&self, session: SessionId) -> Result<Option<Arc<SharedTransaction>>, SqlError> {
         let mut sessions = self.lock();
         let found = sessions.get_mut(&session.0).ok_or_else(|| {
             SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {session} is not an active process ID."))
@@ -193,7 +213,9 @@ impl SessionDirectory for Registry {
         // In this order: a batch that begins meanwhile takes back the flag before it asks whether it was killed.
         found.killed = true;
         found.cancelled.store(true, Ordering::SeqCst);
-        Ok(())
+        // A batch that runs sees to the transaction when it ends.
+        let open = if found.request.is_none() { found.transaction.take() } else { None };
+        Ok(open.map(|open| open.transaction))
     }
 
     fn statement_begins(&self, session: SessionId, command: &str, database: &str) {
@@ -227,6 +249,28 @@ impl SessionDirectory for Registry {
         });
     }
 
+    fn open_transactions(&self) -> Vec<(SessionId, Arc<SharedTransaction>, i64)> {
+        let sessions = self.lock();
+        let open = sessions.values().filter_map(|session| {
+            let open = session.transaction.as_ref()?;
+            Some((session.id, Arc::clone(&open.transaction), open.begun))
+        });
+        open.collect()
+    }
+
+    fn transaction_is(&self, session: SessionId, open: Option<(Arc<SharedTransaction>, usize)>) {
+        self.with(session, |session| {
+            let known = session.transaction.take();
+            session.transaction = open.map(|(transaction, count)| OpenTransaction {
+                begun: known
+                    .filter(|known| known.transaction.id() == transaction.id())
+                    .map_or_else(now, |known| known.begun),
+                transaction,
+                count,
+            });
+        });
+    }
+
     fn uses_database(&self, database: &str, except: SessionId) -> bool {
         self.lock().values().any(|session| session.id != except && session.database.eq_ignore_ascii_case(database))
     }
@@ -252,7 +296,7 @@ mod tests {
         let cancelled = Arc::new(AtomicBool::new(false));
         let id = registry.add(&SessionOptions::default(), Arc::clone(&cancelled));
         registry.kill(id).expect("it is there");
-        assert!(cancelled.load(Ordering::Relaxed) && registry.is_killed(id));
+        assert!(cancelled.load(Ordering::Relaxed) && !registry.batch_begins(id, "SELECT 1"));
         assert_eq!(registry.kill(SessionId(99)).unwrap_err().number, number::NO_SUCH_SESSION);
     }
 }

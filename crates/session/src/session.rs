@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{SessionId, SqlError};
-use hobt_query::interpreter::{Event, EventSink, SessionState, drop_temporary_tables, run_batch};
+use hobt_query::interpreter::{Event, EventSink, SessionState, end_session, roll_back_session, run_batch};
 
 use crate::registry::is_stopped;
 use crate::server::Server;
@@ -47,7 +47,7 @@ impl CancelHandle {
     }
 }
 
-/// A session. Dropping it drops its temporary tables.
+/// A session. Dropping it rolls back its open transaction and drops its temporary tables.
 #[derive(Debug)]
 pub struct Session {
     server: Arc<Server>,
@@ -109,7 +109,7 @@ impl Session {
     /// As [`Session::execute`], for the batch that [`Session::expect_batch`] announced, maybe on another thread.
     pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         let registry = Arc::clone(self.server.registry());
-        if registry.is_killed(self.state.id) {
+        if !registry.batch_begins(self.state.id, batch) {
             let text = "Cannot continue the execution because the session is in the kill state.";
             let error = SqlError { severity: 21, ..SqlError::new(596, text) };
             let _flow = sink.event(Event::Error(error));
@@ -118,9 +118,11 @@ impl Session {
         if is_stopped() {
             self.cancelled.store(true, Ordering::SeqCst);
         }
-        registry.batch_begins(self.state.id, batch);
         let ended = run_batch(self.server.environment(), &mut self.state, batch, &self.cancelled, sink);
-        registry.batch_ends(self.state.id, self.state.database.name(), self.state.row_count);
+        let killed = registry.batch_ends(self.state.id, self.state.database.name(), self.state.row_count);
+        if killed && let Err(error) = roll_back_session(self.server.environment(), &mut self.state) {
+            let _flow = sink.event(Event::Error(error));
+        }
         ended
     }
 
@@ -142,7 +144,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        drop_temporary_tables(self.server.environment(), &mut self.state);
+        end_session(self.server.environment(), &mut self.state);
         self.server.registry().remove(self.state.id);
     }
 }

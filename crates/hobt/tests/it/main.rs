@@ -4,12 +4,13 @@
 mod api;
 #[cfg(feature = "cli")]
 mod bad_input;
+mod changes;
 #[cfg(feature = "cli")]
 mod command_line;
-mod changes;
 mod files;
 mod limits;
 mod memory;
 mod seeds;
 mod sessions;
 mod slt;
+mod transactions;

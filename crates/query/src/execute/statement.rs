@@ -9,7 +9,7 @@ use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
 use hobt_txn::locks::HeldLock;
-use hobt_txn::{IoCounts, StatementContext};
+use hobt_txn::{IoCounts, StatementContext, Transaction};
 use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
@@ -44,12 +44,28 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
-    /// A statement of `session`. `max_dop` is its `MAXDOP`; 0 or `None` means the instance's setting. The degree is
-    /// never more than the processors that the instance may use. `trace_652` switches read-ahead off for it.
+    /// A statement of `session` that is a transaction of its own. `max_dop` is its `MAXDOP`; 0 or `None` means the
+    /// instance's setting. The degree is never more than the processors that the instance may use. `trace_652` switches
+    /// read-ahead off for it.
     ///
     /// # Errors
     /// 6005: the instance is being closed.
     pub fn new(
+        instance: &Arc<Instance>,
+        session: SessionId,
+        max_dop: Option<usize>,
+        cancelled: Arc<AtomicBool>,
+        trace_652: bool,
+    ) -> Result<Arc<StatementRun>, SqlError> {
+        StatementRun::of(None, instance, session, max_dop, cancelled, trace_652)
+    }
+
+    /// The same as a part of `transaction`, if there is one.
+    ///
+    /// # Errors
+    /// As [`StatementRun::new`].
+    pub fn of(
+        transaction: Option<&Arc<Transaction>>,
         instance: &Arc<Instance>,
         session: SessionId,
         max_dop: Option<usize>,
@@ -75,9 +91,15 @@ impl StatementRun {
             dealer: runtime.dealer,
             ..ScanSettings::default()
         };
-        let context = instance.statement_context(session, degree, Arc::clone(&cancelled));
+        let context = match transaction {
+            Some(transaction) => instance.statement_of(transaction, session, degree, Arc::clone(&cancelled)),
+            None => {
+                let context = instance.statement_context(session, degree, Arc::clone(&cancelled));
+                context.map_err(|error| error.to_sql_error())?
+            }
+        };
         Ok(Arc::new(StatementRun {
-            context: context.map_err(|error| error.to_sql_error())?,
+            context,
             instance: Arc::clone(instance),
             scan_settings,
             affinity,
@@ -100,12 +122,23 @@ impl StatementRun {
         }
     }
 
-    /// Keeps locks until the statement has ended, or was undone because nobody ended it.
+    /// Keeps locks until the transaction has ended, or was undone because nobody ended it.
     pub fn hold_locks(&self, locks: Vec<HeldLock>) {
         self.context.hold(locks);
     }
 
-    /// Ends the statement: commits it if it succeeded, undoes it if not, and only then lets go of its locks.
+    /// Keeps locks until the statement has ended.
+    pub fn hold_locks_for_statement(&self, locks: Vec<HeldLock>) {
+        self.context.hold_for_statement(locks);
+    }
+
+    /// The databases that the statement has named so far.
+    pub fn databases(&self) -> Vec<DatabaseUse> {
+        self.databases.lock().clone()
+    }
+
+    /// Ends the statement: keeps what it did if it succeeded, undoes it if not, and only then lets go of its locks. Its
+    /// transaction ends with it unless that is of several statements.
     ///
     /// # Errors
     /// 926: it could not be ended, and the databases that it named are SUSPECT now.

@@ -6,7 +6,7 @@ use hobt_base::{Position, SqlError, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{
-    Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, Parameter, Statement, StatementKind,
+    Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, Parameter, Statement, StatementKind, SwitchOption,
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -53,6 +53,7 @@ impl Interpreter<'_> {
             return Err(SqlError::not_supported("EXECUTE … AT").at(call.span.position).into());
         }
         let protected = caught_here || self.frame().protected;
+        let count = self.state.transaction_count();
         let status = match &call.target {
             ExecuteTarget::Text(text) => {
                 let text = self.text_value(text)?.unwrap_or_default();
@@ -72,7 +73,27 @@ impl Interpreter<'_> {
             let value = self.convert(given, sql_type)?;
             self.frame_mut().set(&variable.value, value)?;
         }
+        self.check_transaction_count(count)?;
         Ok(Outcome::KEPT)
+    }
+
+    /// A call leaves as many transactions open as it found, but for one that began by itself.
+    ///
+    /// # Errors
+    /// 266, which ends nothing but its statement.
+    fn check_transaction_count(&self, before: usize) -> Result<(), Failure> {
+        let count = self.state.transaction_count();
+        let begun_by_itself =
+            before == 0 && count == 1 && self.state.options.switch(SwitchOption::ImplicitTransactions);
+        if count == before || begun_by_itself {
+            return Ok(());
+        }
+        let text = format!(
+            "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count = \
+             {before}, current count = {count}."
+        );
+        let error = SqlError::new(number::TRANSACTION_COUNT, text).with_state(2);
+        Err(Failure { heeds_xact_abort: false, ..error.into() })
     }
 
     /// Runs a text as a batch of its own; gives its status and its variables. A `USE` and `SET` inside it end with it.
@@ -223,7 +244,8 @@ impl Interpreter<'_> {
                     other => other.name(),
                 };
                 let text = format!("Error converting data type {} to {to}.", from.name());
-                failure = Failure { reach: Reach::Statement, ..SqlError::new(number::CONVERSION_TYPE, text).into() };
+                let error = SqlError::new(number::CONVERSION_TYPE, text);
+                failure = Failure { reach: Reach::Statement, dooms: false, ..error.into() };
             }
             failure
         })

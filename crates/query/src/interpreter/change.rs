@@ -11,7 +11,6 @@ use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
-use hobt_txn::locks::LockMode;
 
 use super::event::DoneKind;
 use super::failure::Failure;
@@ -153,7 +152,7 @@ impl Interpreter<'_> {
             let bound = change.bind(&Binder::new(&names, options), columns).map_err(Failure::of_binding)?;
             let mut used = names.into_used();
             let (database, table) = target_of(&bound)?;
-            used.push(UsedTable { database, table, mode: LockMode::Exclusive });
+            used.push(UsedTable::changed(database, table));
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok(into);

@@ -160,7 +160,7 @@ impl Interpreter<'_> {
         }
         let error = SqlError { number, severity, state, position: Some(position), message: text };
         let reach = if severity >= 20 { Reach::Batch } else { Reach::Statement };
-        Err(Failure { reach, ..error.into() })
+        Err(Failure { reach, dooms: severity >= 20, heeds_xact_abort: false, ..error.into() })
     }
 
     pub(super) fn format_argument(&mut self, argument: &Expression) -> Result<FormatArgument, Failure> {

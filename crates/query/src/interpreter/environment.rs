@@ -9,16 +9,17 @@ use hobt_engine::Instance;
 use parking_lot::Mutex;
 
 use super::memory::{MemoryGate, operators_runtime};
-use super::{StatementStatistics, SystemViews};
+use super::{SharedTransaction, StatementStatistics, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
 /// The other sessions of an instance, as far as statements reach them.
 pub trait SessionDirectory: Send + Sync {
-    /// Cancels what a session runs and ends the session.
+    /// Cancels what a session runs and ends the session, which rolls its transaction back. Where it runs nothing, that is
+    /// left to the caller, who gets the transaction.
     ///
     /// # Errors
     /// 6106 for a session that is not there.
-    fn kill(&self, session: SessionId) -> Result<(), SqlError>;
+    fn kill(&self, session: SessionId) -> Result<Option<Arc<SharedTransaction>>, SqlError>;
 
     /// Says what the session is doing now; shown by `sys.dm_exec_requests`.
     fn statement_begins(&self, session: SessionId, command: &str, database: &str);
@@ -28,6 +29,12 @@ pub trait SessionDirectory: Send + Sync {
 
     /// Takes what the session's last statement cost.
     fn statement_ends(&self, session: SessionId, cost: &StatementStatistics, operators: Vec<Arc<OperatorProfile>>);
+
+    /// The transactions that sessions have open, with when they began, 100 ns since 1970-01-01 UTC.
+    fn open_transactions(&self) -> Vec<(SessionId, Arc<SharedTransaction>, i64)>;
+
+    /// Says which transaction a session has open, and `@@TRANCOUNT`.
+    fn transaction_is(&self, session: SessionId, open: Option<(Arc<SharedTransaction>, usize)>);
 
     /// Whether another session has a database as its current one; such a database cannot be dropped.
     fn uses_database(&self, database: &str, except: SessionId) -> bool;

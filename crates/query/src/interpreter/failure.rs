@@ -2,7 +2,9 @@
 //!
 //! SQL Server's rules, as Erland Sommarskog's "Error and Transaction Handling in SQL Server" lists them: constraint
 //! violations, arithmetic errors and most others end their statement; errors of names and types found when a statement
-//! is bound end the procedure or batch that it stands in; failed conversions, `THROW` and attentions end the batch.
+//! is bound end the procedure or batch that it stands in; failed conversions, `THROW` and attentions end the batch. Errors
+//! of a running statement that end the batch, and under `SET XACT_ABORT ON` all but those of `RAISERROR`, take an open
+//! transaction with them.
 
 use hobt_base::{SqlError, number};
 
@@ -24,6 +26,10 @@ pub(super) enum Reach {
 pub(super) struct Failure {
     pub(super) error: SqlError,
     pub(super) reach: Reach,
+    /// Whether it leaves an open transaction nothing but to be rolled back: at once, or by the `CATCH` that takes it.
+    pub(super) dooms: bool,
+    /// Whether it does so under `SET XACT_ABORT ON`.
+    pub(super) heeds_xact_abort: bool,
     /// Whether the client knows already.
     pub(super) reported: bool,
     /// Where it was raised, once it has left there: what `ERROR_PROCEDURE()` says in a caller's `CATCH`.
@@ -37,27 +43,29 @@ pub(super) struct RaisedIn(pub(super) Option<String>);
 impl Failure {
     /// An error found before its statement ran.
     pub(super) fn of_binding(error: SqlError) -> Failure {
-        let reach = match reach_of(&error) {
+        let failure = Failure::from(error);
+        let reach = match failure.reach {
             Reach::Statement => Reach::Scope,
             further => further,
         };
-        Failure { error, reach, reported: false, raised_in: None }
+        Failure { reach, ..failure }
     }
 
     /// An error that ends the batch wherever it stands.
     pub(super) fn of_batch(error: SqlError) -> Failure {
-        Failure { error, reach: Reach::Batch, reported: false, raised_in: None }
+        Failure { reach: Reach::Batch, dooms: false, ..error.into() }
     }
 
     /// The statement was cancelled by its user, by `KILL`, or because the client wants no more.
     pub(super) fn cancelled() -> Failure {
-        Failure { error: SqlError::cancelled(), reach: Reach::Cancelled, reported: false, raised_in: None }
+        Failure { reach: Reach::Cancelled, ..SqlError::cancelled().into() }
     }
 }
 
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Failure {
-        Failure { reach: reach_of(&error), error, reported: false, raised_in: None }
+        let (reach, dooms) = (reach_of(&error), dooms(&error));
+        Failure { error, reach, dooms, heeds_xact_abort: true, reported: false, raised_in: None }
     }
 }
 
@@ -79,7 +87,8 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::VARIABLE_REDECLARED
         | number::NESTED_TOO_DEEPLY
         | number::DEADLOCK
-        | number::OUT_OF_MEMORY => Reach::Batch,
+        | number::OUT_OF_MEMORY
+        | number::TRANSACTION_DOOMED => Reach::Batch,
         _ if error.severity >= 19 => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN
@@ -88,6 +97,23 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::UNKNOWN_FUNCTION => Reach::Scope,
         _ => Reach::Statement,
     }
+}
+
+/// Whether an error takes the transaction with it: those that abort the batch while it runs, not those of its text.
+fn dooms(error: &SqlError) -> bool {
+    matches!(
+        error.number,
+        number::CONVERSION
+            | number::CONVERSION_TYPE
+            | number::DATE_CONVERSION
+            | number::DATE_OUT_OF_RANGE
+            | number::GUID_CONVERSION
+            | number::INT_OVERFLOW_TEXT
+            | number::MONEY_OVERFLOW
+            | number::DEADLOCK
+            | number::OUT_OF_MEMORY
+            | number::TRANSACTION_DOOMED
+    ) || error.severity >= 19
 }
 
 #[cfg(test)]

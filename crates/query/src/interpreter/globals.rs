@@ -19,8 +19,7 @@ pub(super) fn value(names: &Names<'_>, name: &str) -> Option<TypedValue> {
     let (sql_type, value) = match name.to_uppercase().as_str() {
         "@@ROWCOUNT" => (SqlType::Int, count(state.row_count)),
         "@@ERROR" => (SqlType::Int, Value::Int(i64::from(state.error))),
-        // There are no transactions beyond the statement yet.
-        "@@TRANCOUNT" => (SqlType::Int, Value::Int(0)),
+        "@@TRANCOUNT" => (SqlType::Int, count(state.transaction_count() as u64)),
         "@@VERSION" => (SqlType::NVarChar(MaxLength::Limited(300)), text(&names.environment.version)),
         "@@SPID" => (SqlType::SmallInt, Value::Int(i64::from(state.id.0))),
         "@@SERVERNAME" => (NAME, text(&names.environment.server_name)),

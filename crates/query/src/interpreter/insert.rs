@@ -52,9 +52,12 @@ impl Capture {
     }
 
     /// Ends the result set.
-    pub(super) fn end(&mut self, columns: Vec<ResultColumn>) -> Result<(), SqlError> {
+    ///
+    /// # Errors
+    /// 213 for another number of columns, which ends more than the call: the batch.
+    pub(super) fn end(&mut self, columns: Vec<ResultColumn>) -> Result<(), Failure> {
         if columns.len() != self.width {
-            return Err(column_count());
+            return Err(Failure { dooms: true, ..Failure::of_batch(column_count()) });
         }
         for batch in std::mem::take(&mut self.batches) {
             for row in 0..batch.num_rows() {
@@ -106,6 +109,11 @@ impl Target {
         &self.columns
     }
 
+    /// Whether it is a table variable.
+    pub(super) fn is_variable(&self) -> bool {
+        self.is_variable
+    }
+
     /// The table and its database.
     pub(super) fn table(&self) -> (DatabaseUse, Arc<Table>) {
         (self.place.database.clone(), Arc::clone(&self.table))
@@ -138,17 +146,26 @@ impl Target {
 impl Interpreter<'_> {
     pub(super) fn insert(&mut self, insert: &Insert, caught_here: bool) -> Result<Outcome, Failure> {
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
-        // The procedure's own statements come first: they must not wait for the lock that this one takes.
-        let captured = match &insert.source {
-            InsertSource::Execute { call } => {
-                let width = self.insert_target(insert)?.listed.len();
-                Some(self.captured_rows(call, width, caught_here)?)
-            }
-            _ => None,
-        };
-        let run = self.new_run(Some(&hints))?;
+        if let InsertSource::Execute { call } = &insert.source {
+            return self.in_insert_exec(|this| {
+                // The procedure's own statements come first: they must not wait for the lock that this one takes.
+                let width = this.insert_target(insert)?.listed.len();
+                let captured = this.captured_rows(call, width, caught_here)?;
+                this.insert_rows_of(insert, &hints, Some(captured))
+            });
+        }
+        self.insert_rows_of(insert, &hints, None)
+    }
+
+    fn insert_rows_of(
+        &mut self,
+        insert: &Insert,
+        hints: &QueryHints,
+        captured: Option<Vec<Vec<TypedValue>>>,
+    ) -> Result<Outcome, Failure> {
+        let run = self.new_run(Some(hints))?;
         let rows = self.in_run(&run, |this| {
-            let (target, into) = this.locked_target(&run, insert, &hints)?;
+            let (target, into) = this.locked_target(&run, insert, hints)?;
             let sink = this.insert_sink(&run, insert, &target, into)?;
             let write = Write { store: target.store()?, target, sink };
             match (&insert.source, captured) {
@@ -157,7 +174,7 @@ impl Interpreter<'_> {
                     let row = this.whole_row(&run, &write.target, &[], Vec::new())?;
                     this.insert_whole(&run, insert, &write, vec![row])
                 }
-                (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, &hints),
+                (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, hints),
                 (InsertSource::Execute { .. }, captured) => {
                     this.insert_captured(&run, insert, &write, captured.unwrap_or_default())
                 }
@@ -535,7 +552,9 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::NESTED_INSERT_EXEC, text).at(call.span.position).into());
         }
         self.capture = Some(Capture { width, ..Capture::default() });
+        self.insert_exec_count = Some(self.state.transaction_count());
         let result = self.execute(call, caught_here);
+        self.insert_exec_count = None;
         let capture = self.capture.take().unwrap_or_default();
         result.map(|_| capture.rows)
     }

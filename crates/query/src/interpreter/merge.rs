@@ -12,7 +12,6 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_functions::{carrier, value_to_array};
 use hobt_tsql::ast::{Merge, TargetName};
-use hobt_txn::locks::LockMode;
 use hobt_types::Value;
 
 use super::event::DoneKind;
@@ -84,7 +83,7 @@ impl Interpreter<'_> {
             let mut used = names.into_used();
             let table = bound.table()?;
             let (database, table) = (table.database().clone(), Arc::clone(table.table()));
-            used.push(UsedTable { database, table, mode: LockMode::Exclusive });
+            used.push(UsedTable::changed(database, table));
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok(into);

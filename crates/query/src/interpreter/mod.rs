@@ -1,8 +1,8 @@
 //! The procedural interpreter: runs the statements of a batch one after the other.
 //!
 //! A batch is parsed, flattened into steps (`program`) and run (`run`): variables, control of flow, `TRY … CATCH`,
-//! calls. Each statement that touches data has a context of its own: stamp, cancel flag, table locks; when it fails it
-//! is undone whole. What a statement means to a client are [`Event`]s.
+//! calls. Each statement that touches data has a context: cancel flag, memory, and the stamp and the locks of its
+//! transaction, its own or the one that the session has open (`transaction`); when it fails it is undone whole. What a statement means to a client are [`Event`]s.
 //!
 //! Leaves to others: names and types (`binder`), plans (`execute`), definitions (crate `engine`), what views show
 //! (crate `session`, behind [`SystemViews`]).
@@ -37,6 +37,7 @@ mod statement;
 mod statistics;
 mod system_functions;
 mod system_views;
+mod transaction;
 mod values;
 mod view_table;
 mod watch;
@@ -45,7 +46,8 @@ pub use configuration::{OPTIONS, ServerOption};
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
 pub use output::{cell_text, output_batch};
-pub use run::{drop_temporary_tables, run_batch};
+pub use run::run_batch;
 pub use state::{SessionState, SetOptions, TraceFlags};
 pub use system_functions::{PRODUCT_VERSION, module_letters, type_names};
 pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows, batch_of_values, value_text};
+pub use transaction::{SharedTransaction, end_session, roll_back_session};

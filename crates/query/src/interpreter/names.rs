@@ -29,13 +29,22 @@ use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunct
 use crate::execute::StatementRun;
 use crate::source::HeapTable;
 
-/// A table that a statement reads.
+/// A table that a statement reads or changes.
 #[derive(Clone)]
 pub(super) struct UsedTable {
     pub(super) database: DatabaseUse,
     pub(super) table: Arc<Table>,
     /// How it must be locked.
     pub(super) mode: LockMode,
+    /// Whether the lock stays until the transaction has ended.
+    pub(super) is_kept: bool,
+}
+
+impl UsedTable {
+    /// A table that the statement changes.
+    pub(super) fn changed(database: DatabaseUse, table: Arc<Table>) -> UsedTable {
+        UsedTable { database, table, mode: LockMode::Exclusive, is_kept: true }
+    }
 }
 
 /// The names that one statement can use. Clones note the tables that they resolve in one list.
@@ -66,7 +75,7 @@ impl Interpreter<'_> {
         Names {
             environment: self.environment,
             state: self.state,
-            database: self.state.database.clone(),
+            database: self.database(),
             frame,
             caught: self.caught.last(),
             function_context: Arc::new(FunctionContext::now()),
@@ -104,8 +113,8 @@ impl Names<'_> {
     }
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
-        let mode = lock_mode(hints.hints, self.state.options.isolation);
-        self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode });
+        let (mode, is_kept) = lock_mode(hints.hints, self.state.options.isolation);
+        self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode, is_kept });
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
@@ -125,11 +134,9 @@ impl Names<'_> {
 
     /// A place, where an unknown database is an unknown object.
     fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
-        place_of(self.environment, &self.database, &self.state.temporary_tables, name).map_err(|error| {
-            match error.number {
-                number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
-                _ => error,
-            }
+        place_of(self.environment, &self.database, self.state, name).map_err(|error| match error.number {
+            number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
+            _ => error,
         })
     }
 
@@ -238,7 +245,10 @@ impl NameResolver for Names<'_> {
             SqlError::new(number::INVALID_OBJECT, text).at(name.position)
         };
         let database = match database {
-            Some(database) => self.environment.instance.database(&database.value).map_err(|_| unknown())?,
+            Some(database) => {
+                let database = self.environment.instance.database(&database.value).map_err(|_| unknown())?;
+                database.seen_by(self.state.viewer())
+            }
             None => self.database.clone(),
         };
         database.snapshot().partition_function(&name.value).cloned().ok_or_else(unknown)
@@ -265,11 +275,14 @@ impl NameResolver for Names<'_> {
     }
 }
 
-/// How a scan locks its table.
-fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> LockMode {
+/// How a scan locks its table, and whether until the transaction has ended.
+fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> (LockMode, bool) {
     let has = |wanted: &[TableHint]| hints.iter().any(|hint| wanted.contains(hint));
     if has(&[TableHint::TabLockX, TableHint::XLock]) {
-        return LockMode::Exclusive;
+        return (LockMode::Exclusive, true);
+    }
+    if has(&[TableHint::UpdLock]) {
+        return (LockMode::Update, true);
     }
     let locking = [
         TableHint::ReadCommitted,
@@ -278,11 +291,15 @@ fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> LockMode {
         TableHint::Serializable,
         TableHint::HoldLock,
         TableHint::TabLock,
-        TableHint::UpdLock,
     ];
     let dirty = has(&[TableHint::NoLock, TableHint::ReadUncommitted])
         || (isolation == IsolationLevel::ReadUncommitted && !has(&locking));
-    if dirty { LockMode::SchemaStability } else { LockMode::Shared }
+    if dirty {
+        return (LockMode::SchemaStability, false);
+    }
+    let lasting = matches!(isolation, IsolationLevel::RepeatableRead | IsolationLevel::Serializable)
+        && !has(&[TableHint::ReadCommitted, TableHint::ReadCommittedLock]);
+    (LockMode::Shared, lasting || has(&[TableHint::RepeatableRead, TableHint::Serializable, TableHint::HoldLock]))
 }
 
 /// An index that a hint names must be there; 0 is the heap, or a scan of whatever the table is.

@@ -8,7 +8,6 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_functions::array_value;
 use hobt_tsql::ast::{ChangeTarget, Insert, InsertSource, Output, Span};
-use hobt_txn::locks::LockMode;
 
 use super::event::{Event, ResultColumn};
 use super::failure::Failure;
@@ -69,11 +68,24 @@ impl Interpreter<'_> {
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
     ) -> Result<(), Failure> {
         match &sink.into {
-            Some(into) => {
+            Some(into) if self.state.transaction.is_none() || into.target.is_variable() == self.changes_variable => {
                 for batch in batches {
                     self.put_into(run, &sink.output, into, &batch?)?;
                 }
                 Ok(())
+            }
+            // Of two tables one is a variable, which no transaction has a part in, and the other is not.
+            Some(into) => {
+                let outer = self.changes_variable;
+                self.changes_variable = into.target.is_variable();
+                let apart = self.new_run(None);
+                self.changes_variable = outer;
+                let apart = apart?;
+                let mut batches = batches;
+                let done = batches.try_for_each(|batch| self.put_into(&apart, &sink.output, into, &batch?));
+                apart.uses_database(&into.target.table().0);
+                apart.end(done.is_ok())?;
+                done
             }
             None => self.put_to_client(&sink.output, batches),
         }
@@ -131,6 +143,6 @@ impl Target {
     /// The table, as an `INSERT` locks it.
     pub(super) fn used(&self) -> UsedTable {
         let (database, table) = self.table();
-        UsedTable { database, table, mode: LockMode::Exclusive }
+        UsedTable::changed(database, table)
     }
 }

@@ -23,6 +23,7 @@ use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
 use super::names::UsedTable;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
+use super::transaction::OpenTransaction;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
@@ -88,7 +89,8 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Select, rows))
     }
 
-    /// A statement of this session that is about to run.
+    /// A statement of this session that is about to run: a part of its open transaction, unless it changes a table
+    /// variable.
     ///
     /// # Errors
     /// 6005: the instance is being closed.
@@ -96,7 +98,9 @@ impl Interpreter<'_> {
         let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
         let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
         let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
-        StatementRun::new(
+        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
+        StatementRun::of(
+            open.map(OpenTransaction::transaction),
             &self.environment.instance,
             self.state.id,
             max_dop,
@@ -152,6 +156,9 @@ impl Interpreter<'_> {
         self.environment.sessions.statement_runs(session, Arc::downgrade(run));
         let counters = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
         let result = body(self);
+        if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
+            run.databases().iter().for_each(|database| open.uses_database(database));
+        }
         let ended = run.end(result.is_ok());
         drop(counters);
         let cpu = processor::thread_cpu_time().saturating_sub(cpu);
@@ -203,7 +210,7 @@ impl Interpreter<'_> {
         Ok(Prepared { query, plan, task: planner.task_ctx(), _grant: grant })
     }
 
-    /// Binds, and locks the tables that were named until the statement has ended.
+    /// Binds, and locks the tables that were named.
     pub(super) fn bind_and_lock<B>(
         &mut self,
         run: &Arc<StatementRun>,
@@ -221,21 +228,33 @@ impl Interpreter<'_> {
         Err(definition_changed().into())
     }
 
-    /// Locks tables until the statement has ended: each once, in a mode as strong as all that were asked for, in an order
-    /// that is the same for all statements. `false`, and nothing is locked, if one of them is another table by now.
+    /// Locks tables, until the statement has ended or, where they are changed or the reader wants that, until its
+    /// transaction has: each once, in a mode as strong as all that were asked for, in an order that is the same for all
+    /// statements. `false`, and nothing is locked, if one of them is another table by now.
     pub(super) fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
         let resource = |used: &UsedTable| (used.database.id(), used.table.id);
         used.sort_by_key(resource);
-        let mut locks = Vec::new();
+        let (mut kept, mut brief) = (Vec::new(), Vec::new());
+        // What a statement beside the transaction reads for good is the transaction's to keep.
+        let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
         for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
             let (database, table) = (&same[0].database, same[0].table.id);
             run.uses_database(database);
             let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
-            locks.push(self.lock(&run.context, database, table, mode)?);
+            if same.iter().any(|used| used.is_kept) {
+                let owner = open.map_or(run.context.lock_owner(), |open| open.lock_owner());
+                kept.push(self.lock_for(owner, database, table, mode)?);
+            } else {
+                brief.push(self.lock(&run.context, database, table, mode)?);
+            }
         }
         let current = used.iter().all(is_current);
         if current {
-            run.hold_locks(locks);
+            run.hold_locks_for_statement(brief);
+            match open {
+                Some(open) => open.hold(kept),
+                None => run.hold_locks(kept),
+            }
         }
         Ok(current)
     }

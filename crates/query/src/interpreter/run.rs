@@ -80,6 +80,10 @@ pub(super) struct Interpreter<'s> {
     pub(super) text: Arc<str>,
     /// What `INSERT … EXEC` collects in place of the client; result sets go there.
     pub(super) capture: Option<super::insert::Capture>,
+    /// `@@TRANCOUNT` when the `INSERT … EXEC` began whose call runs.
+    pub(super) insert_exec_count: Option<usize>,
+    /// Whether the statement that runs changes a table variable, which no transaction has a part in.
+    pub(super) changes_variable: bool,
     /// What the statement that runs cost, when it is known.
     pub(super) cost: Option<Box<StatementStatistics>>,
     /// Time and processor time that binding and planning the statement took.
@@ -108,10 +112,13 @@ pub fn run_batch(
         sink,
         text: Arc::from(text),
         capture: None,
+        insert_exec_count: None,
+        changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
     };
     let ended = interpreter.batch(text);
+    interpreter.end_doomed_transaction();
     let result = interpreter.drop_tables_of_frame();
     if let Err(error) = result {
         interpreter.report(error);
@@ -120,7 +127,7 @@ pub fn run_batch(
 }
 
 /// Drops the temporary tables of a session that ends. What cannot be dropped stays until `tempdb` is made anew.
-pub fn drop_temporary_tables(environment: &Environment, state: &mut SessionState) {
+pub(super) fn drop_temporary_tables(environment: &Environment, state: &mut SessionState) {
     let names: Vec<String> = state.temporary_tables.drain().map(|(_, name)| name).collect();
     if names.is_empty() {
         return;
@@ -266,11 +273,15 @@ impl Interpreter<'_> {
     fn failed(&mut self, mut failure: Failure, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
         self.state.error = failure.error.number;
         self.state.row_count = 0;
+        failure.dooms |= failure.heeds_xact_abort && self.state.options.switch(SwitchOption::XactAbort);
         if failure.reported || failure.reach == Reach::Cancelled {
             return self.uncaught(failure).map(|()| Next::Return(0));
         }
         let catchable = failure.reach != Reach::Scope && failure.error.severity < 20;
         if let (Some(handler), true) = (placed.handler, catchable) {
+            if failure.dooms {
+                self.doom_transaction();
+            }
             let procedure = match failure.raised_in {
                 Some(RaisedIn(procedure)) => procedure,
                 None => self.frame().procedure.clone(),
@@ -286,7 +297,7 @@ impl Interpreter<'_> {
             }
             return Err(failure);
         }
-        if failure.reach == Reach::Statement && self.state.options.switch(SwitchOption::XactAbort) {
+        if failure.dooms {
             failure.reach = Reach::Batch;
         }
         match failure.reach {
@@ -310,14 +321,20 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Hands a failure that ends the batch to the callers, after the client was told (unless a caller's `CATCH` may
-    /// take it).
+    /// Hands a failure that ends the batch to the callers, after the client was told and the transaction rolled back if it
+    /// cannot go on (unless a caller's `CATCH` may take it).
     fn uncaught(&mut self, mut failure: Failure) -> Result<(), Failure> {
         self.state.error = failure.error.number;
         let for_caller = self.frame().protected && failure.reach != Reach::Cancelled;
         if !failure.reported && !for_caller {
             self.report(failure.error.clone());
             failure.reported = true;
+        }
+        if failure.dooms
+            && !for_caller
+            && let Err(error) = self.roll_back_open()
+        {
+            self.report(error);
         }
         Err(failure)
     }

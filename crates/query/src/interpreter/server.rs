@@ -20,7 +20,10 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::KILL_SELF, text).at(position).into());
         }
         if !status_only {
-            self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
+            let open = self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
+            if let Some(open) = open {
+                open.roll_back(&self.environment.instance).map_err(|error| error.at(position))?;
+            }
         }
         Ok(Outcome::QUIET)
     }

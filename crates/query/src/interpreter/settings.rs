@@ -134,7 +134,6 @@ const SUNDAY: u8 = 7;
 /// The name of an option whose value would have an effect that is not there yet.
 fn refused(option: SwitchOption, on: bool) -> Option<&'static str> {
     match (option, on) {
-        (SwitchOption::ImplicitTransactions, true) => Some("IMPLICIT_TRANSACTIONS"),
         (SwitchOption::NumericRoundAbort, true) => Some("NUMERIC_ROUNDABORT"),
         (SwitchOption::ShowplanAll, true) => Some("SHOWPLAN_ALL"),
         (SwitchOption::ShowplanText, true) => Some("SHOWPLAN_TEXT"),

@@ -1,4 +1,4 @@
-//! What a session remembers between batches: its database, its `SET` options, its `@@` values.
+//! What a session remembers between batches: its database, its `SET` options, its `@@` values, its open transaction.
 //!
 //! Variables are not here: they live for a batch. What the options mean is decided where they are used.
 
@@ -11,6 +11,8 @@ use hobt_engine::DatabaseUse;
 use hobt_sync::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
 use hobt_types::Value;
+
+use super::transaction::OpenTransaction;
 
 /// The options that `SET` changes.
 #[derive(Clone, PartialEq, Debug)]
@@ -149,7 +151,7 @@ impl SetOptions {
 pub type TraceFlags = std::collections::BTreeSet<i32>;
 
 /// What a session remembers between batches.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SessionState {
     /// `@@SPID`.
     pub id: SessionId,
@@ -179,6 +181,8 @@ pub struct SessionState {
     pub waits: Arc<WaitCounters>,
     /// Temporary tables: the name as written, in lower case, to the name in `tempdb`.
     pub temporary_tables: HashMap<String, String>,
+    /// What `BEGIN TRANSACTION` began.
+    pub(super) transaction: Option<OpenTransaction>,
 }
 
 impl SessionState {
@@ -199,6 +203,7 @@ impl SessionState {
             procedure: 0,
             waits: Arc::default(),
             temporary_tables: HashMap::new(),
+            transaction: None,
         }
     }
 }

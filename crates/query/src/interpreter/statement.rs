@@ -7,12 +7,21 @@ use super::event::Message;
 use super::failure::Failure;
 use super::program::Step;
 use super::run::{Interpreter, Outcome};
+use super::transaction::changes_variable;
 
 impl Interpreter<'_> {
     /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this very batch or
     /// procedure takes its errors.
     pub(super) fn statement(&mut self, statement: &Statement, caught_here: bool) -> Result<Outcome, Failure> {
+        let outer = std::mem::replace(&mut self.changes_variable, changes_variable(&statement.kind));
+        let outcome = self.statement_alone(statement, caught_here);
+        self.changes_variable = outer;
+        outcome
+    }
+
+    fn statement_alone(&mut self, statement: &Statement, caught_here: bool) -> Result<Outcome, Failure> {
         let position = statement.span.position;
+        self.enter_transaction(&statement.kind, position)?;
         let session = self.state.id;
         if is_timed(statement) {
             let database = self.state.database.name().to_owned();
@@ -49,6 +58,10 @@ impl Interpreter<'_> {
             StatementKind::CreateFunction(create) => self.create_function(create, statement),
             StatementKind::CreateProcedure(create) => self.create_procedure(create, statement),
             StatementKind::CreateSchema { name, .. } => self.create_schema(name),
+            StatementKind::BeginTransaction { name } => self.begin_transaction(name.as_ref(), position),
+            StatementKind::Commit { .. } => self.commit_transaction(position),
+            StatementKind::Rollback { name } => self.rollback_transaction(name.as_ref(), position),
+            StatementKind::SaveTransaction { name } => self.save_transaction(name, position),
             other => Err(SqlError::not_supported(format!("{} ", command(other)).trim_end()).at(position).into()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, SqlError, number};
+use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, ModuleKind};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
@@ -34,6 +34,8 @@ struct World {
     program: String,
     /// The session's temporary tables, see [`SessionState::temporary_tables`](super::state::SessionState).
     temporary_tables: HashMap<String, String>,
+    /// Whose uncommitted objects it sees.
+    viewer: Option<Stamp>,
 }
 
 /// The function of this name; `None` when there is none.
@@ -48,6 +50,7 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
         host: state.host.clone(),
         program: state.program.clone(),
         temporary_tables: state.temporary_tables.clone(),
+        viewer: state.viewer(),
     };
     let error = names.caught;
     let constant = |value: Value| -> Answer { Arc::new(move |_| Ok(value.clone())) };
@@ -67,7 +70,7 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
             caught(|caught| Value::Text(caught.error.message.clone())),
         ),
         "ERROR_PROCEDURE" => ((0, 0), NAME, caught(|caught| caught.procedure.clone().map_or(Value::Null, Value::Text))),
-        "XACT_STATE" => ((0, 0), SqlType::SmallInt, constant(Value::Int(0))),
+        "XACT_STATE" => ((0, 0), SqlType::SmallInt, constant(Value::Int(state.transaction_state()))),
         "SCOPE_IDENTITY" => {
             ((0, 0), SqlType::Decimal { precision: 38, scale: 0 }, constant(names.frame.scope_identity.clone()))
         }
@@ -331,7 +334,7 @@ fn database_id(world: &World, arguments: &[Value]) -> Option<i64> {
 fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)> {
     let name = parse_name(text)?;
     let database = match &name.database {
-        Some(database) => world.environment.instance.database(&database.value).ok()?,
+        Some(database) => world.environment.instance.database(&database.value).ok()?.seen_by(world.viewer),
         None => world.database.clone(),
     };
     let schema = name.schema.map_or_else(|| "dbo".to_owned(), |schema| schema.value);
@@ -405,7 +408,7 @@ fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
     let database = match arguments.get(1) {
         Some(_) => {
             let id = u16::try_from(int_of(arguments, 1)?).ok()?;
-            world.environment.instance.database_by_id(DatabaseId(id)).ok()?
+            world.environment.instance.database_by_id(DatabaseId(id)).ok()?.seen_by(world.viewer)
         }
         None => world.database.clone(),
     };

@@ -159,7 +159,7 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
         1,
         database_id(sources, &session.database),
         1,
-        0
+        session.open_transaction_count()
     ]);
     row
 }
@@ -213,9 +213,9 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             wait_time,
             last_wait,
             wait_resource,
-            0,
+            session.open_transaction_count(),
             1,
-            0,
+            session.transaction.as_ref().map_or(0, |open| open.transaction.id()),
             NULL,
             0.0,
             0,

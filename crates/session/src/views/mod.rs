@@ -15,6 +15,7 @@ mod locks;
 mod memory;
 mod settings;
 mod storage;
+mod transactions;
 mod value;
 mod waits;
 
@@ -109,6 +110,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     memory::VIEWS,
     settings::VIEWS,
     storage::VIEWS,
+    transactions::VIEWS,
     waits::VIEWS,
 ];
 

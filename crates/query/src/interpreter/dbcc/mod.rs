@@ -37,7 +37,7 @@ impl Interpreter<'_> {
             "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
             "PAGE" => self.dbcc_page(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
-            "OPENTRAN" => self.send_message(Message::plain(position.line, "No active open transactions."))?,
+            "OPENTRAN" => self.open_transaction_information(position)?,
             "USEROPTIONS" => self.user_options()?,
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
         }
@@ -46,6 +46,28 @@ impl Interpreter<'_> {
             self.send_message(Message::numbered(2528, position.line, text))?;
         }
         Ok(Outcome::QUIET)
+    }
+
+    /// The oldest open transaction that has used the current database.
+    fn open_transaction_information(&mut self, position: Position) -> Result<(), Failure> {
+        let database = &self.state.database;
+        let mut open = self.environment.sessions.open_transactions();
+        open.retain(|(_, transaction, _)| transaction.has_used(database));
+        let oldest = open.into_iter().min_by_key(|(_, transaction, _)| transaction.id());
+        let text = match oldest {
+            None => "No active open transactions.".to_owned(),
+            Some((session, transaction, begun)) => {
+                let begun = super::value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
+                format!(
+                    "Transaction information for database '{}'.\n\nOldest active transaction:\n    \
+                     SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : {}\n    \
+                     Start time    : {begun}",
+                    database.name(),
+                    transaction.name().unwrap_or("user_transaction"),
+                )
+            }
+        };
+        self.send_message(Message::plain(position.line, text))
     }
 
     fn trace_flags(&mut self, arguments: &[Value], on: bool) -> Result<(), Failure> {

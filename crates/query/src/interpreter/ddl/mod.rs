@@ -1,6 +1,6 @@
 //! Definitions: from the syntax tree to the engine's calls.
 //!
-//! Every definition is a statement of its own context; the engine undoes what fails. Left to others: what definitions
+//! Every definition is a statement with a context; the engine undoes what fails. Left to others: what definitions
 //! are (crate `catalog`), how they are stored (crate `engine`).
 
 mod database;
@@ -15,11 +15,12 @@ use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::StatementContext;
-use hobt_txn::locks::{HeldLock, LockError, LockMode, LockResource, Patience};
+use hobt_txn::locks::{HeldLock, LockError, LockMode, LockOwner, LockResource, Patience};
 
 use super::environment::Environment;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
+use super::state::SessionState;
 
 /// A name with its parts found: the database in use, the schema's name, the object's.
 #[derive(Clone)]
@@ -30,18 +31,40 @@ pub(super) struct Place {
 }
 
 impl Interpreter<'_> {
-    /// Runs `body`, which changes `database`, in a statement context of its own: what it did is kept if it succeeds and
-    /// undone whole if not.
+    /// Runs `body`, which changes `database`, in a statement context, of the open transaction if there is one: what it did
+    /// is kept if it succeeds and undone whole if not.
     pub(super) fn in_context<R>(
         &mut self,
         database: &DatabaseUse,
         body: impl FnOnce(&mut Self, &Arc<StatementContext>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
+        let Some(open) = &self.state.transaction else { return self.in_context_apart(database, body) };
+        open.uses_database(database);
+        let (instance, cancelled) = (Arc::clone(&self.environment.instance), Arc::clone(&self.cancelled));
+        let context = instance.statement_of(open.transaction(), self.state.id, 1, cancelled);
+        self.end_context(database, &context, body)
+    }
+
+    /// The same beside the open transaction: for what no rollback takes back.
+    fn in_context_apart<R>(
+        &mut self,
+        database: &DatabaseUse,
+        body: impl FnOnce(&mut Self, &Arc<StatementContext>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let cancelled = Arc::clone(&self.cancelled);
+        let context = self.environment.instance.statement_context(self.state.id, 1, cancelled);
+        self.end_context(database, &context.map_err(SqlError::from)?, body)
+    }
+
+    fn end_context<R>(
+        &mut self,
+        database: &DatabaseUse,
+        context: &Arc<StatementContext>,
+        body: impl FnOnce(&mut Self, &Arc<StatementContext>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
         let instance = Arc::clone(&self.environment.instance);
-        let context = instance.statement_context(self.state.id, 1, Arc::clone(&self.cancelled));
-        let context = context.map_err(SqlError::from)?;
-        let result = body(self, &context);
-        instance.end_statement(&context, result.is_ok(), &[&**database.database()]).map_err(SqlError::from)?;
+        let result = body(self, context);
+        instance.end_statement(context, result.is_ok(), &[&**database.database()]).map_err(SqlError::from)?;
         result
     }
 
@@ -53,11 +76,22 @@ impl Interpreter<'_> {
         object: ObjectId,
         mode: LockMode,
     ) -> Result<HeldLock, Failure> {
+        self.lock_for(context.lock_owner(), database, object, mode)
+    }
+
+    /// The same for another owner than the statement's.
+    pub(super) fn lock_for(
+        &self,
+        owner: &Arc<LockOwner>,
+        database: &DatabaseUse,
+        object: ObjectId,
+        mode: LockMode,
+    ) -> Result<HeldLock, Failure> {
         let locks = self.environment.instance.locks();
         let options = &self.state.options;
         let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
         let resource = LockResource::Object(database.id(), object);
-        let taken = locks.hold(context.lock_owner(), resource, mode, patience, &|| self.is_cancelled());
+        let taken = locks.hold(owner, resource, mode, patience, &|| self.is_cancelled());
         taken.map_err(|error| match error {
             LockError::Cancelled => Failure::cancelled(),
             LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
@@ -77,16 +111,16 @@ impl Interpreter<'_> {
     /// # Errors
     /// 911 for an unknown database, 7202 for a name with a server.
     pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
-        place_of(self.environment, &self.state.database, &self.state.temporary_tables, name)
+        place_of(self.environment, &self.database(), self.state, name)
     }
 
     /// A database by its name.
     pub(super) fn database_named(&self, name: &Identifier) -> Result<DatabaseUse, SqlError> {
-        database_of(self.environment, name)
+        Ok(database_of(self.environment, name)?.seen_by(self.state.viewer()))
     }
 
     /// Locks a table against everybody, in `lock` and in place of what is there: what the engine's calls that drop or
-    /// empty a table ask for once they know which table that is.
+    /// empty a table ask for once they know which table that is. What is in `lock` in the end is the context's to hold.
     fn lock_definition(
         &self,
         context: &StatementContext,
@@ -124,14 +158,14 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_schema(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.state.database.clone();
+        let database = self.database();
         self.in_context(&database, |_, context| {
             Ok(database.database().drop_schema(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn create_schema(&mut self, name: &Identifier) -> Result<Outcome, Failure> {
-        let database = self.state.database.clone();
+        let database = self.database();
         self.in_context(&database, |_, context| {
             Ok(database.database().create_schema(context, &name.value).map_err(SqlError::from)?)
         })?;
@@ -159,7 +193,7 @@ impl Interpreter<'_> {
 pub(super) fn place_of(
     environment: &Environment,
     current: &DatabaseUse,
-    temporary_tables: &HashMap<String, String>,
+    state: &SessionState,
     name: &ObjectName,
 ) -> Result<Place, SqlError> {
     if let Some(server) = &name.server {
@@ -168,13 +202,13 @@ pub(super) fn place_of(
     }
     if name.name.value.starts_with('#') {
         return Ok(Place {
-            database: environment.instance.tempdb().map_err(SqlError::from)?,
+            database: environment.instance.tempdb().map_err(SqlError::from)?.seen_by(state.viewer()),
             schema: "dbo".to_owned(),
-            name: stored_name(temporary_tables, &name.name.value),
+            name: stored_name(&state.temporary_tables, &name.name.value),
         });
     }
     let database = match &name.database {
-        Some(database) => database_of(environment, database)?,
+        Some(database) => database_of(environment, database)?.seen_by(state.viewer()),
         None => current.clone(),
     };
     let schema = name.schema.as_ref().map_or_else(|| "dbo".to_owned(), |schema| schema.value.clone());

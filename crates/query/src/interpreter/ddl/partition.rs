@@ -40,7 +40,7 @@ impl Interpreter<'_> {
             range_right: create.range_right,
             boundaries,
         };
-        let database = self.state.database.clone();
+        let database = self.database();
         let (_, warnings) = self.in_context(&database, |_, context| {
             let created = database.database().create_partition_function(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(create.values_span.position))?)
@@ -59,7 +59,7 @@ impl Interpreter<'_> {
             filegroups: create.filegroups.iter().map(|filegroup| filegroup.value.clone()).collect(),
             all: create.all,
         };
-        let database = self.state.database.clone();
+        let database = self.database();
         let (_, warnings) = self.in_context(&database, |_, context| {
             Ok(database.database().create_partition_scheme(context, &definition).map_err(SqlError::from)?)
         })?;
@@ -68,14 +68,14 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.state.database.clone();
+        let database = self.database();
         self.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_function(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn drop_partition_scheme(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.state.database.clone();
+        let database = self.database();
         self.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_scheme(context, &name.value).map_err(SqlError::from)?)
         })

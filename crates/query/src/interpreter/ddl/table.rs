@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::IdentityColumn;
-use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DefaultDefinition, TableDefinition};
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, TableDefinition};
 use hobt_tsql::ast::{
     self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
 };
+use hobt_txn::StatementContext;
 use hobt_types::{Collation, SqlType, Value};
 
 use super::super::failure::Failure;
@@ -97,7 +98,7 @@ impl Interpreter<'_> {
             columns,
             data_space: DataSpaceDefinition::Default,
         };
-        self.in_context(&database, |_, context| {
+        self.in_context_apart(&database, |_, context| {
             Ok(database.database().create_table(context, &table).map_err(SqlError::from)?)
         })?;
         Ok(name)
@@ -112,7 +113,8 @@ impl Interpreter<'_> {
     /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were made
     /// in it, unless it is a session's own batch.
     pub(in super::super) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
-        let mut names: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
+        let variables: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
+        let mut names = Vec::new();
         if let Some(of_caller) = self.frame_mut().temporary_of_caller.take() {
             let here = std::mem::take(&mut self.state.temporary_tables);
             names.extend(
@@ -120,30 +122,52 @@ impl Interpreter<'_> {
             );
             self.state.temporary_tables = of_caller;
         }
+        let tempdb = self.environment.instance.tempdb().map_err(SqlError::from)?;
+        let dropped = match variables.is_empty() {
+            true => Ok(()),
+            false => self.in_context_apart(&tempdb, |this, context| this.drop_tables(&tempdb, context, &variables)),
+        };
+        self.drop_tables_of_calls(&names)?;
+        dropped.map_err(|failure| failure.error)
+    }
+
+    /// Drops those of the named tables of `tempdb` that are there. In a transaction a rollback brings them back, and then
+    /// nobody is left who knows them: they go again.
+    pub(in super::super) fn drop_tables_of_calls(&mut self, names: &[String]) -> Result<(), SqlError> {
         if names.is_empty() {
             return Ok(());
         }
-        let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
-        let mut locks = Vec::new();
-        let dropped = self.in_context(&database, |this, context| {
-            for name in &names {
-                let mut locked = None;
-                let mut lock = |table| this.lock_definition(context, &database, table, &mut locked);
-                database.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
-                locks.extend(locked);
-            }
-            Ok(())
-        });
+        let tempdb = self.environment.instance.tempdb().map_err(SqlError::from)?.seen_by(self.state.viewer());
+        let snapshot = tempdb.snapshot();
+        let schema = snapshot.schema_id("dbo");
+        let is_there = |name: &&String| schema.is_some_and(|schema| snapshot.table(schema, name).is_some());
+        let names: Vec<String> = names.iter().filter(is_there).cloned().collect();
+        if let Some(open) = &mut self.state.transaction {
+            open.drops_with_call(&names);
+        }
+        let dropped = self.in_context(&tempdb, |this, context| this.drop_tables(&tempdb, context, &names));
         dropped.map_err(|failure| failure.error)
+    }
+
+    fn drop_tables(&self, tempdb: &DatabaseUse, context: &StatementContext, names: &[String]) -> Result<(), Failure> {
+        for name in names {
+            let mut locked = None;
+            let mut lock = |table| self.lock_definition(context, tempdb, table, &mut locked);
+            tempdb.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
+            context.hold(locked);
+        }
+        Ok(())
     }
 
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
-        let mut locked = None;
         let table = self.in_context(&place.database, |this, context| {
+            let mut locked = None;
             let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
             let dropped = place.database.database().drop_table(context, &place.schema, &place.name, &mut lock);
-            Ok(dropped.map_err(SqlError::from)?)
+            let table = dropped.map_err(SqlError::from)?;
+            context.hold(locked);
+            Ok(table)
         })?;
         self.environment.executor.identities.lock().remove(&(place.database.id(), table));
         self.forget_temporary_table(&name.name.value.to_lowercase());
@@ -153,10 +177,16 @@ impl Interpreter<'_> {
     /// A temporary table is gone, for callers too if it was theirs; the name then means what it means to the caller.
     fn forget_temporary_table(&mut self, lower: &str) {
         let Some(gone) = self.state.temporary_tables.remove(lower) else { return };
-        for tables in self.frames.iter_mut().filter_map(|frame| frame.temporary_of_caller.as_mut()) {
+        let mut depth = self.frames.len() - 1;
+        for (place, frame) in self.frames.iter_mut().enumerate().rev() {
+            let Some(tables) = frame.temporary_of_caller.as_mut() else { continue };
             if tables.get(lower) == Some(&gone) {
                 tables.remove(lower);
+                depth = place - 1;
             }
+        }
+        if let Some(open) = &mut self.state.transaction {
+            open.drops_temporary_table(lower, &gone, depth);
         }
         let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower)).cloned();
         if let Some(stored) = of_caller {
@@ -173,15 +203,16 @@ impl Interpreter<'_> {
             return Err(SqlError::not_supported("TRUNCATE TABLE … WITH (PARTITIONS (…))").into());
         }
         let place = self.place(name)?;
-        let mut locked = None;
-        let table = self.in_context(&place.database, |this, context| {
+        self.in_context(&place.database, |this, context| {
+            let mut locked = None;
             let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
             let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
-            Ok(truncated.map_err(|error| error.to_sql_error().at(name.position()))?)
+            let table = truncated.map_err(|error| error.to_sql_error().at(name.position()))?;
+            context.hold(locked);
+            // An empty table starts again at its seed; nobody inserts before the lock is gone.
+            this.environment.executor.identities.lock().remove(&(place.database.id(), table));
+            Ok(())
         })?;
-        // An empty table starts again at its seed; nobody inserts before the lock is gone.
-        self.environment.executor.identities.lock().remove(&(place.database.id(), table));
-        drop(locked);
         Ok(Outcome::QUIET)
     }
 

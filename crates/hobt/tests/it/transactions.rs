@@ -1,0 +1,240 @@
+//! Transactions of sessions side by side: what others see of them, how long they lock, and what ends them.
+
+use hobt::{Event, Flow, Instance, Session, SqlError};
+
+/// An instance with a database `d` and the tables `a` and `b` of one column.
+fn open() -> (tempfile::TempDir, Instance) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d; CREATE TABLE a (n int NOT NULL); CREATE TABLE b (n int NOT NULL)").expect("tables");
+    (folder, instance)
+}
+
+/// A session that waits for nobody.
+fn session(instance: &Instance) -> Session {
+    let mut session = instance.session().expect("a session");
+    session.run("USE d; SET LOCK_TIMEOUT 0").expect("the database");
+    session
+}
+
+fn number(session: &mut Session, query: &str) -> i64 {
+    let (mut found, mut columns, mut failed) = (None, Vec::new(), None);
+    session.execute(query, &mut |event: Event| {
+        match event {
+            Event::ResultSet(begun) => columns = begun,
+            Event::Rows(batch) => {
+                let text = hobt::cell_text(&columns, &batch, 0, 0).expect("a text").expect("no NULL");
+                found = Some(text.parse().expect("a number"));
+            }
+            Event::Error(error) => failed = Some(error),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    assert_eq!(failed, None::<SqlError>, "{query}");
+    found.expect("a row")
+}
+
+fn error(session: &mut Session, batch: &str) -> i32 {
+    session.run(batch).expect_err(batch).number
+}
+
+/// `@@SPID`.
+fn id(session: &mut Session) -> i64 {
+    number(session, "SELECT @@SPID")
+}
+
+/// The number of the error for a lock that is not to be had.
+const LOCKED: i32 = 1222;
+
+#[test]
+fn what_is_made_in_a_transaction_is_seen_by_others_when_it_is_committed() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    one.run("BEGIN TRAN; CREATE TABLE made (n int); INSERT made VALUES (1)").expect("a table");
+    one.run("EXEC ('CREATE SCHEMA s'); EXEC ('CREATE VIEW v AS SELECT n FROM made')").expect("objects");
+    assert_eq!(number(&mut one, "SELECT n FROM v"), 1);
+    assert_eq!(error(&mut other, "SELECT n FROM made"), 208);
+    assert_eq!(error(&mut other, "SELECT n FROM v"), 208);
+    let objects = "SELECT COUNT(*) FROM sys.objects WHERE name IN ('made', 'v')";
+    assert_eq!((number(&mut one, objects), number(&mut other, objects)), (2, 0));
+    let id = "SELECT COALESCE(OBJECT_ID('made'), 0)";
+    assert_ne!((number(&mut one, id), number(&mut other, id)).0, 0);
+    assert_eq!(number(&mut other, id), 0);
+    one.run("COMMIT").expect("committed");
+    assert_eq!(number(&mut other, "SELECT n FROM v"), 1);
+    one.run("BEGIN TRAN; DROP VIEW v; DROP TABLE made").expect("dropped");
+    assert_eq!(error(&mut one, "SELECT n FROM made"), 208);
+    assert_eq!(error(&mut other, "SELECT n FROM made"), LOCKED);
+    one.run("ROLLBACK").expect("undone");
+    assert_eq!(number(&mut other, "SELECT n FROM v"), 1);
+}
+
+#[test]
+fn what_is_changed_is_locked_until_the_transaction_ends_and_what_is_read_is_not() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    one.run("BEGIN TRAN; SELECT n FROM a; INSERT b VALUES (1)").expect("a transaction");
+    other.run("INSERT a VALUES (1)").expect("nobody reads any more");
+    for query in ["SELECT n FROM b", "INSERT b VALUES (2)", "TRUNCATE TABLE b", "DROP TABLE b"] {
+        assert_eq!(error(&mut other, query), LOCKED, "{query}");
+    }
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b WITH (NOLOCK)"), 1);
+    one.run("SAVE TRAN s; INSERT b VALUES (3); ROLLBACK TRAN s").expect("a savepoint");
+    assert_eq!(error(&mut other, "SELECT n FROM b"), LOCKED);
+    one.run("COMMIT").expect("committed");
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b"), 1);
+
+    for ends in ["COMMIT", "ROLLBACK"] {
+        one.run("BEGIN TRAN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT n FROM a").expect("read");
+        one.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT n FROM b WITH (HOLDLOCK)").expect("read");
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 1);
+        assert_eq!(error(&mut other, "INSERT a VALUES (2)"), LOCKED);
+        assert_eq!(error(&mut other, "INSERT b VALUES (2)"), LOCKED);
+        one.run(ends).expect("ended");
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT'"), 0);
+    }
+
+    one.run("BEGIN TRAN; SELECT n FROM a WITH (UPDLOCK)").expect("read");
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 1);
+    assert_eq!(error(&mut other, "SELECT n FROM a WITH (UPDLOCK)"), LOCKED);
+    one.run("ROLLBACK").expect("ended");
+    other.run("INSERT a VALUES (3); INSERT b VALUES (3)").expect("nothing is locked");
+}
+
+#[test]
+fn the_end_of_a_session_rolls_back() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    one.run("CREATE TABLE #t (n int); BEGIN TRAN; DROP TABLE #t; CREATE TABLE #u (n int)").expect("a transaction");
+    one.run("INSERT a VALUES (1); CREATE TABLE made (n int); SELECT 1 AS n INTO too").expect("changes");
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.dm_tran_session_transactions"), 1);
+    drop(one);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 0);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.tables WHERE name IN ('made', 'too')"), 0);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM tempdb.sys.tables"), 0);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.dm_tran_session_transactions"), 0);
+}
+
+#[test]
+fn an_instance_is_not_closed_under_a_transaction() {
+    let (folder, instance) = open();
+    let mut one = session(&instance);
+    one.run("BEGIN TRAN; INSERT a VALUES (1)").expect("a transaction");
+    let engine = instance.server().instance();
+    assert_eq!(engine.close().expect_err("a transaction is open").to_sql_error().number, 3702);
+    one.run("INSERT a VALUES (2); COMMIT").expect("it goes on");
+    drop(one);
+    instance.close().expect("closed");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    assert_eq!(number(&mut session(&instance), "SELECT COUNT(*) FROM a"), 2);
+}
+
+#[test]
+fn a_session_that_is_killed_loses_its_transaction_at_once() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    let kill = format!("KILL {}", id(&mut one));
+    one.run("BEGIN TRAN; INSERT a VALUES (1)").expect("a transaction");
+    assert_eq!(error(&mut other, "SELECT n FROM a"), LOCKED);
+    other.run(&kill).expect("killed");
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 0);
+    assert_eq!(error(&mut one, "COMMIT"), 596);
+    drop(one);
+
+    let mut one = session(&instance);
+    let kill = format!("KILL {}", id(&mut one));
+    let waiting = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE command = 'WAITFOR' AND session_id = {}",
+        id(&mut one)
+    );
+    let running = std::thread::spawn(move || {
+        let ended = one.run("BEGIN TRAN; INSERT a VALUES (1); WAITFOR DELAY '01:00:00'; INSERT a VALUES (2)");
+        (one, ended)
+    });
+    while number(&mut other, &waiting) == 0 {
+        std::thread::yield_now();
+    }
+    other.run(&kill).expect("killed");
+    let (one, ended) = running.join().expect("no panic");
+    assert_eq!(ended.expect_err("cancelled").number, 3617);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 0);
+    drop(one);
+}
+
+#[test]
+fn a_statement_that_is_cancelled_leaves_its_transaction_open() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    let waiting = format!("SELECT COUNT(*) FROM sys.dm_os_waiting_tasks WHERE session_id = {}", id(&mut one));
+    for (abort, expected) in [("OFF", 1), ("ON", 0)] {
+        other.run("BEGIN TRAN; INSERT b VALUES (1)").expect("a transaction");
+        one.run(&format!("SET LOCK_TIMEOUT -1; SET XACT_ABORT {abort}; BEGIN TRAN; INSERT a VALUES (1)"))
+            .expect("a transaction");
+        let handle = one.cancel_handle();
+        let running = std::thread::spawn(move || {
+            let ended = one.run("INSERT a VALUES (2), ((SELECT MAX(n) FROM b))");
+            (one, ended)
+        });
+        while number(&mut other, &waiting) == 0 {
+            std::thread::yield_now();
+        }
+        handle.cancel();
+        let (back, ended) = running.join().expect("no panic");
+        one = back;
+        assert_eq!(ended.expect_err("cancelled").number, 3617);
+        assert_eq!(number(&mut one, "SELECT @@TRANCOUNT"), expected, "XACT_ABORT {abort}");
+        one.run("IF @@TRANCOUNT > 0 COMMIT").expect("committed");
+        other.run("ROLLBACK").expect("undone");
+    }
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 1);
+}
+
+#[test]
+fn the_victim_of_a_deadlock_loses_its_transaction_and_the_other_goes_on() {
+    let (_folder, instance) = open();
+    let sessions = ["a", "b"].map(|first| {
+        let mut session = session(&instance);
+        session.run(&format!("SET LOCK_TIMEOUT -1; BEGIN TRAN; INSERT {first} VALUES (1)")).expect("a transaction");
+        session
+    });
+    let ends: Vec<bool> = std::thread::scope(|scope| {
+        let runs = sessions.into_iter().zip(["b", "a"]).map(|(mut session, second)| {
+            scope.spawn(move || {
+                let ended = session.run(&format!("INSERT {second} VALUES (2)"));
+                let count = number(&mut session, "SELECT @@TRANCOUNT");
+                match ended {
+                    Ok(()) => {
+                        assert_eq!(count, 1);
+                        session.run("COMMIT").expect("committed");
+                        true
+                    }
+                    Err(error) => {
+                        assert_eq!((error.number, error.severity, count), (1205, 13, 0), "{error}");
+                        false
+                    }
+                }
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        runs.into_iter().map(|run| run.join().expect("no panic")).collect()
+    });
+    assert_ne!(ends[0], ends[1], "one of the two is the victim");
+    let mut reader = session(&instance);
+    assert_eq!(number(&mut reader, "SELECT (SELECT COUNT(*) FROM a) + (SELECT COUNT(*) FROM b)"), 2);
+}
+
+#[test]
+fn who_makes_what_another_transaction_made_waits_for_its_end() {
+    let (_folder, instance) = open();
+    for (ends, expected) in [("ROLLBACK", None), ("COMMIT", Some(2714))] {
+        let (mut one, mut other) = (session(&instance), session(&instance));
+        one.run("BEGIN TRAN; CREATE TABLE made (n int)").expect("a table");
+        let making = std::thread::spawn(move || other.run("CREATE TABLE made (m int); DROP TABLE made"));
+        one.run(ends).expect("ended");
+        let made = making.join().expect("no panic");
+        assert_eq!(made.err().map(|error| error.number), expected, "{ends}");
+    }
+}

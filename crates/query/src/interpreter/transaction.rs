@@ -1,0 +1,593 @@
+//! Transactions of several statements: `BEGIN`, `COMMIT`, `ROLLBACK` and `SAVE TRANSACTION`, and those that begin by
+//! themselves.
+//!
+//! ```text
+//!   autocommit          BEGIN TRAN            1 (XACT_STATE() = 1)      an error that dooms, in TRY    -1
+//!   @@TRANCOUNT = 0   ─────────────►   COMMIT, or ROLLBACK, ends it   ─────────────────────────►   only ROLLBACK ends it
+//! ```
+//!
+//! An open transaction belongs to the session and outlives batches. Its statements share its stamp and its locks; one that
+//! fails is undone alone. What ends the whole: `COMMIT` as often as it was begun, `ROLLBACK`, an error that aborts the batch
+//! (`failure`), the end of the session. Table variables are not part of it: what they hold outlives a rollback, so what
+//! changes them runs beside it.
+//!
+//! Leaves to others: undo and locks (crate `txn`), which errors doom (`failure`), where they are caught (`run`).
+
+use std::sync::Arc;
+
+use hobt_base::{Position, SqlError, Stamp, number};
+use hobt_engine::{Database, DatabaseUse, Instance};
+use hobt_tsql::ast::{
+    Delete, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource, TargetName, TransactionName, Update,
+};
+use hobt_txn::{Savepoint, Transaction};
+use parking_lot::Mutex;
+
+use super::environment::Environment;
+use super::failure::Failure;
+use super::frame::Frame;
+use super::run::{Interpreter, Outcome};
+use super::state::SessionState;
+
+/// The longest name of a transaction or savepoint, in characters.
+const MAX_NAME: usize = 32;
+
+/// A transaction with the databases that it may have changed. The session has it, and for `KILL` the list of sessions.
+#[derive(Debug)]
+pub struct SharedTransaction {
+    transaction: Arc<Transaction>,
+    /// Held while the transaction ends, so that who comes second finds nothing left to do, and no sooner.
+    databases: Mutex<Vec<DatabaseUse>>,
+    name: Option<String>,
+}
+
+impl SharedTransaction {
+    /// `transaction_id` of the views.
+    pub fn id(&self) -> u64 {
+        self.transaction.stamp().0
+    }
+
+    /// The name that `BEGIN TRANSACTION` gave it.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether it may have changed a database. One that is about to end may say that it has not.
+    pub(super) fn has_used(&self, database: &Database) -> bool {
+        let databases = self.databases.try_lock();
+        databases.is_some_and(|databases| databases.iter().any(|used| used.id() == database.id()))
+    }
+
+    /// Undoes what it did, and lets go of its locks. For a session that will run nothing more. Blocks.
+    ///
+    /// # Errors
+    /// 926: it could not be undone.
+    pub fn roll_back(&self, instance: &Instance) -> Result<(), SqlError> {
+        self.end(instance, false)
+    }
+
+    fn end(&self, instance: &Instance, commits: bool) -> Result<(), SqlError> {
+        let mut databases = self.databases.lock();
+        let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
+        let ended = instance.end_transaction(&self.transaction, commits, &named);
+        databases.clear();
+        ended.map_err(|error| error.to_sql_error())
+    }
+}
+
+/// A session's open transaction.
+#[derive(Debug)]
+pub(super) struct OpenTransaction {
+    shared: Arc<SharedTransaction>,
+    /// `@@TRANCOUNT`, at least 1.
+    count: usize,
+    is_doomed: bool,
+    savepoints: Vec<NamedSavepoint>,
+    temporary_tables: DroppedTables,
+}
+
+#[derive(Debug)]
+struct NamedSavepoint {
+    name: String,
+    place: Savepoint,
+    /// How many temporary tables had been dropped by name.
+    dropped: usize,
+}
+
+/// The temporary tables that a transaction has dropped.
+#[derive(Default, Debug)]
+struct DroppedTables {
+    /// By `DROP TABLE`, in order: a rollback gives them their names back.
+    by_name: Vec<DroppedTable>,
+    /// With the calls that they belonged to, under their names in `tempdb`: what a rollback brings back goes again.
+    with_calls: Vec<String>,
+}
+
+#[derive(Debug)]
+struct DroppedTable {
+    /// The name as written, in lower case.
+    lower: String,
+    /// The name in `tempdb`.
+    stored: String,
+    /// The depth of the call that it belonged to.
+    depth: usize,
+}
+
+impl OpenTransaction {
+    /// The transaction that statements are part of.
+    pub(super) fn transaction(&self) -> &Arc<Transaction> {
+        &self.shared.transaction
+    }
+
+    /// Notes a database that may be changed.
+    pub(super) fn uses_database(&self, database: &DatabaseUse) {
+        let mut databases = self.shared.databases.lock();
+        if databases.iter().all(|known| known.id() != database.id()) {
+            databases.push(database.clone());
+        }
+    }
+
+    /// Notes that a temporary table was dropped by name, and the depth of the call that it belonged to.
+    pub(super) fn drops_temporary_table(&mut self, lower: &str, stored: &str, depth: usize) {
+        let (lower, stored) = (lower.to_owned(), stored.to_owned());
+        self.temporary_tables.by_name.push(DroppedTable { lower, stored, depth });
+    }
+
+    /// Notes temporary tables that went with the call that made them.
+    pub(super) fn drops_with_call(&mut self, stored: &[String]) {
+        self.temporary_tables.with_calls.extend_from_slice(stored);
+    }
+}
+
+impl SessionState {
+    /// `@@TRANCOUNT`.
+    pub fn transaction_count(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |open| open.count)
+    }
+
+    /// `XACT_STATE()`: 1 for a transaction that can be committed, -1 for one that cannot, 0 without.
+    pub fn transaction_state(&self) -> i64 {
+        self.transaction.as_ref().map_or(0, |open| if open.is_doomed { -1 } else { 1 })
+    }
+
+    /// Whose uncommitted objects the session sees.
+    pub(super) fn viewer(&self) -> Option<Stamp> {
+        self.transaction.as_ref().map(|open| open.transaction().stamp())
+    }
+}
+
+/// Ends a session: rolls back what it has not committed and drops its temporary tables.
+pub fn end_session(environment: &Environment, state: &mut SessionState) {
+    // That a database became SUSPECT is told to whoever uses it next.
+    let _ended = roll_back_session(environment, state);
+    super::run::drop_temporary_tables(environment, state);
+}
+
+/// Rolls back the transaction of a session that runs nothing, if it has one.
+///
+/// # Errors
+/// 926: it could not be undone.
+pub fn roll_back_session(environment: &Environment, state: &mut SessionState) -> Result<(), SqlError> {
+    for stored in roll_back(environment, state, &mut [])? {
+        // Under no name that can be written: it goes with the session.
+        state.temporary_tables.insert(format!("{stored} "), stored);
+    }
+    Ok(())
+}
+
+/// Gives the temporary tables of calls that have ended, which are back.
+fn roll_back(
+    environment: &Environment,
+    state: &mut SessionState,
+    frames: &mut [Frame],
+) -> Result<Vec<String>, SqlError> {
+    let Some(open) = state.transaction.take() else { return Ok(Vec::new()) };
+    let ended = open.shared.end(&environment.instance, false);
+    environment.sessions.transaction_is(state.id, None);
+    let mut tables = open.temporary_tables;
+    let restored = restore_names(environment, state, frames, &mut tables, 0);
+    ended.and(restored).map(|()| tables.with_calls)
+}
+
+/// Makes the session's names of temporary tables fit what a rollback left in `tempdb`; of the tables that were dropped by
+/// name, those behind `dropped` have come back.
+fn restore_names(
+    environment: &Environment,
+    state: &mut SessionState,
+    frames: &mut [Frame],
+    tables: &mut DroppedTables,
+    dropped: usize,
+) -> Result<(), SqlError> {
+    let back = tables.by_name.split_off(dropped.min(tables.by_name.len()));
+    let nothing_is_named = |frame: &Frame| frame.temporary_of_caller.as_ref().is_none_or(|names| names.is_empty());
+    if state.temporary_tables.is_empty()
+        && back.is_empty()
+        && tables.with_calls.is_empty()
+        && frames.iter().all(nothing_is_named)
+    {
+        return Ok(());
+    }
+    let tempdb = environment.instance.tempdb().map_err(SqlError::from)?.seen_by(state.viewer());
+    let snapshot = tempdb.snapshot();
+    let schema = snapshot.schema_id("dbo");
+    let is_there = |stored: &str| schema.is_some_and(|schema| snapshot.table(schema, stored).is_some());
+    state.temporary_tables.retain(|_, stored| is_there(stored));
+    for names in frames.iter_mut().filter_map(|frame| frame.temporary_of_caller.as_mut()) {
+        names.retain(|_, stored| is_there(stored));
+    }
+    // The first that was dropped is the one that its name meant.
+    for table in back.into_iter().rev().filter(|table| is_there(&table.stored)) {
+        if table.depth > 0 && table.depth >= frames.len() {
+            tables.with_calls.push(table.stored);
+            continue;
+        }
+        for names in frames.iter_mut().skip(table.depth + 1).filter_map(|frame| frame.temporary_of_caller.as_mut()) {
+            names.insert(table.lower.clone(), table.stored.clone());
+        }
+        state.temporary_tables.insert(table.lower, table.stored);
+    }
+    // A name that meant a table of this call means the caller's again.
+    if let Some(names) = frames.last().and_then(|frame| frame.temporary_of_caller.as_ref()) {
+        for (lower, stored) in names {
+            state.temporary_tables.entry(lower.clone()).or_insert_with(|| stored.clone());
+        }
+    }
+    tables.with_calls.retain(|stored| is_there(stored));
+    Ok(())
+}
+
+impl Interpreter<'_> {
+    /// The session's database, as its open transaction sees it.
+    pub(super) fn database(&self) -> DatabaseUse {
+        self.state.database.clone().seen_by(self.state.viewer())
+    }
+
+    /// Whether a statement may run in the state that the transaction is in; begins one where the session wants that.
+    ///
+    /// # Errors
+    /// 3930 for a change in a doomed transaction; 226 and 574 for what cannot be rolled back; 6005.
+    pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
+        let is_implicit = self.state.options.switch(SwitchOption::ImplicitTransactions);
+        if is_implicit && self.state.transaction.is_none() && begins_transaction(kind) {
+            self.open_transaction(None)?;
+        }
+        let Some(open) = &self.state.transaction else { return Ok(()) };
+        if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
+            return Err(doomed().at(position).into());
+        }
+        match alone(kind) {
+            Some((number, name)) => {
+                let text = match number {
+                    number::NOT_IN_TRANSACTION => "statement not allowed within multi-statement transaction.",
+                    _ => "statement cannot be used inside a user transaction.",
+                };
+                Err(SqlError::new(number, format!("{name} {text}")).at(position).into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn begin_transaction(
+        &mut self,
+        name: Option<&TransactionName>,
+        position: Position,
+    ) -> Result<Outcome, Failure> {
+        let name = self.transaction_name(name)?;
+        match &mut self.state.transaction {
+            Some(open) => open.count += 1,
+            None => self.open_transaction(name).map_err(|error| error.at(position))?,
+        }
+        self.note_transaction();
+        Ok(Outcome::QUIET)
+    }
+
+    fn open_transaction(&mut self, name: Option<String>) -> Result<(), SqlError> {
+        let transaction = self.environment.instance.begin_transaction(self.state.id).map_err(SqlError::from)?;
+        let shared = Arc::new(SharedTransaction { transaction, databases: Mutex::default(), name });
+        self.state.transaction = Some(OpenTransaction {
+            shared,
+            count: 1,
+            is_doomed: false,
+            savepoints: Vec::new(),
+            temporary_tables: DroppedTables::default(),
+        });
+        self.note_transaction();
+        Ok(())
+    }
+
+    /// Tells the list of sessions what the views show.
+    fn note_transaction(&self) {
+        let open = self.state.transaction.as_ref().map(|open| (Arc::clone(&open.shared), open.count));
+        self.environment.sessions.transaction_is(self.state.id, open);
+    }
+
+    /// `COMMIT`. The name means nothing.
+    pub(super) fn commit_transaction(&mut self, position: Position) -> Result<Outcome, Failure> {
+        let count_before_call = self.insert_exec_count;
+        let Some(open) = &mut self.state.transaction else {
+            let text = "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.";
+            return Err(SqlError::new(number::COMMIT_WITHOUT_BEGIN, text).at(position).into());
+        };
+        if open.is_doomed {
+            return Err(doomed().at(position).into());
+        }
+        if count_before_call.is_some_and(|before| open.count <= before) {
+            let text = "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION is used first.";
+            return Err(SqlError::new(number::COMMIT_IN_INSERT_EXEC, text).at(position).into());
+        }
+        if open.count > 1 {
+            open.count -= 1;
+            self.note_transaction();
+            return Ok(Outcome::QUIET);
+        }
+        self.commit_open().map_err(|error| error.at(position))?;
+        Ok(Outcome::QUIET)
+    }
+
+    fn commit_open(&mut self) -> Result<(), SqlError> {
+        let Some(open) = self.state.transaction.take() else { return Ok(()) };
+        let ended = open.shared.end(&self.environment.instance, true);
+        self.note_transaction();
+        ended
+    }
+
+    pub(super) fn rollback_transaction(
+        &mut self,
+        name: Option<&TransactionName>,
+        position: Position,
+    ) -> Result<Outcome, Failure> {
+        let name = self.transaction_name(name)?;
+        let Some(open) = &self.state.transaction else {
+            let text = "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.";
+            return Err(SqlError::new(number::ROLLBACK_WITHOUT_BEGIN, text).at(position).into());
+        };
+        if let Some(name) = &name {
+            if let Some(index) = open.savepoints.iter().rposition(|savepoint| savepoint.name == *name) {
+                self.rollback_to(index, position)?;
+                return Ok(Outcome::QUIET);
+            }
+            if open.shared.name() != Some(name) {
+                let text = format!("Cannot roll back {name}. No transaction or savepoint of that name was found.");
+                return Err(SqlError::new(number::NO_SUCH_SAVEPOINT, text).at(position).into());
+            }
+        }
+        if self.insert_exec_count.is_some() {
+            let text = "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
+            return Err(Failure::of_batch(SqlError::new(number::ROLLBACK_IN_INSERT_EXEC, text).at(position)));
+        }
+        self.roll_back_open().map_err(|error| error.at(position))?;
+        Ok(Outcome::QUIET)
+    }
+
+    fn rollback_to(&mut self, index: usize, position: Position) -> Result<(), Failure> {
+        let Some(open) = &mut self.state.transaction else { return Ok(()) };
+        if open.is_doomed {
+            let text = "The current transaction cannot be committed and cannot be rolled back to a savepoint. Roll back \
+                        the entire transaction.";
+            return Err(SqlError::new(number::DOOMED_TO_SAVEPOINT, text).at(position).into());
+        }
+        open.savepoints.truncate(index + 1);
+        let NamedSavepoint { place, dropped, .. } = open.savepoints[index];
+        Ok(self.undo_to(place, dropped)?)
+    }
+
+    /// Undoes what the open transaction did since `place`, when it had dropped so many temporary tables.
+    fn undo_to(&mut self, place: Savepoint, dropped: usize) -> Result<(), SqlError> {
+        let Some(open) = &mut self.state.transaction else { return Ok(()) };
+        {
+            let databases = open.shared.databases.lock();
+            let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
+            let instance = &self.environment.instance;
+            instance.roll_back_to(&open.shared.transaction, place, &named).map_err(SqlError::from)?;
+        }
+        let mut tables = std::mem::take(&mut open.temporary_tables);
+        let restored = restore_names(self.environment, self.state, &mut self.frames, &mut tables, dropped);
+        let again = std::mem::take(&mut tables.with_calls);
+        if let Some(open) = &mut self.state.transaction {
+            open.temporary_tables = tables;
+        }
+        restored?;
+        self.drop_tables_of_calls(&again)
+    }
+
+    /// Rolls back the open transaction, if there is one.
+    pub(super) fn roll_back_open(&mut self) -> Result<(), SqlError> {
+        let of_calls = roll_back(self.environment, self.state, &mut self.frames)?;
+        self.drop_tables_of_calls(&of_calls)
+    }
+
+    pub(super) fn save_transaction(&mut self, name: &TransactionName, position: Position) -> Result<Outcome, Failure> {
+        let name = self.transaction_name(Some(name))?.unwrap_or_default();
+        let Some(open) = &mut self.state.transaction else {
+            let text = "Cannot issue SAVE TRANSACTION when there is no active transaction.";
+            return Err(SqlError::new(number::SAVE_WITHOUT_TRANSACTION, text).at(position).into());
+        };
+        let (place, dropped) = (open.transaction().savepoint(), open.temporary_tables.by_name.len());
+        open.savepoints.push(NamedSavepoint { name, place, dropped });
+        Ok(Outcome::QUIET)
+    }
+
+    fn transaction_name(&mut self, name: Option<&TransactionName>) -> Result<Option<String>, Failure> {
+        Ok(match name {
+            None => None,
+            Some(TransactionName::Name(name)) => {
+                if name.value.chars().count() > MAX_NAME {
+                    let start: String = name.value.chars().take(MAX_NAME).collect();
+                    let text =
+                        format!("The identifier that starts with '{start}' is too long. Maximum length is {MAX_NAME}.");
+                    let error = SqlError::new(number::IDENTIFIER_TOO_LONG, text).at(name.position);
+                    return Err(Failure::of_batch(error));
+                }
+                Some(name.value.clone())
+            }
+            Some(TransactionName::Variable(variable)) => {
+                self.variable_type(variable)?;
+                let text = self.text_value(&hobt_tsql::ast::Expression::Variable { name: variable.clone() })?;
+                text.map(|text| text.chars().take(MAX_NAME).collect())
+            }
+        })
+    }
+
+    /// Leaves the open transaction nothing but `ROLLBACK`.
+    pub(super) fn doom_transaction(&mut self) {
+        if let Some(open) = &mut self.state.transaction {
+            open.is_doomed = true;
+        }
+    }
+
+    /// 3998: a doomed transaction does not outlive its batch.
+    pub(super) fn end_doomed_transaction(&mut self) {
+        if self.state.transaction_state() >= 0 {
+            return;
+        }
+        let text = "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.";
+        let error = SqlError::new(number::DOOMED_AT_END_OF_BATCH, text);
+        self.state.error = error.number;
+        self.report(error);
+        if let Err(error) = self.roll_back_open() {
+            self.report(error);
+        }
+    }
+
+    /// Runs the call of an `INSERT … EXEC` and `body`, which inserts what it put out: both as one statement, that is kept
+    /// or undone whole.
+    pub(super) fn in_insert_exec<R>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let begins = self.state.transaction.is_none();
+        if begins {
+            self.open_transaction(None)?;
+        }
+        let begun = self.state.transaction.as_ref().map(|open| {
+            (open.transaction().stamp(), open.transaction().savepoint(), open.temporary_tables.by_name.len())
+        });
+        let result = body(self);
+        // An error that aborts the batch has rolled the transaction back by now.
+        if begun.map(|(stamp, ..)| stamp) != self.state.viewer() {
+            return result;
+        }
+        let ended = match (&result, begins, begun) {
+            (Ok(_), true, _) => self.commit_open(),
+            (Ok(_), false, _) => Ok(()),
+            (Err(_), true, _) => self.roll_back_open(),
+            (Err(_), false, Some((_, place, dropped))) => self.undo_to(place, dropped),
+            (Err(_), false, None) => Ok(()),
+        };
+        ended?;
+        result
+    }
+}
+
+/// 3930.
+fn doomed() -> SqlError {
+    let text = "The current transaction cannot be committed and cannot support operations that write to the log file. \
+                Roll back the transaction.";
+    SqlError::new(number::TRANSACTION_DOOMED, text)
+}
+
+/// Whether a statement changes what a transaction would have to keep.
+fn is_write(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Select(select) => super::query::into_of(&select.query).is_some(),
+        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
+            true
+        }
+        kind => is_definition(kind),
+    }
+}
+
+/// Whether a statement changes definitions, or empties a table.
+fn is_definition(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::TruncateTable { .. }
+            | StatementKind::CreateTable(_)
+            | StatementKind::AlterTable(_)
+            | StatementKind::CreateIndex(_)
+            | StatementKind::AlterIndex(_)
+            | StatementKind::DropIndex(_)
+            | StatementKind::Drop(_)
+            | StatementKind::CreatePartitionFunction(_)
+            | StatementKind::AlterPartitionFunction(_)
+            | StatementKind::CreatePartitionScheme(_)
+            | StatementKind::AlterPartitionScheme(_)
+            | StatementKind::CreateDatabase(_)
+            | StatementKind::AlterDatabase(_)
+            | StatementKind::CreateView(_)
+            | StatementKind::CreateFunction(_)
+            | StatementKind::CreateProcedure(_)
+            | StatementKind::CreateSchema { .. }
+            | StatementKind::CreateStatistics(_)
+    )
+}
+
+/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists them. A
+/// `SELECT` without tables is none of them.
+fn begins_transaction(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::BeginTransaction { .. } => true,
+        StatementKind::Select(select) => super::query::into_of(&select.query).is_some() || reads_tables(&select.query),
+        kind => is_write(kind),
+    }
+}
+
+fn reads_tables(query: &Query) -> bool {
+    let body_reads = |body: &QueryBody| {
+        let mut body = body;
+        loop {
+            body = match body {
+                QueryBody::Select(select) => return !select.from.is_empty(),
+                QueryBody::SetOperation { first, .. } => first,
+            };
+        }
+    };
+    !query.with.is_empty() || body_reads(&query.body)
+}
+
+/// What cannot be rolled back, and so runs in no transaction: the error for it and its name there.
+fn alone(kind: &StatementKind) -> Option<(i32, &'static str)> {
+    Some(match kind {
+        StatementKind::CreateDatabase(_) => (number::NOT_IN_TRANSACTION, "CREATE DATABASE"),
+        StatementKind::AlterDatabase(_) => (number::NOT_IN_TRANSACTION, "ALTER DATABASE"),
+        StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
+            (number::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
+        }
+        StatementKind::Reconfigure { .. } => (number::NOT_IN_USER_TRANSACTION, "CONFIG"),
+        _ => return None,
+    })
+}
+
+/// Whether a statement changes a table variable: by its name, or by the alias that its `FROM` gives it.
+pub(super) fn changes_variable(kind: &StatementKind) -> bool {
+    let is_alias = |name: &TargetName, from: &[TableSource]| match name {
+        TargetName::Variable(_) => true,
+        TargetName::Object(name) if name.schema.is_none() => {
+            from.iter().any(|source| is_variable_called(source, &name.name.value))
+        }
+        TargetName::Object(_) => false,
+    };
+    match kind {
+        StatementKind::Insert(insert) => is_alias(&insert.target.name, &[]),
+        StatementKind::Update(update) => {
+            let Update { target, from, .. } = &**update;
+            is_alias(&target.name, from)
+        }
+        StatementKind::Delete(delete) => {
+            let Delete { target, from, .. } = &**delete;
+            is_alias(&target.name, from)
+        }
+        StatementKind::Merge(merge) => is_alias(&merge.target.name, &[]),
+        _ => false,
+    }
+}
+
+fn is_variable_called(source: &TableSource, name: &str) -> bool {
+    match source {
+        TableSource::Variable { alias: Some(alias), .. } => alias.name.is(name),
+        TableSource::Joined { first, rest } => {
+            is_variable_called(first, name) || rest.iter().any(|step| is_variable_called(&step.source, name))
+        }
+        _ => false,
+    }
+}
