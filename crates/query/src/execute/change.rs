@@ -57,6 +57,17 @@ impl HeldBatches {
         Ok(())
     }
 
+    /// Counts columns that were made beside those of a batch, and live as long.
+    ///
+    /// # Errors
+    /// 701.
+    pub fn charge(&mut self, batch: usize, columns: &[(usize, ArrayRef)]) -> Result<(), SqlError> {
+        let own = self.batches[batch].columns();
+        let made = columns.iter().filter(|(_, array)| !own.iter().any(|column| Arc::ptr_eq(column, array)));
+        let bytes: usize = made.map(|(_, array)| array.get_array_memory_size()).sum();
+        self.hold(bytes as u64)
+    }
+
     /// The batches, none of them empty.
     pub fn batches(&self) -> &[RecordBatch] {
         &self.batches
@@ -190,6 +201,14 @@ impl MergedRows {
             self.kinds.push(kind);
         }
         Ok(())
+    }
+
+    /// As [`HeldBatches::charge`].
+    ///
+    /// # Errors
+    /// 701.
+    pub fn charge(&mut self, batch: usize, columns: &[(usize, ArrayRef)]) -> Result<(), SqlError> {
+        self.held.charge(batch, columns)
     }
 
     /// The batches, none of them empty, with what is done with their rows.
