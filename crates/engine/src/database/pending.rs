@@ -1,7 +1,7 @@
-//! What statements that still run have changed of a database's objects, and the names that they hold.
+//! What transactions that have not ended have changed of a database's objects, and the names that they hold.
 //!
-//! A statement claims a name before it looks whether the name is free, and keeps it until it ends. Another that wants it
-//! waits, so that it then sees what became of it. Claims of one statement never stand in its own way.
+//! A statement claims a name before it looks whether the name is free, and keeps it until its transaction ends. Another that
+//! wants it waits, so that it then sees what became of it. Claims of one transaction never stand in its own way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,11 +60,13 @@ pub(crate) enum Sharing {
 struct Entry {
     token: u64,
     owner: Stamp,
+    /// Whether its owner goes on behind the statement that made it.
+    in_transaction: bool,
     claims: Vec<Claim>,
     changes: Vec<SnapshotChange>,
 }
 
-/// The running statements' claims and changes.
+/// The open transactions' claims and changes.
 #[derive(Debug, Default)]
 pub(crate) struct PendingChanges {
     entries: Mutex<(u64, Vec<Entry>)>,
@@ -73,8 +75,9 @@ pub(crate) struct PendingChanges {
 
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-/// Two statements that wait for each other are told apart by this: the names are held for as long as a load runs, but
-/// a statement that holds one itself waits no longer.
+/// Who waits for each other is told apart by this: the names are held for as long as a load runs, or a transaction, but who
+/// holds one itself, or whatever else its transaction may hold, waits no longer; nor who has locked something that the
+/// holder, a transaction, may come to wait for.
 const DEADLOCK_AFTER: Duration = Duration::from_secs(10);
 
 fn conflict(left: &[Claim], right: &[Claim]) -> bool {
@@ -89,17 +92,20 @@ impl PendingChanges {
     /// Claims names for `ctx`, waiting for the statements that hold them; gives the claim's token.
     ///
     /// # Errors
-    /// The statement was cancelled, or waits although it holds names itself (1222).
+    /// The statement was cancelled, or has waited for long although somebody may wait for it (1222).
     pub(crate) fn claim(&self, ctx: &StatementContext, claims: Vec<Claim>) -> Result<u64> {
         let owner = ctx.stamp();
         let since = Instant::now();
         let mut state = self.entries.lock();
-        while state.1.iter().any(|entry| entry.owner != owner && conflict(&entry.claims, &claims)) {
+        let in_the_way = |entry: &&Entry| entry.owner != owner && conflict(&entry.claims, &claims);
+        while let Some(holder) = state.1.iter().find(in_the_way) {
             if ctx.is_cancelled() {
                 return Err(EngineError::Statement(SqlError::cancelled()));
             }
-            let holds = ctx.is_in_transaction() || state.1.iter().any(|entry| entry.owner == owner);
-            if holds && since.elapsed() >= DEADLOCK_AFTER {
+            let may_close_circle = ctx.is_in_transaction()
+                || state.1.iter().any(|entry| entry.owner == owner)
+                || (holder.in_transaction && ctx.lock_owner().held_count() > 0);
+            if may_close_circle && since.elapsed() >= DEADLOCK_AFTER {
                 let text = "Lock request time out period exceeded: another statement is changing the same object.";
                 return Err(EngineError::statement(number::LOCK_TIMEOUT, text));
             }
@@ -107,7 +113,8 @@ impl PendingChanges {
         }
         state.0 += 1;
         let token = state.0;
-        state.1.push(Entry { token, owner, claims, changes: Vec::new() });
+        let in_transaction = ctx.is_in_transaction();
+        state.1.push(Entry { token, owner, in_transaction, claims, changes: Vec::new() });
         Ok(token)
     }
 

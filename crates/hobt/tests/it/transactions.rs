@@ -238,3 +238,47 @@ fn who_makes_what_another_transaction_made_waits_for_its_end() {
         assert_eq!(made.err().map(|error| error.number), expected, "{ends}");
     }
 }
+
+#[test]
+fn a_circle_of_a_name_and_a_lock_ends() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    one.run("SET LOCK_TIMEOUT -1; BEGIN TRAN; CREATE TABLE made (n int)").expect("a table");
+    let reading = format!(
+        "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_mode = 'S' AND request_session_id = {}",
+        id(&mut other)
+    );
+    let making = std::thread::spawn(move || other.run("SELECT n INTO made FROM a"));
+    while number(&mut one, &reading) == 0 {
+        std::thread::yield_now();
+    }
+    // The reader waits for the name, and this for the reader.
+    one.run("INSERT a VALUES (1)").expect("the reader gives up");
+    assert_eq!(making.join().expect("no panic").expect_err("the name is not to be had").number, LOCKED);
+    one.run("COMMIT").expect("committed");
+}
+
+#[test]
+fn dbcc_opentran_names_the_oldest_transaction_of_the_database() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    let opentran = |session: &mut Session| {
+        let mut said = Vec::new();
+        session.execute("DBCC OPENTRAN WITH NO_INFOMSGS", &mut |event: Event| {
+            if let Event::Message(message) = event {
+                said.push(message.text);
+            }
+            Flow::Continue
+        });
+        said.join("")
+    };
+    one.run("BEGIN TRAN long_one").expect("a transaction");
+    assert_eq!(opentran(&mut other), "No active open transactions.");
+    one.run("INSERT a VALUES (1)").expect("a row");
+    other.run("BEGIN TRAN; INSERT b VALUES (1)").expect("a row");
+    let text = opentran(&mut other);
+    assert!(text.contains("database 'd'") && text.contains("long_one"), "{text}");
+    assert!(text.contains(&format!("SPID (server process ID): {}", id(&mut one))), "{text}");
+    one.run("COMMIT").expect("committed");
+    assert!(opentran(&mut one).contains("user_transaction"));
+}

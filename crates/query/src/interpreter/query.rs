@@ -242,6 +242,9 @@ impl Interpreter<'_> {
             run.uses_database(database);
             let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
             if same.iter().any(|used| used.is_kept) {
+                if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
+                    open.changes_in_tempdb(&same[0].table.name);
+                }
                 let owner = open.map_or(run.context.lock_owner(), |open| open.lock_owner());
                 kept.push(self.lock_for(owner, database, table, mode)?);
             } else {

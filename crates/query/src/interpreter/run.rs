@@ -325,6 +325,9 @@ impl Interpreter<'_> {
     /// cannot go on (unless a caller's `CATCH` may take it).
     fn uncaught(&mut self, mut failure: Failure) -> Result<(), Failure> {
         self.state.error = failure.error.number;
+        if failure.reach == Reach::Cancelled {
+            failure.dooms |= self.state.options.switch(SwitchOption::XactAbort);
+        }
         let for_caller = self.frame().protected && failure.reach != Reach::Cancelled;
         if !failure.reported && !for_caller {
             self.report(failure.error.clone());

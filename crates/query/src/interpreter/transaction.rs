@@ -13,12 +13,14 @@
 //!
 //! Leaves to others: undo and locks (crate `txn`), which errors doom (`failure`), where they are caught (`run`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_tsql::ast::{
-    Delete, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource, TargetName, TransactionName, Update,
+    CommonTableExpression, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource, TargetName,
+    TransactionName,
 };
 use hobt_txn::{Savepoint, Transaction};
 use parking_lot::Mutex;
@@ -84,6 +86,8 @@ pub(super) struct OpenTransaction {
     is_doomed: bool,
     savepoints: Vec<NamedSavepoint>,
     temporary_tables: DroppedTables,
+    /// The tables of `tempdb` that it may have changed.
+    changed_in_tempdb: Mutex<HashSet<String>>,
 }
 
 #[derive(Debug)]
@@ -125,6 +129,16 @@ impl OpenTransaction {
         if databases.iter().all(|known| known.id() != database.id()) {
             databases.push(database.clone());
         }
+    }
+
+    /// Notes a table of `tempdb` that may be changed.
+    pub(super) fn changes_in_tempdb(&self, stored: &str) {
+        self.changed_in_tempdb.lock().insert(stored.to_owned());
+    }
+
+    /// Whether a rollback may change a table of `tempdb`.
+    pub(super) fn has_changed_in_tempdb(&self, stored: &str) -> bool {
+        self.changed_in_tempdb.lock().contains(stored)
     }
 
     /// Notes that a temporary table was dropped by name, and the depth of the call that it belonged to.
@@ -186,18 +200,18 @@ fn roll_back(
     environment.sessions.transaction_is(state.id, None);
     let mut tables = open.temporary_tables;
     let restored = restore_names(environment, state, frames, &mut tables, 0);
-    ended.and(restored).map(|()| tables.with_calls)
+    ended.and(restored)
 }
 
 /// Makes the session's names of temporary tables fit what a rollback left in `tempdb`; of the tables that were dropped by
-/// name, those behind `dropped` have come back.
+/// name, those behind `dropped` have come back. Gives those that came back and that nobody knows any more.
 fn restore_names(
     environment: &Environment,
     state: &mut SessionState,
     frames: &mut [Frame],
     tables: &mut DroppedTables,
     dropped: usize,
-) -> Result<(), SqlError> {
+) -> Result<Vec<String>, SqlError> {
     let back = tables.by_name.split_off(dropped.min(tables.by_name.len()));
     let nothing_is_named = |frame: &Frame| frame.temporary_of_caller.as_ref().is_none_or(|names| names.is_empty());
     if state.temporary_tables.is_empty()
@@ -205,7 +219,7 @@ fn restore_names(
         && tables.with_calls.is_empty()
         && frames.iter().all(nothing_is_named)
     {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let tempdb = environment.instance.tempdb().map_err(SqlError::from)?.seen_by(state.viewer());
     let snapshot = tempdb.snapshot();
@@ -232,8 +246,9 @@ fn restore_names(
             state.temporary_tables.entry(lower.clone()).or_insert_with(|| stored.clone());
         }
     }
-    tables.with_calls.retain(|stored| is_there(stored));
-    Ok(())
+    let (again, gone) = std::mem::take(&mut tables.with_calls).into_iter().partition(|stored| is_there(stored));
+    tables.with_calls = gone;
+    Ok(again)
 }
 
 impl Interpreter<'_> {
@@ -290,6 +305,7 @@ impl Interpreter<'_> {
             is_doomed: false,
             savepoints: Vec::new(),
             temporary_tables: DroppedTables::default(),
+            changed_in_tempdb: Mutex::default(),
         });
         self.note_transaction();
         Ok(())
@@ -382,12 +398,10 @@ impl Interpreter<'_> {
         }
         let mut tables = std::mem::take(&mut open.temporary_tables);
         let restored = restore_names(self.environment, self.state, &mut self.frames, &mut tables, dropped);
-        let again = std::mem::take(&mut tables.with_calls);
         if let Some(open) = &mut self.state.transaction {
             open.temporary_tables = tables;
         }
-        restored?;
-        self.drop_tables_of_calls(&again)
+        self.drop_tables_of_calls(&restored?)
     }
 
     /// Rolls back the open transaction, if there is one.
@@ -558,26 +572,24 @@ fn alone(kind: &StatementKind) -> Option<(i32, &'static str)> {
     })
 }
 
-/// Whether a statement changes a table variable: by its name, or by the alias that its `FROM` gives it.
+/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of a
+/// query over it. A way that is not seen here makes the change a part of the transaction.
 pub(super) fn changes_variable(kind: &StatementKind) -> bool {
-    let is_alias = |name: &TargetName, from: &[TableSource]| match name {
+    let changes = |name: &TargetName, with: &[CommonTableExpression], from: &[TableSource]| match name {
         TargetName::Variable(_) => true,
         TargetName::Object(name) if name.schema.is_none() => {
-            from.iter().any(|source| is_variable_called(source, &name.name.value))
+            let name = &name.name.value;
+            let common = with.iter().find(|common| common.name.is(name));
+            common.is_some_and(|common| reads_variable(&common.query))
+                || from.iter().any(|source| is_variable_called(source, name))
         }
         TargetName::Object(_) => false,
     };
     match kind {
-        StatementKind::Insert(insert) => is_alias(&insert.target.name, &[]),
-        StatementKind::Update(update) => {
-            let Update { target, from, .. } = &**update;
-            is_alias(&target.name, from)
-        }
-        StatementKind::Delete(delete) => {
-            let Delete { target, from, .. } = &**delete;
-            is_alias(&target.name, from)
-        }
-        StatementKind::Merge(merge) => is_alias(&merge.target.name, &[]),
+        StatementKind::Insert(insert) => changes(&insert.target.name, &insert.with, &[]),
+        StatementKind::Update(update) => changes(&update.target.name, &update.with, &update.from),
+        StatementKind::Delete(delete) => changes(&delete.target.name, &delete.with, &delete.from),
+        StatementKind::Merge(merge) => changes(&merge.target.name, &merge.with, &[]),
         _ => false,
     }
 }
@@ -585,9 +597,20 @@ pub(super) fn changes_variable(kind: &StatementKind) -> bool {
 fn is_variable_called(source: &TableSource, name: &str) -> bool {
     match source {
         TableSource::Variable { alias: Some(alias), .. } => alias.name.is(name),
+        TableSource::Derived { query, alias, .. } => alias.name.is(name) && reads_variable(query),
         TableSource::Joined { first, rest } => {
             is_variable_called(first, name) || rest.iter().any(|step| is_variable_called(&step.source, name))
         }
         _ => false,
     }
+}
+
+/// Whether a query over one table is over a table variable.
+fn reads_variable(query: &Query) -> bool {
+    let QueryBody::Select(select) = &query.body else { return false };
+    select.from.iter().any(|source| match source {
+        TableSource::Variable { .. } => true,
+        TableSource::Derived { query, .. } => reads_variable(query),
+        _ => false,
+    })
 }

@@ -113,8 +113,11 @@ impl Interpreter<'_> {
     /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were made
     /// in it, unless it is a session's own batch.
     pub(in super::super) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
-        let variables: Vec<String> = self.frame_mut().tables.drain().map(|(_, name)| name).collect();
-        let mut names = Vec::new();
+        let of_variables = std::mem::take(&mut self.frame_mut().tables).into_values();
+        // A table that a rollback may change stays until that is decided.
+        let is_changed =
+            |name: &String| self.state.transaction.as_ref().is_some_and(|open| open.has_changed_in_tempdb(name));
+        let (mut names, variables): (Vec<String>, Vec<String>) = of_variables.partition(is_changed);
         if let Some(of_caller) = self.frame_mut().temporary_of_caller.take() {
             let here = std::mem::take(&mut self.state.temporary_tables);
             names.extend(
