@@ -1,0 +1,142 @@
+//! The simulator: instances on a disk in memory that loses its power, and the proof that nothing is lost.
+//!
+//! One seed decides everything: what is done (`script.rs`), at which operation of the disk the power fails, what that
+//! leaves of the writes under way, and whether it fails again during recovery (`simulation.rs`). A model in memory
+//! (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read back:
+//!
+//! ```text
+//!   script ──► instance ──► simulated disk ──✂──► what a power failure leaves
+//!      │                                                      │ start, recovery (cut off again, some times)
+//!      └──► model: acknowledged │ in doubt │ undone  ◄── compare ──┘
+//! ```
+//!
+//! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole or
+//!   not at all (in each database for itself: a transaction over several databases commits in one after the other);
+//! * the catalog lists exactly the tables, and `master` exactly the databases;
+//! * the counts of rows are right, and [`hobt_access::AllocationCheck`] finds nothing;
+//! * nothing panics, and without a crash nothing fails.
+//!
+//! Everything runs on the caller's thread, so the same seed does the same operations on the disk in the same order
+//! ([`Report::trace`]). With [`Options::faults`] operations fail instead of the power.
+//!
+//! Leaves to others: several threads at once, SQL, real devices (the tests of crate `hobt` kill real processes).
+
+mod check;
+mod model;
+mod rows;
+mod script;
+mod simulation;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hobt_disk::{Fault, Operation};
+
+pub use simulation::OPERATIONS;
+
+/// What a simulation is like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Steps of the script between two starts of the instance, at most.
+    pub steps: u64,
+    /// Starts of the instance, at most.
+    pub lives: u64,
+    /// Operations that fail, counted from the first step on. With faults the power does not fail.
+    pub faults: Vec<Fault>,
+    /// Whether the power fails.
+    pub crashes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { steps: 40, lives: 4, faults: Vec::new(), crashes: true }
+    }
+}
+
+/// What a simulation did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Report {
+    /// A sum over all operations of the disk and all results: equal for equal seeds.
+    pub trace: u64,
+    /// Power failures while the script ran.
+    pub crashes: u64,
+    /// Power failures while the instance started.
+    pub crashes_in_recovery: u64,
+    /// Commits that were acknowledged.
+    pub commits: u64,
+    /// Commits that were under way when the power failed or an operation did.
+    pub doubtful: u64,
+    /// Statements.
+    pub statements: u64,
+    /// Statements that failed because an operation of the disk did.
+    pub errors: u64,
+    /// Starts of the instance.
+    pub starts: u64,
+    /// Rows that were read back and compared.
+    pub rows_checked: u64,
+    /// Operations of the disk of each kind of [`OPERATIONS`] from the first step on.
+    pub operations: [u64; OPERATIONS.len()],
+}
+
+impl Report {
+    /// Operations of one kind.
+    pub fn operations_of(&self, operation: Operation) -> u64 {
+        OPERATIONS.iter().zip(self.operations).find(|(kind, _)| **kind == operation).map_or(0, |(_, count)| count)
+    }
+
+    /// Adds another's counts; the trace stays.
+    pub fn add(&mut self, other: &Report) {
+        self.crashes += other.crashes;
+        self.crashes_in_recovery += other.crashes_in_recovery;
+        self.commits += other.commits;
+        self.doubtful += other.doubtful;
+        self.statements += other.statements;
+        self.errors += other.errors;
+        self.starts += other.starts;
+        self.rows_checked += other.rows_checked;
+        for (sum, count) in self.operations.iter_mut().zip(other.operations) {
+            *sum += count;
+        }
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed that shows it.
+    pub seed: u64,
+    /// What it is.
+    pub text: String,
+    /// The last steps before it.
+    pub events: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for event in &self.events {
+            writeln!(f, "    {event}")?;
+        }
+        write!(f, "seed {}: {}", self.seed, self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs the world of a seed.
+///
+/// # Errors
+/// What must not be was found; a panic is one of these things.
+pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
+    let mut simulation = simulation::Simulation::new(seed, options);
+    let outcome = catch_unwind(AssertUnwindSafe(|| simulation.run()));
+    let text = match outcome {
+        Ok(Ok(report)) => return Ok(report),
+        Ok(Err(text)) => text,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+            format!("a panic: {}", text.unwrap_or_default())
+        }
+    };
+    Err(Failure { seed, text, events: simulation.take_events() })
+}

@@ -1,0 +1,409 @@
+//! The lives of an instance: it starts, is checked, does what the script says, and dies.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use hobt_base::SplitMix64;
+use hobt_catalog::Growth;
+use hobt_disk::{Disk, Operation, SimulatedConfig, SimulatedDisk};
+use hobt_engine::{DatabaseDefinition, DatabaseUse, EngineError, FileDefinition, Instance, InstanceSettings};
+use hobt_txn::{Savepoint, Transaction};
+
+use crate::check::{CheckError, allocation, contents};
+use crate::model::{State, Tables, Truth};
+use crate::{Options, Report};
+
+/// Kinds of operations that can fail.
+pub const OPERATIONS: [Operation; 7] = [
+    Operation::Open,
+    Operation::Read,
+    Operation::Write,
+    Operation::Sync,
+    Operation::SetSize,
+    Operation::Remove,
+    Operation::Directory,
+];
+
+const FOLDER: &str = "/sim";
+/// The databases that the script works in.
+pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
+const SESSIONS: usize = 3;
+const EVENTS_MAX: usize = 30;
+/// Errors of the disk after which the instance is stopped.
+const ERRORS_MAX: u64 = 6;
+const POOL_BYTES: [u64; 4] = [16 * 8192, 24 * 8192, 64 * 8192, 1 << 20];
+
+/// Why a life ended.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The power failed.
+    Crash,
+    /// An operation failed that was told to, and the instance cannot go on.
+    Error,
+    /// What must not be.
+    Bug(String),
+}
+
+pub(crate) type Step<T> = Result<T, Stop>;
+
+/// Somebody who owns tables, and has a transaction open or not.
+pub(crate) struct Session {
+    pub(crate) truth: Truth,
+    pub(crate) open: Option<Open>,
+}
+
+/// A transaction of several statements.
+pub(crate) struct Open {
+    pub(crate) transaction: Arc<Transaction>,
+    pub(crate) working: State,
+    pub(crate) savepoints: Vec<(Savepoint, State)>,
+}
+
+/// The databases beside the two, which the script makes and drops.
+#[derive(Default)]
+pub(crate) struct Others {
+    pub(crate) listed: BTreeSet<String>,
+    /// One that was being made or dropped.
+    pub(crate) doubtful: Option<String>,
+    pub(crate) made: u32,
+}
+
+pub(crate) struct Simulation {
+    pub(crate) options: Options,
+    pub(crate) disk: Arc<SimulatedDisk>,
+    pub(crate) random: SplitMix64,
+    pub(crate) instance: Option<Arc<Instance>>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) others: Others,
+    pub(crate) next_key: i32,
+    pub(crate) files_added: u32,
+    pub(crate) report: Report,
+    settings: InstanceSettings,
+    events: VecDeque<String>,
+}
+
+/// A small file that grows in small steps.
+fn small_file(name: &str) -> FileDefinition {
+    FileDefinition {
+        name: Some(name.to_owned()),
+        size_pages: Some(256),
+        growth: Some(Growth::Pages(64)),
+        ..FileDefinition::default()
+    }
+}
+
+impl Simulation {
+    pub(crate) fn new(seed: u64, options: &Options) -> Simulation {
+        let mut random = SplitMix64::new(seed);
+        let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory without a device");
+        let pool_bytes = POOL_BYTES[usize::try_from(random.below(POOL_BYTES.len() as u64)).expect("small")];
+        let settings = InstanceSettings {
+            memory_bytes: Some(64 << 20),
+            pool_bytes: Some(pool_bytes),
+            checkpoints_by_hand: true,
+            ..InstanceSettings::default()
+        };
+        Simulation {
+            options: options.clone(),
+            disk,
+            random,
+            instance: None,
+            sessions: (0..SESSIONS).map(|_| Session { truth: Truth::new(DATABASES.len()), open: None }).collect(),
+            others: Others::default(),
+            next_key: 1,
+            files_added: 0,
+            report: Report::default(),
+            settings,
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<String> {
+        self.events.drain(..).collect()
+    }
+
+    pub(crate) fn note(&mut self, text: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(format!("[{}] {text}", self.disk.changes()));
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.random.below(bound as u64)).expect("below a usize")
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.random.below(100) < percent
+    }
+
+    /// What an error of the engine means.
+    pub(crate) fn stop(&mut self, what: &str, error: &EngineError) -> Stop {
+        if self.disk.is_off() {
+            return Stop::Crash;
+        }
+        self.note(format!("{what}: {error}"));
+        if self.options.faults.is_empty() { Stop::Bug(format!("{what}: {error}")) } else { Stop::Error }
+    }
+
+    pub(crate) fn instance(&self) -> Arc<Instance> {
+        Arc::clone(self.instance.as_ref().expect("a life has an instance"))
+    }
+
+    pub(crate) fn database(&mut self, index: usize) -> Step<DatabaseUse> {
+        let database = self.instance().database(DATABASES[index]);
+        database.map_err(|error| self.stop("USE", &error))
+    }
+
+    /// All lives of the instance.
+    pub(crate) fn run(&mut self) -> Result<Report, String> {
+        self.begin_world().map_err(|stop| format!("the first start: {stop:?}"))?;
+        let before = OPERATIONS.map(|operation| self.disk.operations(operation));
+        self.options.faults.clone().into_iter().for_each(|fault| self.disk.inject(fault));
+        let lives = 1 + self.random.below(self.options.lives.max(1));
+        for life in 0..lives {
+            self.note(format!("life {life}"));
+            self.cut_power_within(&[15, 80, 400, 2000]);
+            let ended = match self.live() {
+                Ok(()) => self.end_of_life(),
+                Err(stop) => Err(stop),
+            };
+            self.count_operations(before);
+            match ended {
+                Ok(()) | Err(Stop::Error) => {}
+                Err(Stop::Crash) => {
+                    self.note("the power failed".to_owned());
+                    self.report.crashes += 1;
+                }
+                Err(Stop::Bug(text)) => return Err(text),
+            }
+            self.die();
+            self.disk.clear_faults();
+            self.start_again()?;
+        }
+        self.rest()
+    }
+
+    /// Closes the last life, and looks once more.
+    fn rest(&mut self) -> Result<Report, String> {
+        self.disk.power_on();
+        self.end_transactions().map_err(|stop| format!("at the end: {stop:?}"))?;
+        self.instance().close().map_err(|error| format!("the last close: {error}"))?;
+        self.die();
+        self.start().map_err(|stop| format!("the last start: {stop:?}"))?;
+        self.die();
+        let counts = [self.report.commits, self.report.rows_checked, self.report.statements, self.report.errors];
+        self.report.trace = counts.iter().fold(self.disk.trace(), |sum, count| sum.rotate_left(9) ^ count);
+        Ok(self.report)
+    }
+
+    fn count_operations(&mut self, before: [u64; OPERATIONS.len()]) {
+        for (at, operation) in OPERATIONS.into_iter().enumerate() {
+            self.report.operations[at] = self.disk.operations(operation) - before[at];
+        }
+    }
+
+    /// The instance and its databases, made without trouble.
+    fn begin_world(&mut self) -> Step<()> {
+        self.open_instance()?;
+        for name in DATABASES {
+            let definition = DatabaseDefinition {
+                name: name.to_owned(),
+                primary: vec![small_file(name)],
+                ..DatabaseDefinition::default()
+            };
+            let made = self.instance().create_database(&definition);
+            made.map_err(|error| self.stop("CREATE DATABASE", &error))?;
+        }
+        Ok(())
+    }
+
+    fn open_instance(&mut self) -> Step<()> {
+        let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;
+        match Instance::open_on(disk, Path::new(FOLDER), self.settings.clone()) {
+            Ok(instance) => {
+                self.report.starts += 1;
+                self.instance = Some(instance);
+                Ok(())
+            }
+            Err(error) => Err(self.stop("the start", &error)),
+        }
+    }
+
+    /// Lets the power fail soon, later, or not in this life.
+    fn cut_power_within(&mut self, reaches: &[u64]) {
+        if self.options.crashes && self.options.faults.is_empty() {
+            let reach = reaches[self.below(reaches.len())];
+            let at = self.disk.changes() + 1 + self.random.below(reach);
+            let seed = self.random.next_u64();
+            self.disk.crash_at(at, seed);
+        }
+    }
+
+    fn live(&mut self) -> Step<()> {
+        let (mut steps, errors) = (0, self.report.errors);
+        while steps < self.options.steps && self.report.errors < errors + ERRORS_MAX {
+            steps += 1;
+            match self.step() {
+                Err(Stop::Error) => {
+                    self.report.errors += 1;
+                    if self.is_stuck() {
+                        return Err(Stop::Error);
+                    }
+                }
+                other => other?,
+            }
+            if self.disk.is_off() {
+                return Err(Stop::Crash);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a commit is in doubt, or a database refuses to go on: only a new start tells.
+    fn is_stuck(&self) -> bool {
+        self.sessions.iter().any(|session| session.truth.doubtful.is_some())
+            || self.others.doubtful.is_some()
+            || DATABASES.iter().any(|name| self.instance().database(name).is_err())
+    }
+
+    /// The power did not fail: it does now, or the instance is closed, with or without a word.
+    fn end_of_life(&mut self) -> Step<()> {
+        self.disk.power_on();
+        match self.below(3) {
+            0 => {
+                self.note("closes".to_owned());
+                self.end_transactions()?;
+                let closed = self.instance().close();
+                closed.map_err(|error| self.stop("the close", &error))
+            }
+            1 if self.options.crashes && self.options.faults.is_empty() => {
+                let seed = self.random.next_u64();
+                self.disk.crash(seed);
+                Err(Stop::Crash)
+            }
+            _ => {
+                self.note("is let go of".to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets go of everything in memory.
+    fn die(&mut self) {
+        for session in &mut self.sessions {
+            session.open = None;
+        }
+        self.instance = None;
+    }
+
+    /// Starts until it works, with power failures in between.
+    fn start_again(&mut self) -> Result<(), String> {
+        for attempt in 0.. {
+            self.disk.power_on();
+            if attempt < 4 && self.chance(40) {
+                self.cut_power_within(&[5, 20, 100]);
+            }
+            match self.start() {
+                Ok(()) => break,
+                Err(Stop::Crash) => {
+                    self.note("the power failed in recovery".to_owned());
+                    self.report.crashes_in_recovery += 1;
+                    self.die();
+                }
+                Err(Stop::Error) => return Err("a start failed without a fault".to_owned()),
+                Err(Stop::Bug(text)) => return Err(text),
+            }
+        }
+        self.disk.power_on();
+        Ok(())
+    }
+
+    /// Starts the instance, recovers its databases and checks what is in them.
+    fn start(&mut self) -> Step<()> {
+        self.note("starts".to_owned());
+        // From here on nothing may fail but by a crash.
+        let faults = std::mem::take(&mut self.options.faults);
+        let started = self.open_instance().and_then(|()| self.verify());
+        self.options.faults = faults;
+        started
+    }
+
+    fn verify(&mut self) -> Step<()> {
+        self.verify_databases()?;
+        for index in 0..DATABASES.len() {
+            let database = self.database(index)?;
+            let checked = allocation(&database).and_then(|()| contents(&database));
+            let tables = checked.map_err(|error| self.check_failed(DATABASES[index], error))?;
+            self.report.rows_checked += tables.values().map(|rows| rows.len() as u64).sum::<u64>();
+            self.settle(index, tables)?;
+        }
+        for session in &mut self.sessions {
+            session.truth.doubtful = None;
+        }
+        Ok(())
+    }
+
+    /// Looks in the middle of a life, when no transaction is open.
+    pub(crate) fn verify_alive(&mut self) -> Step<()> {
+        for index in 0..DATABASES.len() {
+            let database = self.database(index)?;
+            let checked = allocation(&database).and_then(|()| contents(&database));
+            let tables = checked.map_err(|error| self.check_failed(DATABASES[index], error))?;
+            self.settle(index, tables)?;
+        }
+        Ok(())
+    }
+
+    fn check_failed(&mut self, name: &str, error: CheckError) -> Stop {
+        match error {
+            CheckError::Engine(error) => self.stop(&format!("reading {name}"), &error),
+            CheckError::Found(_) if self.disk.is_off() => Stop::Crash,
+            CheckError::Found(text) => Stop::Bug(format!("{name}: {text}")),
+        }
+    }
+
+    fn settle(&mut self, index: usize, mut tables: Tables) -> Step<()> {
+        for (number, session) in self.sessions.iter_mut().enumerate() {
+            let prefix = session_prefix(number);
+            let theirs = tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect();
+            let settled = session.truth.settle(index, theirs);
+            settled.map_err(|text| Stop::Bug(format!("{}, session {number}: {text}", DATABASES[index])))?;
+        }
+        match tables.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(Stop::Bug(format!("{}: table {name} is nobody's", DATABASES[index]))),
+        }
+    }
+
+    fn verify_databases(&mut self) -> Step<()> {
+        let found: BTreeSet<String> = self.instance().databases().into_iter().map(|database| database.name).collect();
+        let fixed = ["master", "tempdb"].iter().chain(&DATABASES).map(|&name| name.to_owned());
+        let mut expected: BTreeSet<String> = fixed.chain(self.others.listed.iter().cloned()).collect();
+        if let Some(doubtful) = &self.others.doubtful {
+            // From now on it is what it was found to be.
+            if found.contains(doubtful) {
+                expected.insert(doubtful.clone());
+                self.others.listed.insert(doubtful.clone());
+            } else {
+                expected.remove(doubtful);
+                self.others.listed.remove(doubtful);
+            }
+        }
+        if found != expected {
+            return Err(Stop::Bug(format!("the databases are {found:?} and should be {expected:?}")));
+        }
+        for name in self.others.listed.clone() {
+            let opened = self.instance().database(&name);
+            opened.map_err(|error| self.stop(&format!("opening {name}"), &error))?;
+        }
+        self.others.doubtful = None;
+        Ok(())
+    }
+}
+
+/// How the names of a session's tables begin.
+pub(crate) fn session_prefix(session: usize) -> String {
+    format!("s{session}_")
+}
