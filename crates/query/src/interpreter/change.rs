@@ -182,13 +182,15 @@ fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<InsertTarget,
 }
 
 /// Computes and checks what the rows become, before any of them changes.
-fn new_rows(held: HeldBatches, bound: &mut BoundChange, target: &InsertTarget) -> Result<Rows, SqlError> {
+fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &InsertTarget) -> Result<Rows, SqlError> {
     let mut new = Vec::with_capacity(held.batches().len());
-    for batch in held.batches() {
-        new.push(match &mut bound.values {
-            Some(values) => stored_columns(target, values.take(batch)?)?,
+    for place in 0..held.batches().len() {
+        let columns = match &mut bound.values {
+            Some(values) => stored_columns(target, values.take(&held.batches()[place])?)?,
             None => Vec::new(),
-        });
+        };
+        held.charge(place, &columns)?;
+        new.push(columns);
     }
     Ok(Rows { held, new })
 }

@@ -51,7 +51,9 @@ impl Interpreter<'_> {
             let store = merge_store(merge, &bound)?;
             let mut rows = MergedRows::new(&run, &store, bound.actions.clone());
             this.run_prepared(&run, prepared, &mut |batch| rows.take(&batch))?;
-            let pieces = this.pieces(&run, &bound, &store, &rows)?;
+            let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
+            let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
+            let pieces: Vec<Piece<'_>> = pieces.collect();
             apply(&run, &store, &pieces)?;
             if let Some(output) = bound.output.clone() {
                 let sink = OutputSink { output, into };
@@ -93,15 +95,16 @@ impl Interpreter<'_> {
     }
 
     /// What the rows become, checked; those that come get their identity values.
-    fn pieces<'r>(
+    fn merged_columns(
         &mut self,
         run: &Arc<StatementRun>,
         bound: &BoundMerge,
         store: &InsertTarget,
-        rows: &'r MergedRows,
-    ) -> Result<Vec<Piece<'r>>, Failure> {
-        let mut pieces = Vec::new();
-        for (kind, rows) in rows.pieces() {
+        held: &mut MergedRows,
+    ) -> Result<Vec<Vec<ArrayRef>>, Failure> {
+        let pieces: Vec<(ChangeKind, RecordBatch)> = held.pieces().map(|(kind, rows)| (kind, rows.clone())).collect();
+        let mut all = Vec::with_capacity(pieces.len());
+        for (place, (kind, rows)) in pieces.into_iter().enumerate() {
             let mut after = Vec::new();
             if kind != ChangeKind::Delete {
                 let mut columns: Vec<ArrayRef> =
@@ -111,11 +114,12 @@ impl Interpreter<'_> {
                 }
                 let store = store.clone().written_by(if kind == ChangeKind::Insert { "INSERT" } else { "UPDATE" });
                 let stored = stored_columns(&store, columns.into_iter().enumerate().collect())?;
+                held.charge(place, &stored)?;
                 after = stored.into_iter().map(|(_, array)| array).collect();
             }
-            pieces.push(Piece { kind, rows, after });
+            all.push(after);
         }
-        Ok(pieces)
+        Ok(all)
     }
 
     /// Puts the next values into an identity column.
