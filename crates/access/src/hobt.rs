@@ -1006,12 +1006,14 @@ impl Hobt {
         &self,
         chain: Option<&Arc<LogChain>>,
         lsn: Lsn,
-        list_page: Box<PageBytes>,
+        mut list_page: Box<PageBytes>,
         rows: u64,
     ) -> Result<(), AccessError> {
         let id = self.identity.run_list;
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        // The count that was saved last stays: what came and went since, this included, is counted from there.
+        RunListPage::copy_row_count(&page, &mut list_page);
         self.change(&mut page, id, &PageChange::Image { bytes: list_page }, Logged::of(chain).reserved())?;
         drop(page);
         self.count_undone(chain, lsn, rows.cast_signed())

@@ -26,7 +26,9 @@ mod recovery;
 pub mod scan;
 mod storage;
 
-pub use btree::{BTree, BTreeError, Cursor, Direction, KeyRange, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn};
+pub use btree::{
+    BTree, BTreeError, Cursor, Direction, KeyRange, TreeBuilder, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn,
+};
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, ValueReader};

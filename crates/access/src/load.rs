@@ -16,7 +16,8 @@ use hobt_page::{
 };
 use hobt_txn::StatementContext;
 
-use self::run_writer::RunWriter;
+pub(crate) use self::run_writer::RunWriter;
+use crate::btree::{BTreeError, LeafChain};
 use crate::{AccessError, Hobt};
 
 /// One column of a batch on its way into pages.
@@ -90,6 +91,10 @@ pub struct Loader {
     writer: RunWriter,
     /// Made for the first value that does not fit its row.
     value_writer: Option<RunWriter>,
+    /// A B+tree's loader has it: its pages are leaves, in order and linked.
+    chain: Option<LeafChain>,
+    /// The page to be written is the last one.
+    is_last_page: bool,
     row_count: u64,
     /// An error came: what is staged or written is not whole any more.
     failed: bool,
@@ -111,9 +116,44 @@ impl Loader {
             hobt,
             context,
             staged: Staged { columns: (0..columns).map(|_| StagedColumn::default()).collect(), ..Staged::default() },
+            chain: None,
+            is_last_page: false,
             row_count: 0,
             failed: false,
         }
+    }
+
+    /// A loader of a B+tree's leaves.
+    pub(crate) fn of_tree(hobt: Arc<Hobt>, context: Arc<StatementContext>, chain: LeafChain) -> Loader {
+        Loader { chain: Some(chain), ..Loader::new(hobt, context) }
+    }
+
+    /// Why the tree does not take the rows, if that is what an error was.
+    pub(crate) fn refusal(&mut self) -> Option<BTreeError> {
+        self.chain.as_mut().and_then(LeafChain::refusal)
+    }
+
+    /// As [`Loader::finish`]; and what the leaves mean for the levels above them.
+    pub(crate) fn finish_tree(mut self) -> Result<(Result<LoadedRuns, AccessError>, LeafChain), AccessError> {
+        let loaded = self.finish_pages();
+        Ok((loaded, self.chain.take().expect("a loader of leaves")))
+    }
+
+    /// How many of the rows, whose variable bytes these are, come into a page behind `rows` others with `bytes` variable
+    /// bytes; 0 if not even one fits an empty page.
+    fn rows_that_fit(&self, builder: &BulkPageBuilder<'_>, rows: usize, bytes: usize, variable_bytes: &[u32]) -> usize {
+        let room = builder.rows_that_fit_behind(rows, bytes, variable_bytes);
+        let Some(leaf_bytes) = self.chain.as_ref().and_then(LeafChain::leaf_bytes) else { return room };
+        let layout = self.hobt.row_layout();
+        let (mut count, mut bytes) = (0, bytes);
+        for &variable in &variable_bytes[..room] {
+            bytes += variable as usize;
+            if rows + count > 0 && layout.page_bytes_bound(rows + count + 1, bytes) > leaf_bytes {
+                break;
+            }
+            count += 1;
+        }
+        count
     }
 
     /// Adds `rows` rows. Blocks when too many writes are in flight.
@@ -175,7 +215,7 @@ impl Loader {
             }
             let lengths = (0..columns.len()).map(|column| value(column, row).len());
             let whole: usize = lengths.fold(0, usize::saturating_add);
-            let Some(out) = layout.values_to_move_out(|column| value(column, row).len()) else {
+            let Some(out) = self.hobt.columns_to_move_out(|column| value(column, row).len()) else {
                 return Err(AccessError::RowTooLarge { bytes: whole.saturating_add(layout.fixed_row_bytes()) });
             };
             let mut left = whole;
@@ -231,7 +271,7 @@ impl Loader {
             from = self.top_up(&builder, &batch)?;
         }
         while from < rows {
-            let count = builder.rows_that_fit(&batch.variable_bytes[from..]);
+            let count = self.rows_that_fit(&builder, 0, 0, &batch.variable_bytes[from..]);
             if count == 0 {
                 let bytes = batch.variable_bytes[from] as usize + layout.fixed_row_bytes();
                 return Err(AccessError::RowTooLarge { bytes });
@@ -266,7 +306,8 @@ impl Loader {
 
     /// Fills the staged page with the batch's first rows; returns how many it took.
     fn top_up(&mut self, builder: &BulkPageBuilder<'_>, batch: &Batch<'_>) -> Result<usize, AccessError> {
-        let take = builder.rows_that_fit_behind(self.staged.rows, self.staged.variable_bytes, batch.variable_bytes);
+        let (rows, bytes) = (self.staged.rows, self.staged.variable_bytes);
+        let take = self.rows_that_fit(builder, rows, bytes, batch.variable_bytes);
         self.stage(0, take, batch);
         if take < batch.rows {
             self.write_staged(builder)?;
@@ -349,15 +390,21 @@ impl Loader {
     ) -> Result<(), AccessError> {
         let (tag, hobt, version) = (self.hobt.storage().database_tag(), self.hobt.id(), self.hobt.layout_version());
         let writer_stamp = self.context.stamp();
+        let is_linked = self.chain.is_some() && !self.is_last_page;
+        let next = if is_linked { self.writer.page_after_next()? } else { PageId::default() };
+        let mut added = Ok(());
         self.writer.write(|id, lsn, page| {
             let mut header = PageHeader::new(PageType::Row, id, tag, hobt);
             header.lsn = lsn;
             header.layout_version = version;
             header.newest_writer = writer_stamp;
+            header.next = next;
             let mut bulk = builder.start(page, header, rows);
             fill(&mut bulk);
             bulk.finish();
+            added = self.chain.as_mut().map_or(Ok(()), |chain| chain.add_leaf(id, page));
         })?;
+        added?;
         self.row_count += rows as u64;
         Ok(())
     }
@@ -369,15 +416,20 @@ impl Loader {
     /// # Errors
     /// As [`Loader::append`]; the statement is then undone.
     pub fn finish(mut self) -> Result<LoadedRuns, AccessError> {
+        self.finish_pages()
+    }
+
+    fn finish_pages(&mut self) -> Result<LoadedRuns, AccessError> {
         self.expect_sound()?;
         if self.context.is_cancelled() {
             return Err(AccessError::Cancelled);
         }
         if self.staged.rows > 0 {
             let layout = Arc::clone(self.hobt.row_layout());
+            self.is_last_page = true;
             self.write_staged(&BulkPageBuilder::new(&layout))?;
         }
-        let mut runs = match self.value_writer.take() {
+        let mut runs = match &mut self.value_writer {
             Some(values) => values.finish()?,
             None => Vec::new(),
         };

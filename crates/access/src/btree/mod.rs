@@ -18,6 +18,7 @@
 //! Leaves to others: who may change which row when (locks), what makes keys of SQL's values (`hobt_types`), hidden
 //! columns that make keys differ, when nobody needs a ghost any more.
 
+mod build;
 mod check;
 mod cursor;
 mod descent;
@@ -42,6 +43,8 @@ use descent::{Step, Target};
 use pages::FileTable;
 use split::Wanted;
 
+pub(crate) use build::LeafChain;
+pub use build::TreeBuilder;
 pub use check::TreeFigures;
 pub use cursor::{Cursor, Direction, KeyRange};
 pub use key::{TreeKey, TreeKeyColumn};

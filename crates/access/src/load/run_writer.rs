@@ -20,7 +20,7 @@ const WRITE_PAGES: usize = 32;
 const WRITES_IN_FLIGHT: usize = 3;
 
 /// Writes one kind of pages of one HOBT.
-pub(super) struct RunWriter {
+pub(crate) struct RunWriter {
     hobt: Arc<Hobt>,
     context: Arc<StatementContext>,
     contents: RunContents,
@@ -40,7 +40,7 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    pub(super) fn new(hobt: Arc<Hobt>, context: Arc<StatementContext>, contents: RunContents) -> RunWriter {
+    pub(crate) fn new(hobt: Arc<Hobt>, context: Arc<StatementContext>, contents: RunContents) -> RunWriter {
         let next_extents = hobt.storage().settings().run_extents_first;
         RunWriter {
             hobt,
@@ -60,7 +60,7 @@ impl RunWriter {
     }
 
     /// Where the next page goes, in a new run if the last is full.
-    pub(super) fn next_page(&mut self) -> Result<PageId, AccessError> {
+    pub(crate) fn next_page(&mut self) -> Result<PageId, AccessError> {
         let full = self.runs.last().is_none_or(|run| run.used == run.page_count);
         if full {
             let (run, lsn) = match self.following.take() {
@@ -75,7 +75,7 @@ impl RunWriter {
     }
 
     /// Where the page behind the next one goes.
-    pub(super) fn page_after_next(&mut self) -> Result<PageId, AccessError> {
+    pub(crate) fn page_after_next(&mut self) -> Result<PageId, AccessError> {
         let next = self.next_page()?;
         let run = self.runs.last().expect("made for the next page");
         if run.used + 1 < run.page_count {
@@ -98,7 +98,7 @@ impl RunWriter {
     }
 
     /// Gives `fill` the next page and the position to put into it; it makes the page whole, checksum included.
-    pub(super) fn write(&mut self, fill: impl FnOnce(PageId, Lsn, &mut PageBytes)) -> Result<(), AccessError> {
+    pub(crate) fn write(&mut self, fill: impl FnOnce(PageId, Lsn, &mut PageBytes)) -> Result<(), AccessError> {
         let id = self.next_page()?;
         if self.buffer.is_none() {
             self.buffer = Some(self.free_buffer()?);
@@ -182,7 +182,7 @@ impl RunWriter {
     }
 
     /// Writes what is left, waits for all writes, gives the unused end of the last run back; the runs, in order.
-    pub(super) fn finish(mut self) -> Result<Vec<Run>, AccessError> {
+    pub(crate) fn finish(&mut self) -> Result<Vec<Run>, AccessError> {
         self.flush()?;
         while self.in_flight > 0 {
             self.reap()?;

@@ -1,5 +1,6 @@
 //! Storage, heaps, loads and scans over simulated disks and, once, over a real file.
 
+mod btree;
 mod heap;
 mod large_values;
 mod load;

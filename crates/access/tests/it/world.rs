@@ -229,15 +229,30 @@ pub(crate) fn image(row: &Row) -> RowImage {
     RowImage::new(row.iter().map(|value| value.as_deref()))
 }
 
-/// Gives a loader a batch of rows.
-pub(crate) fn append(loader: &mut Loader, layout: &RowLayout, rows: &[Row]) -> Result<(), AccessError> {
-    struct Column<'a> {
-        fixed: Vec<u8>,
-        variable: Vec<&'a [u8]>,
-        bits: Vec<u8>,
-        nulls: bool,
+/// A column of a batch.
+pub(crate) struct OwnedColumn<'a> {
+    is_fixed: bool,
+    fixed: Vec<u8>,
+    variable: Vec<&'a [u8]>,
+    bits: Vec<u8>,
+    nulls: bool,
+}
+
+impl OwnedColumn<'_> {
+    pub(crate) fn borrow(&self) -> LoadColumn<'_> {
+        LoadColumn {
+            values: match self.is_fixed {
+                true => LoadValues::Fixed(&self.fixed),
+                false => LoadValues::Variable(self.variable.clone()),
+            },
+            validity: self.nulls.then_some(ValidityBits { bytes: &self.bits, offset: 3 }),
+        }
     }
-    let columns: Vec<Column<'_>> = layout
+}
+
+/// Rows as the columns of a batch.
+pub(crate) fn load_columns<'a>(layout: &RowLayout, rows: &'a [Row]) -> Vec<OwnedColumn<'a>> {
+    layout
         .columns()
         .iter()
         .enumerate()
@@ -255,21 +270,15 @@ pub(crate) fn append(loader: &mut Loader, layout: &RowLayout, rows: &[Row]) -> R
                 nulls |= row[place].is_none();
                 bits[(index + 3) / 8] |= u8::from(row[place].is_some()) << ((index + 3) % 8);
             }
-            Column { fixed, variable, bits, nulls }
+            OwnedColumn { is_fixed: described.physical.width().is_some(), fixed, variable, bits, nulls }
         })
-        .collect();
-    let columns: Vec<LoadColumn<'_>> = columns
-        .iter()
-        .zip(layout.columns())
-        .map(|(column, described)| LoadColumn {
-            values: match described.physical.width() {
-                Some(_) => LoadValues::Fixed(&column.fixed),
-                None => LoadValues::Variable(column.variable.clone()),
-            },
-            validity: column.nulls.then_some(ValidityBits { bytes: &column.bits, offset: 3 }),
-        })
-        .collect();
-    loader.append(rows.len(), &columns)
+        .collect()
+}
+
+/// Gives a loader a batch of rows.
+pub(crate) fn append(loader: &mut Loader, layout: &RowLayout, rows: &[Row]) -> Result<(), AccessError> {
+    let columns = load_columns(layout, rows);
+    loader.append(rows.len(), &columns.iter().map(OwnedColumn::borrow).collect::<Vec<_>>())
 }
 
 /// The live rows of a page.

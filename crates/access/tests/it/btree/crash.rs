@@ -1,0 +1,224 @@
+//! Seeds: random statements, a power failure somewhere, recovery; what had committed is there and nothing else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hobt_access::{
+    AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
+    StorageSettings, TreeDescription, recover,
+};
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId, SessionId, SplitMix64, Stamp};
+use hobt_buffer::{BufferPool, PoolSettings};
+use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
+use hobt_log::{Log, LogFile};
+use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, TransactionLog};
+
+use super::{Model, build, change, rows_of, shapes};
+use crate::world::{GROUP, Row, TAG, image};
+
+const PAGES: u32 = 4096;
+const RING_BYTES: usize = 1 << 20;
+const LOG_BYTES: u64 = 64 << 20;
+
+/// A database with a log.
+struct Logged {
+    disk: Arc<SimulatedDisk>,
+    budget: Arc<MemoryBudget>,
+    storage: Arc<Storage>,
+    stamp: u64,
+}
+
+fn log_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> LogFile {
+    let options = OpenOptions { create_new, direct: true, ..OpenOptions::default() };
+    let disk = disk.open(Path::new("/log.ldf"), options).expect("a file");
+    LogFile { disk, bytes: LOG_BYTES, growth_bytes: 0, bytes_max: LOG_BYTES }
+}
+
+fn data_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> DataFileDescription {
+    let path = Path::new("/data.mdf").to_path_buf();
+    let options = OpenOptions { create_new, direct: true, ..OpenOptions::default() };
+    DataFileDescription {
+        file: FileId(1),
+        filegroup: GROUP,
+        name: "data".to_owned(),
+        disk: disk.open(&path, options).expect("a file"),
+        path,
+        size_pages: PAGES,
+        growth_pages: 0,
+        growth_percent: 0,
+        max_pages: 0,
+    }
+}
+
+fn storage_with(log: Log, pool_pages: usize) -> Arc<Storage> {
+    let pool = BufferPool::new(PoolSettings { bytes: pool_pages * PAGE_SIZE }).expect("a pool");
+    let log = TransactionLog::new(Arc::new(log));
+    Storage::new(DatabaseId(5), TAG, pool, StorageSettings::default(), Some(log))
+}
+
+impl Logged {
+    fn create(pool_pages: usize) -> Logged {
+        let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory");
+        let log = Log::create(&[log_file(&disk, true)], 77, RING_BYTES).expect("room for a log");
+        let storage = storage_with(log, pool_pages);
+        storage.create_file(data_file(&disk, true)).expect("room");
+        disk.sync_directory(Path::new("/")).expect("the root");
+        Logged { disk, budget: MemoryBudget::new(1 << 30), storage, stamp: 1 }
+    }
+
+    fn statement(&mut self) -> Arc<StatementContext> {
+        self.stamp += 1;
+        let settings = StatementContextSettings {
+            session: SessionId(51),
+            stamp: Stamp(self.stamp),
+            degree_of_parallelism: 1,
+            memory: Arc::clone(&self.budget),
+        };
+        StatementContext::new(&settings, Arc::default())
+    }
+
+    fn checkpoint(&self, tree: Option<&BTree>) -> Result<(), AccessError> {
+        let begun = self.storage.begin_checkpoint()?;
+        tree.map_or(Ok(()), |tree| tree.hobt().save_counts())?;
+        self.storage.flush()?;
+        self.storage.end_checkpoint(begun)
+    }
+
+    /// The database as a recovery leaves it, which faults may cut off.
+    fn recover(&mut self, pool_pages: usize) -> Result<(), AccessError> {
+        let (log, recovered) = Log::open(&[log_file(&self.disk, false)], RING_BYTES)?;
+        self.storage = storage_with(log, pool_pages);
+        self.storage.open_file_to_recover(data_file(&self.disk, false));
+        recover(&self.storage, &recovered)?;
+        self.checkpoint(None)
+    }
+}
+
+struct Life {
+    tree: Arc<BTree>,
+    committed: Model,
+    /// What is there instead, if a commit whose answer is not known has come to the disk.
+    perhaps: Option<Model>,
+}
+
+/// Works until a fault or the end of the statements; the last statement may be open at the end.
+fn work(
+    database: &mut Logged,
+    life: &mut Life,
+    random: &mut SplitMix64,
+    shape: usize,
+) -> Option<Arc<StatementContext>> {
+    let shape = &shapes()[shape];
+    for _ in 0..random.below(12) {
+        let context = database.statement();
+        let mut after = life.committed.clone();
+        if random.below(12) == 0 {
+            if life.tree.truncate(&context).is_err() {
+                return Some(context);
+            }
+            after.clear();
+            for _ in 0..random.below(2) * random.below(3000) {
+                let row = shape.row(random, 20_000, 300);
+                after.insert(life.tree.key_of(&image(&row)).expect("short"), row);
+            }
+            let rows: Vec<Row> = after.values().cloned().collect();
+            match build(&life.tree, &context, &rows, (1 + random.below(900) as usize, 90)) {
+                Ok(()) => {}
+                Err(BTreeError::Storage(_)) => return Some(context),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for _ in 0..random.below(250) {
+            let row = shape.row(random, 20_000, 300);
+            if change(&life.tree, &context, random, &mut after, row).is_err() {
+                return Some(context);
+            }
+        }
+        match random.below(6) {
+            0 => return Some(context),
+            1 => {
+                if context.roll_back().is_err() {
+                    return None;
+                }
+            }
+            _ => {
+                if context.commit().is_err() {
+                    life.perhaps = Some(after);
+                    return None;
+                }
+                life.committed = after;
+            }
+        }
+        if random.below(4) == 0 && database.checkpoint(Some(&life.tree)).is_err() {
+            return None;
+        }
+    }
+    None
+}
+
+fn check(database: &Logged, description: &TreeDescription, run_list: PageId, life: &mut Life, what: &str) {
+    life.tree = BTree::open(&database.storage, description, run_list).expect("a sound tree");
+    let mut check = AllocationCheck::new(&database.storage).expect("readable maps");
+    check.add_tree(&life.tree).expect("readable pages");
+    let rows = rows_of(&life.tree, KeyRange::all(), Direction::Forward).expect("readable");
+    let found: Model = rows.into_iter().collect();
+    if found != life.committed {
+        let perhaps = life.perhaps.take();
+        assert!(
+            perhaps.as_ref() == Some(&found),
+            "{what}: the rows of what had committed, {} not {}",
+            found.len(),
+            life.committed.len()
+        );
+        life.committed = found;
+    }
+    life.perhaps = None;
+    assert_eq!(check.finish(), [], "{what}");
+}
+
+fn run(seed: u64) {
+    let mut random = SplitMix64::new(seed);
+    let pool_pages = [48, 128, 1024][random.below(3) as usize];
+    let shape = random.below(4) as usize;
+    let description = shapes()[shape].description();
+    let mut database = Logged::create(pool_pages);
+    let context = database.statement();
+    let tree = BTree::create(&database.storage, &description, &context).expect("room");
+    context.commit().expect("the log is well");
+    database.checkpoint(Some(&tree)).expect("the disk is well");
+    let run_list = tree.hobt().run_list();
+    let mut life = Life { tree, committed: Model::new(), perhaps: None };
+    for number in 0..4 {
+        let what = format!("seed {seed}, life {number}");
+        if random.below(3) == 0 {
+            let operation = if random.below(2) == 0 { Operation::Write } else { Operation::Sync };
+            let fault = Fault::once(operation, random.below(60), FaultKind::Error(5));
+            database.disk.inject(Fault { forever: true, ..fault });
+        }
+        let open = work(&mut database, &mut life, &mut random, shape);
+        database.disk.crash(random.next_u64());
+        database.disk.clear_faults();
+        drop(open);
+        while random.below(3) == 0 {
+            // A recovery may be cut off as well.
+            let fault = Fault::once(Operation::Write, random.below(20), FaultKind::Error(5));
+            database.disk.inject(Fault { forever: true, ..fault });
+            let _cut_off = database.recover(pool_pages);
+            database.disk.crash(random.next_u64());
+            database.disk.clear_faults();
+        }
+        database.recover(pool_pages).unwrap_or_else(|error| panic!("{what}: {error}"));
+        check(&database, &description, run_list, &mut life, &what);
+    }
+}
+
+/// Seeds from `HOBT_SEED` on, `HOBT_TREE_SEEDS` of them; a few without.
+#[test]
+fn after_a_crash_a_tree_has_what_had_committed() {
+    let from_environment =
+        |name: &str, or: u64| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(or);
+    let first = from_environment("HOBT_SEED", 0);
+    for seed in first..first + from_environment("HOBT_TREE_SEEDS", 12) {
+        run(seed);
+    }
+}
