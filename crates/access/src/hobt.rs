@@ -113,10 +113,39 @@ impl Hobt {
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
         });
         hobt.create_list_page(first, &[run])?;
+        let chain = storage.chain_of(context);
+        let lsn = storage.note(chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.
         let undone = Arc::clone(&hobt);
-        context.on_undo(move || undone.leave());
+        context.on_undo(move || undone.storage.end(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)
+    }
+
+    /// Takes its making back, but for its first run. The runs that it got since are free only when it is in the log that
+    /// they are to be.
+    fn uncreate(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn) -> Result<(), AccessError> {
+        let mut state = self.state.write();
+        state.dropped = true;
+        let gone = state.runs[1..].to_vec();
+        let structure = self.storage.begin_freeing(&gone)?;
+        if let Some(structure) = &structure {
+            structure.append(COMMIT_RECORD, &[])?;
+        }
+        self.storage.undone(chain, lsn, self.identity.id, 0)?;
+        self.storage.end_freeing(structure, &gone)
+    }
+
+    /// The same in recovery.
+    pub(crate) fn uncreate_again(&self, chain: &Arc<LogChain>, lsn: Lsn) -> Result<(), AccessError> {
+        let state = self.state.write();
+        // Nothing is allocated meanwhile: what is free already was freed by a recovery that was cut off here.
+        for run in &state.runs[1..] {
+            let file = self.storage.file(run.first.file)?;
+            if file.is_allocated(run.first.number / EXTENT_PAGES) {
+                self.storage.free(run.first, run.page_count / EXTENT_PAGES)?;
+            }
+        }
+        self.storage.undone(Some(chain), lsn, self.identity.id, 0)
     }
 
     /// Opens a heap whose run list starts at `run_list`.

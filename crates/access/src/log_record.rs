@@ -72,6 +72,8 @@ pub(crate) enum Undo {
     ReplaceKey { key: Vec<u8>, row: RowImage },
     /// The record's page was made anew by who alone has the HOBT; what it was.
     RestorePage { bytes: Box<PageBytes> },
+    /// A HOBT was made, of one run; those that it has got since, which are structure, go with it.
+    Uncreate { hobt: HobtId },
 }
 
 /// A change of a page, as the log has it.
@@ -228,6 +230,10 @@ impl Undo {
                 out.push(9);
                 PageChange::Image { bytes: bytes.clone() }.encode(out);
             }
+            Undo::Uncreate { hobt } => {
+                out.push(10);
+                out.extend_from_slice(&hobt.0.to_le_bytes());
+            }
         }
     }
 
@@ -261,6 +267,7 @@ impl Undo {
                 };
                 Undo::RestorePage { bytes }
             }
+            10 => Undo::Uncreate { hobt: HobtId(from.u64()?) },
             _ => return Err(EncodingDamage { rule: "the kind of an undo" }),
         })
     }

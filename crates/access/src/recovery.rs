@@ -394,6 +394,10 @@ impl Recovery<'_> {
             Undo::RemoveKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Inserted { key }),
             Undo::RestoreKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Deleted { key }),
             Undo::ReplaceKey { key, row } => self.undo_key(chain, hobt, lsn, &KeyChange::Replaced { key, row }),
+            Undo::Uncreate { hobt } => {
+                self.close_hobt(hobt);
+                self.open_hobt(hobt)?.uncreate_again(chain, lsn)
+            }
             Undo::RestorePage { bytes } => {
                 self.close_hobt(hobt);
                 self.open_hobt(hobt)?.restore_page(Some(chain), lsn, page, bytes)

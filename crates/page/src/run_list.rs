@@ -101,6 +101,12 @@ impl RunListPage {
         (u16::try_from(HEADER_SIZE).expect("in the page"), rows.to_le_bytes().to_vec())
     }
 
+    /// Gives one page of a list the row count of another.
+    pub fn copy_row_count(from: &PageBytes, to: &mut PageBytes) {
+        let place = HEADER_SIZE..HEADER_SIZE + size_of::<u64>();
+        to[place.clone()].copy_from_slice(&from[place]);
+    }
+
     fn entry(page: &PageBytes, index: usize) -> Result<Run, PageDamage> {
         let at = ENTRIES + index * ENTRY_SIZE;
         let skip = u16_at(page, at + 2);

@@ -29,7 +29,7 @@ const FOLDER: &str = "/sim";
 /// The databases that the script works in.
 pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
 const SESSIONS: usize = 3;
-const EVENTS_MAX: usize = 30;
+const EVENTS_MAX: usize = 60;
 /// Errors of the disk after which the instance is stopped.
 const ERRORS_MAX: u64 = 6;
 const POOL_BYTES: [u64; 4] = [16 * 8192, 24 * 8192, 64 * 8192, 1 << 20];
