@@ -211,6 +211,8 @@ pub struct StatementContext {
     /// What the statement sees of others, once it has looked.
     view: OnceLock<Option<Arc<Snapshot>>>,
     reads_versions: AtomicBool,
+    /// The transaction beside which the statement runs; 0 for none.
+    beside: AtomicU64,
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
@@ -256,6 +258,7 @@ impl StatementContext {
             ended: AtomicBool::new(false),
             view: OnceLock::new(),
             reads_versions: AtomicBool::new(false),
+            beside: AtomicU64::new(0),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
@@ -309,8 +312,10 @@ impl StatementContext {
         &self.transaction
     }
 
-    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer.
-    pub fn read_versions(&self) {
+    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer. It sees
+    /// the changes of its own transaction, and of the one beside which it runs.
+    pub fn read_versions(&self, beside: Option<Stamp>) {
+        self.beside.store(beside.unwrap_or_default().0, Ordering::Relaxed);
         self.reads_versions.store(true, Ordering::Relaxed);
     }
 
@@ -322,7 +327,9 @@ impl StatementContext {
         }
         let look = || {
             let running = self.transaction.running.lock().clone();
-            running.map(|running| running.transactions().snapshot(self.transaction.stamp))
+            running.map(|running| {
+                running.transactions().snapshot(self.transaction.stamp, Stamp(self.beside.load(Ordering::Relaxed)))
+            })
         };
         self.view.get_or_init(look).as_ref()
     }

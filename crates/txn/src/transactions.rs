@@ -76,15 +76,15 @@ impl Transactions {
         Running { of: Arc::clone(self), stamp, changed: Mutex::default() }
     }
 
-    /// What has committed now, and what `own` changes.
-    pub fn snapshot(self: &Arc<Transactions>, own: Stamp) -> Arc<Snapshot> {
+    /// What has committed now, and what `own` and `also` change: a statement beside a transaction sees that one's changes.
+    pub fn snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
         *state.snapshots.entry(next).or_default() += 1;
         let running: Box<[u64]> = state.running.iter().copied().collect();
-        let horizon = running.iter().copied().find(|stamp| *stamp != own.0).unwrap_or(next);
+        let horizon = running.iter().copied().find(|stamp| *stamp != own.0 && *stamp != also.0).unwrap_or(next);
         *state.horizons.entry(horizon).or_default() += 1;
-        Arc::new(Snapshot { of: Arc::clone(self), own, next, horizon: Stamp(horizon), running })
+        Arc::new(Snapshot { of: Arc::clone(self), own, also, next, horizon: Stamp(horizon), running })
     }
 
     /// Transactions that are running.
@@ -194,6 +194,7 @@ impl Drop for Running {
 pub struct Snapshot {
     of: Arc<Transactions>,
     own: Stamp,
+    also: Stamp,
     /// The first stamp that was not given out.
     next: u64,
     horizon: Stamp,
@@ -205,6 +206,7 @@ impl Snapshot {
     /// Whether what `writer` changed is seen.
     pub fn sees(&self, writer: Stamp) -> bool {
         writer == self.own
+            || writer == self.also
             || writer < self.horizon
             || (writer.0 < self.next && self.running.binary_search(&writer.0).is_err())
     }
@@ -230,16 +232,16 @@ mod tests {
         let all: Arc<Transactions> = Arc::default();
         let (one, two) = (all.begin(), all.begin());
         let (first, second) = (one.stamp(), two.stamp());
-        let own = all.snapshot(second);
+        let own = all.snapshot(second, second);
         assert!(!own.sees(first) && own.sees(second) && own.horizon() == first);
         drop(one);
         let later = all.begin();
         assert!(!own.sees(first), "it was running then");
         assert!(!own.sees(later.stamp()));
-        let other = all.snapshot(later.stamp());
+        let other = all.snapshot(later.stamp(), Stamp(0));
         assert!(other.sees(first) && !other.sees(second) && other.sees(later.stamp()));
         drop(two);
-        assert!(all.snapshot(Stamp(0)).sees(second));
+        assert!(all.snapshot(Stamp(0), Stamp(0)).sees(second));
     }
 
     #[test]
@@ -251,11 +253,11 @@ mod tests {
         let page = PageId::new(FileId(1), 9);
         let writer = all.begin();
         store.put(&writer, page, SlotId(3), Before::Absent);
-        let reader = all.snapshot(Stamp(0));
+        let reader = all.snapshot(Stamp(0), Stamp(0));
         let stamp = writer.stamp();
         drop(writer);
         assert_eq!(store.changes(page, &reader), vec![(SlotId(3), Before::Absent)]);
-        let later = all.snapshot(Stamp(0));
+        let later = all.snapshot(Stamp(0), Stamp(0));
         assert_eq!(store.changes(page, &later), Vec::new());
         assert!(later.sees(stamp) && store.len() == 1);
         drop(later);

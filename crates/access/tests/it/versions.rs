@@ -20,7 +20,7 @@ fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
     };
     let context = StatementContext::new(&settings, Arc::default());
     context.transaction().set_running(running);
-    context.read_versions();
+    context.read_versions(None);
     context
 }
 

@@ -10,6 +10,7 @@ mod command_line;
 mod files;
 mod limits;
 mod memory;
+mod savepoints;
 mod seeds;
 mod sessions;
 mod slt;

@@ -116,7 +116,7 @@ fn hold_reading(instance: &Instance) -> (Sender<()>, JoinHandle<()>) {
     let (began, begun) = channel();
     let mut session = session(instance);
     let reader = std::thread::spawn(move || {
-        let ended = session.execute("SELECT n FROM a", &mut |event: Event| {
+        let ended = session.execute("SELECT n FROM a WITH (READCOMMITTEDLOCK)", &mut |event: Event| {
             if let Event::Rows(_) = event {
                 began.send(()).expect("the test waits");
                 let _until_it_is_dropped = going.recv();
@@ -147,10 +147,10 @@ fn the_views_show_who_waits_for_whom() {
         format!("FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT' AND resource_associated_entity_id = {object}");
     let granted = format!("SELECT request_session_id {lock} AND request_mode = 'S' AND request_status = 'GRANT'");
     let holder = number(&mut third, &granted);
-    let wanted = format!("SELECT request_session_id {lock} AND request_mode = 'X' AND request_status = 'WAIT'");
+    let wanted = format!("SELECT request_session_id {lock} AND request_mode = 'IX' AND request_status = 'WAIT'");
     assert_eq!(number(&mut third, &wanted), waiting);
     for view in ["dm_os_waiting_tasks", "dm_exec_requests"] {
-        let of_writer = format!("WHERE session_id = {waiting} AND wait_type = 'LCK_M_X'");
+        let of_writer = format!("WHERE session_id = {waiting} AND wait_type = 'LCK_M_IX'");
         let blocker = format!("SELECT blocking_session_id FROM sys.{view} {of_writer}");
         assert_eq!(number(&mut third, &blocker), holder, "{view}");
     }

@@ -78,14 +78,25 @@ fn what_is_changed_is_locked_until_the_transaction_ends_and_what_is_read_is_not(
     let (mut one, mut other) = (session(&instance), session(&instance));
     one.run("BEGIN TRAN; SELECT n FROM a; INSERT b VALUES (1)").expect("a transaction");
     other.run("INSERT a VALUES (1)").expect("nobody reads any more");
-    for query in ["SELECT n FROM b", "INSERT b VALUES (2)", "TRUNCATE TABLE b", "DROP TABLE b"] {
+    for query in [
+        "SELECT n FROM b WITH (READCOMMITTEDLOCK)",
+        "INSERT b SELECT 2",
+        "UPDATE b SET n = 2",
+        "TRUNCATE TABLE b",
+        "DROP TABLE b",
+    ] {
         assert_eq!(error(&mut other, query), LOCKED, "{query}");
     }
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b"), 0, "a reader does not wait, and sees what is committed");
     assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b WITH (NOLOCK)"), 1);
     one.run("SAVE TRAN s; INSERT b VALUES (3); ROLLBACK TRAN s").expect("a savepoint");
-    assert_eq!(error(&mut other, "SELECT n FROM b"), LOCKED);
+    assert_eq!(error(&mut other, "SELECT n FROM b WITH (READCOMMITTEDLOCK)"), LOCKED);
+    other.run("INSERT b VALUES (4); DELETE a WHERE n = 4").expect("rows that come do not wait for each other");
     one.run("COMMIT").expect("committed");
-    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b"), 1);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM b"), 2);
+    other.run("BEGIN TRAN; INSERT b VALUES (5)").expect("a row");
+    assert_eq!((number(&mut one, "SELECT MAX(n) FROM b"), number(&mut other, "SELECT MAX(n) FROM b")), (4, 5));
+    other.run("ROLLBACK").expect("undone");
 
     for ends in ["COMMIT", "ROLLBACK"] {
         one.run("BEGIN TRAN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT n FROM a").expect("read");
@@ -138,7 +149,7 @@ fn a_session_that_is_killed_loses_its_transaction_at_once() {
     let (mut one, mut other) = (session(&instance), session(&instance));
     let kill = format!("KILL {}", id(&mut one));
     one.run("BEGIN TRAN; INSERT a VALUES (1)").expect("a transaction");
-    assert_eq!(error(&mut other, "SELECT n FROM a"), LOCKED);
+    assert_eq!(error(&mut other, "SELECT n FROM a WITH (READCOMMITTEDLOCK)"), LOCKED);
     other.run(&kill).expect("killed");
     assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 0);
     assert_eq!(error(&mut one, "COMMIT"), 596);
@@ -175,7 +186,7 @@ fn a_statement_that_is_cancelled_leaves_its_transaction_open() {
             .expect("a transaction");
         let handle = one.cancel_handle();
         let running = std::thread::spawn(move || {
-            let ended = one.run("INSERT a VALUES (2), ((SELECT MAX(n) FROM b))");
+            let ended = one.run("INSERT a VALUES (2), ((SELECT MAX(n) FROM b WITH (READCOMMITTEDLOCK)))");
             (one, ended)
         });
         while number(&mut other, &waiting) == 0 {
@@ -197,13 +208,13 @@ fn the_victim_of_a_deadlock_loses_its_transaction_and_the_other_goes_on() {
     let (_folder, instance) = open();
     let sessions = ["a", "b"].map(|first| {
         let mut session = session(&instance);
-        session.run(&format!("SET LOCK_TIMEOUT -1; BEGIN TRAN; INSERT {first} VALUES (1)")).expect("a transaction");
+        session.run(&format!("SET LOCK_TIMEOUT -1; BEGIN TRAN; INSERT {first} SELECT 1")).expect("a transaction");
         session
     });
     let ends: Vec<bool> = std::thread::scope(|scope| {
         let runs = sessions.into_iter().zip(["b", "a"]).map(|(mut session, second)| {
             scope.spawn(move || {
-                let ended = session.run(&format!("INSERT {second} VALUES (2)"));
+                let ended = session.run(&format!("INSERT {second} SELECT 2"));
                 let count = number(&mut session, "SELECT @@TRANCOUNT");
                 match ended {
                     Ok(()) => {
@@ -248,7 +259,7 @@ fn a_circle_of_a_name_and_a_lock_ends() {
         "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_mode = 'S' AND request_session_id = {}",
         id(&mut other)
     );
-    let making = std::thread::spawn(move || other.run("SELECT n INTO made FROM a"));
+    let making = std::thread::spawn(move || other.run("SELECT n INTO made FROM a WITH (READCOMMITTEDLOCK)"));
     while number(&mut one, &reading) == 0 {
         std::thread::yield_now();
     }

@@ -110,7 +110,7 @@ impl ScanExec {
         let counts = run.io_counts(name);
         counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
         let hobts = self.table.hobts().map_err(external)?;
-        let scan = Scan::new(&hobts, run.degree(), run.scan_settings, Arc::clone(&run.context), counts)
+        let scan = Scan::new(&hobts, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
             .map_err(|error| external(self.table.sql_error(error)))?;
         run.add_scan(&scan);
         let profile = Arc::new(OperatorProfile::new("Table Scan", name.clone(), run.degree()));

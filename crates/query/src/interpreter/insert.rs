@@ -17,6 +17,7 @@ use hobt_tsql::ast::{
     Insert, InsertSource, Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias,
     TableHint, TableSource, TargetName, Window,
 };
+use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
@@ -114,6 +115,12 @@ impl Target {
         self.is_variable
     }
 
+    /// The identity column, if the statement gives its values.
+    fn explicit_identity(&self) -> Option<(usize, &TableColumn)> {
+        let place = self.listed.iter().copied().find(|&place| self.table.columns[place].identity.is_some())?;
+        Some((place, &self.table.columns[place]))
+    }
+
     /// The table and its database.
     pub(super) fn table(&self) -> (DatabaseUse, Arc<Table>) {
         (self.place.database.clone(), Arc::clone(&self.table))
@@ -168,7 +175,7 @@ impl Interpreter<'_> {
             let (target, into) = this.locked_target(&run, insert, hints)?;
             let sink = this.insert_sink(&run, insert, &target, into)?;
             let write = Write { store: target.store()?, target, sink };
-            match (&insert.source, captured) {
+            let rows = match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),
                 (InsertSource::DefaultValues, _) => {
                     let row = this.whole_row(&run, &write.target, &[], Vec::new())?;
@@ -178,7 +185,9 @@ impl Interpreter<'_> {
                 (InsertSource::Execute { .. }, captured) => {
                     this.insert_captured(&run, insert, &write, captured.unwrap_or_default())
                 }
-            }
+            }?;
+            this.reseed(&run, &write.target)?;
+            Ok(rows)
         })?;
         Ok(Outcome::counted(DoneKind::Insert, rows))
     }
@@ -204,7 +213,12 @@ impl Interpreter<'_> {
                 }
                 _ => Vec::new(),
             };
-            used.push(target.used());
+            // Rows that come one at a time keep out of each other's way; a load needs the end of the table for itself.
+            let one_by_one = matches!(insert.source, InsertSource::Values { .. } | InsertSource::DefaultValues);
+            let hints = &insert.target.hints;
+            let wants_table = hints.contains(&TableHint::TabLock) || hints.contains(&TableHint::TabLockX);
+            let mode = if one_by_one && !wants_table { LockMode::IntentExclusive } else { LockMode::Exclusive };
+            used.push(UsedTable { mode, ..target.used() });
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok((target, into));
@@ -239,7 +253,8 @@ impl Interpreter<'_> {
         }
         let is_explicit = !insert.columns.is_empty();
         let listed = match is_explicit {
-            true => listed_columns(table, &insert.columns).map_err(Failure::of_binding)?,
+            true => listed_columns(table, &insert.columns, self.inserts_identity(&place.database, table))
+                .map_err(Failure::of_binding)?,
             false => (0..table.columns.len()).filter(|&place| table.columns[place].identity.is_none()).collect(),
         };
         let column = |&place: &usize| TargetColumn {
@@ -305,6 +320,13 @@ impl Interpreter<'_> {
             let binder = Binder::new(&names, BindOptions::default());
             let limit = binder.bind_row_limit(top).map_err(Failure::of_binding)?.of(rows.len() as u64);
             rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        }
+        if let (Some((place, _)), Some(row)) = (write.target.explicit_identity(), rows.last()) {
+            match row[place] {
+                Value::Int(value) => self.note_identity(i128::from(value)),
+                Value::Decimal(value) => self.note_identity(value),
+                _ => {}
+            }
         }
         let Some(sink) = &write.sink else { return Ok(insert_rows(run, &write.store, &rows)?) };
         let table = write.store.table();
@@ -422,6 +444,7 @@ impl Interpreter<'_> {
             row.push(match given {
                 Some(value) => value,
                 None if column.identity.is_some() => {
+                    self.check_implicit_identity(&target.place.database, &target.table)?;
                     let value = self.next_identity(run, target, column, 1)?;
                     self.note_identity(value);
                     integer_of_type(value, column)?
@@ -474,8 +497,12 @@ impl Interpreter<'_> {
             return self.insert_bound(run, options, &bind, write, parallel);
         }
         let identity = target.table.columns.iter().find(|column| column.identity.is_some());
+        let identity = identity.filter(|_| target.explicit_identity().is_none());
         let first = match identity {
-            Some(column) => Some(self.next_identity(run, target, column, 0)?),
+            Some(column) => {
+                self.check_implicit_identity(&target.place.database, &target.table)?;
+                Some(self.next_identity(run, target, column, 0)?)
+            }
             None => None,
         };
         let wrapped = wrap(target, query, first)?;
@@ -590,18 +617,32 @@ impl Interpreter<'_> {
     ) -> Result<i128, Failure> {
         let Some(identity) = column.identity else { return Ok(0) };
         let key = (target.place.database.id(), target.table.id);
-        let known = self.environment.executor.identities.lock().get(&key).copied();
-        let next = match known {
-            Some(next) => next,
-            None => {
-                let aggregate = if identity.increment > 0 { "MAX" } else { "MIN" };
-                let last = self.last_identity(run, target, column, aggregate)?;
-                last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment))
-            }
-        };
-        let after = next + i128::from(identity.increment) * i128::from(count);
-        self.environment.executor.identities.lock().insert(key, after);
-        Ok(next)
+        let step = i128::from(identity.increment) * i128::from(count);
+        let take = |next: &mut i128| std::mem::replace(next, *next + step);
+        if let Some(next) = self.environment.executor.identities.lock().get_mut(&key) {
+            return Ok(take(next));
+        }
+        let aggregate = if identity.increment > 0 { "MAX" } else { "MIN" };
+        let last = self.last_identity(run, target, column, aggregate)?;
+        let first = last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment));
+        // Another session may have found it meanwhile.
+        Ok(take(self.environment.executor.identities.lock().entry(key).or_insert(first)))
+    }
+
+    /// After a statement that gave an identity column its values: the next one goes on behind the greatest.
+    fn reseed(&mut self, run: &Arc<StatementRun>, target: &Target) -> Result<(), Failure> {
+        let Some((_, column)) = target.explicit_identity() else { return Ok(()) };
+        let Some(identity) = column.identity else { return Ok(()) };
+        let key = (target.place.database.id(), target.table.id);
+        if !self.environment.executor.identities.lock().contains_key(&key) {
+            return Ok(());
+        }
+        let (is_rising, increment) = (identity.increment > 0, i128::from(identity.increment));
+        let last = self.last_identity(run, target, column, if is_rising { "MAX" } else { "MIN" })?;
+        if let (Some(last), Some(next)) = (last, self.environment.executor.identities.lock().get_mut(&key)) {
+            *next = if is_rising { (*next).max(last + increment) } else { (*next).min(last + increment) };
+        }
+        Ok(())
     }
 
     fn last_identity(
@@ -697,7 +738,7 @@ pub(super) fn whole_batch(store: &InsertTarget, columns: Vec<ArrayRef>) -> Resul
 }
 
 /// The places of the listed columns.
-fn listed_columns(table: &Table, names: &[Identifier]) -> Result<Vec<usize>, SqlError> {
+fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -> Result<Vec<usize>, SqlError> {
     let mut places = Vec::with_capacity(names.len());
     for name in names {
         let place = table.column_named(&name.value).ok_or_else(|| {
@@ -711,7 +752,7 @@ fn listed_columns(table: &Table, names: &[Identifier]) -> Result<Vec<usize>, Sql
             );
             return Err(SqlError::new(number::COLUMN_TWICE, text).at(name.position));
         }
-        if table.columns[place].identity.is_some() {
+        if table.columns[place].identity.is_some() && !inserts_identity {
             let text = format!(
                 "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to OFF.",
                 table.name

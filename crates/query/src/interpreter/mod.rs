@@ -20,6 +20,7 @@ mod failure;
 mod format;
 mod frame;
 mod globals;
+mod identity;
 mod insert;
 mod memory;
 mod merge;

@@ -113,8 +113,12 @@ impl Names<'_> {
     }
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
-        let (mode, is_kept) = lock_mode(hints.hints, self.state.options.isolation);
+        let Reading { mode, is_kept, of_versions } = Reading::of(hints, self.state.options.isolation);
         self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode, is_kept });
+        let run = self.statement()?;
+        if of_versions {
+            run.context.read_versions(self.state.viewer());
+        }
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
@@ -122,7 +126,7 @@ impl Names<'_> {
             collation: column.collation,
         });
         let columns = columns.collect();
-        let provider = HeapTable::new(database.clone(), Arc::clone(table), self.statement()?, hints.places);
+        let provider = HeapTable::new(database.clone(), Arc::clone(table), run, hints.places, of_versions);
         Ok(Resolved::Table { provider, columns })
     }
 
@@ -275,7 +279,32 @@ impl NameResolver for Names<'_> {
     }
 }
 
-/// How a scan locks its table, and whether until the transaction has ended.
+/// How a scan reads its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Reading {
+    /// How it locks the table.
+    mode: LockMode,
+    /// Whether the lock stays until the transaction has ended.
+    is_kept: bool,
+    /// Whether it reads rows as they were committed when the statement first looked, and so waits for no writer.
+    of_versions: bool,
+}
+
+impl Reading {
+    fn of(ScanHints { hints, places }: &ScanHints<'_>, isolation: IsolationLevel) -> Reading {
+        let (mode, is_kept) = lock_mode(hints, isolation);
+        let locks = [TableHint::ReadCommittedLock, TableHint::TabLock];
+        // What a statement may change it finds as it stands, not as it was.
+        let of_versions = !places && mode == LockMode::Shared && !is_kept && !hints.iter().any(|hint| locks.contains(hint));
+        if of_versions {
+            Reading { mode: LockMode::SchemaStability, is_kept, of_versions }
+        } else {
+            Reading { mode, is_kept, of_versions }
+        }
+    }
+}
+
+/// How a scan that does not read versions locks its table, and whether until the transaction has ended.
 fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> (LockMode, bool) {
     let has = |wanted: &[TableHint]| hints.iter().any(|hint| wanted.contains(hint));
     if has(&[TableHint::TabLockX, TableHint::XLock]) {

@@ -32,7 +32,7 @@ impl Interpreter<'_> {
                     self.state.options.set_statistics(*kind, *on);
                 }
             }
-            SetOption::IdentityInsert { .. } => return Err(SqlError::not_supported("SET IDENTITY_INSERT").into()),
+            SetOption::IdentityInsert { table, on } => self.set_identity_insert(table, *on)?,
             SetOption::IsolationLevel(level) => {
                 if matches!(level, IsolationLevel::Snapshot) {
                     return Err(SqlError::not_supported("SET TRANSACTION ISOLATION LEVEL SNAPSHOT").into());

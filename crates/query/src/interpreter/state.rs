@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_base::SessionId;
+use hobt_base::{DatabaseId, ObjectId, SessionId};
 use hobt_engine::DatabaseUse;
 use hobt_sync::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
@@ -173,6 +173,8 @@ pub struct SessionState {
     pub error: i32,
     /// `@@IDENTITY`, NULL before the first insert into a table with an identity column.
     pub identity: Value,
+    /// The table of `SET IDENTITY_INSERT … ON`.
+    pub identity_insert: Option<(DatabaseId, ObjectId)>,
     /// `@@NESTLEVEL`.
     pub nest_level: usize,
     /// `@@PROCID`.
@@ -199,6 +201,7 @@ impl SessionState {
             row_count: 0,
             error: 0,
             identity: Value::Null,
+            identity_insert: None,
             nest_level: 0,
             procedure: 0,
             waits: Arc::default(),

@@ -10,6 +10,7 @@ use datafusion::common::Result;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use hobt_access::scan::ScanSettings;
 use hobt_access::{AccessError, Hobt};
 use hobt_base::{PAGE_SIZE, SqlError};
 use hobt_catalog::Table;
@@ -27,6 +28,7 @@ pub struct HeapTable {
     run: Arc<StatementRun>,
     schema: SchemaRef,
     has_places: bool,
+    reads_versions: bool,
 }
 
 impl fmt::Debug for HeapTable {
@@ -58,13 +60,33 @@ fn with_places(table: &Table) -> SchemaRef {
 
 impl HeapTable {
     /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column, the last:
-    /// where they lie, as [`hobt_access::scan::RowPlace`] numbers it.
-    pub fn new(database: DatabaseUse, table: Arc<Table>, run: Arc<StatementRun>, has_places: bool) -> Arc<HeapTable> {
+    /// where they lie, as [`hobt_access::scan::RowPlace`] numbers it. With `reads_versions` the statement, which reads versions,
+    /// sees rows as they were committed; without it, as they stand.
+    pub fn new(
+        database: DatabaseUse,
+        table: Arc<Table>,
+        run: Arc<StatementRun>,
+        has_places: bool,
+        reads_versions: bool,
+    ) -> Arc<HeapTable> {
         let schema = match has_places {
             true => with_places(&table),
             false => table_schema(&table),
         };
-        Arc::new_cyclic(|this| HeapTable { this: Weak::clone(this), database, table, run, schema, has_places })
+        Arc::new_cyclic(|this| HeapTable {
+            this: Weak::clone(this),
+            database,
+            table,
+            run,
+            schema,
+            has_places,
+            reads_versions,
+        })
+    }
+
+    /// How it is scanned.
+    pub fn scan_settings(&self) -> ScanSettings {
+        ScanSettings { reads_uncommitted: !self.reads_versions, ..self.run.scan_settings }
     }
 
     /// The database.
