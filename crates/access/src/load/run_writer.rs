@@ -167,6 +167,11 @@ impl RunWriter {
         let run = self.runs.last().expect("pages belong to a run");
         let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
         let first = PageId::new(run.first.file, run.used_end() - pages);
+        if let Some(log) = self.hobt.storage().log() {
+            // Write-ahead: as long as a crash could undo that the extents were freed and allocated, what stood in them
+            // before is not written over.
+            log.log().flush_past(self.lsn)?;
+        }
         self.forget(first, pages)?;
         let file = self.hobt.storage().file(first.file)?;
         file.disk().submit(Request {
