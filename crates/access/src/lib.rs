@@ -27,7 +27,8 @@ pub mod scan;
 mod storage;
 
 pub use btree::{
-    BTree, BTreeError, Cursor, Direction, KeyRange, TreeBuilder, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn,
+    BTree, BTreeError, Cursor, Direction, KeyRange, ShowLeaf, TreeBuilder, TreeDescription, TreeFigures, TreeKey,
+    TreeKeyColumn,
 };
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;

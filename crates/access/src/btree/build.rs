@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hobt_base::{PAGE_SIZE, PageId};
 use hobt_page::{
-    INDEX_KEY_BYTES_MAX, IndexPage, PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowPage,
+    INDEX_KEY_BYTES_MAX, IndexPage, PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowPage, Run,
     RunContents, apply, seal,
 };
 use hobt_txn::StatementContext;
@@ -33,6 +33,14 @@ struct Above {
     page: Box<PageBytes>,
     /// The separator before its first child; empty for the first page of a level.
     low: Vec<u8>,
+}
+
+/// The end of what was built.
+struct Top {
+    /// What will stand in the root.
+    root: Box<PageBytes>,
+    /// The runs of the pages between it and the leaves.
+    runs: Vec<Run>,
 }
 
 /// What the leaves that were built mean for the levels above them.
@@ -97,7 +105,7 @@ impl TreeBuilder {
             return Err(refused);
         }
         let loaded = loaded?;
-        let Some((root, above)) = chain.finish()? else { return Ok(()) };
+        let Some(Top { root, runs: above }) = chain.finish()? else { return Ok(()) };
         let runs = LoadedRuns { runs: loaded.runs.into_iter().chain(above).collect(), rows: loaded.rows };
         let storage = tree.hobt.storage();
         let mut files: Vec<_> = runs.runs.iter().map(|run| run.first.file).collect();
@@ -215,9 +223,8 @@ impl LeafChain {
         Ok(id)
     }
 
-    /// Writes the pages that are not full, but the topmost, which will be the root. That, and the runs of the others; `None`
-    /// if there are no rows.
-    fn finish(mut self) -> Result<Option<(Box<PageBytes>, Vec<hobt_page::Run>)>, AccessError> {
+    /// Writes the pages that are not full, but the topmost, which will be the root; `None` if there are no rows.
+    fn finish(mut self) -> Result<Option<Top>, AccessError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
             let fresh = Above { page: Box::new([0; PAGE_SIZE]), low: Vec::new() };
@@ -230,6 +237,6 @@ impl LeafChain {
         let Some(Above { mut page, .. }) = self.levels.pop() else { return Ok(None) };
         let header = PageHeader::read(&page).map_err(|damage| self.tree.hobt.damaged(self.tree.root, damage))?;
         PageHeader { page: self.tree.root, ..header }.write(&mut page);
-        Ok(Some((page, runs)))
+        Ok(Some(Top { root: page, runs }))
     }
 }

@@ -68,6 +68,9 @@ impl KeyRange {
     }
 }
 
+/// What a cursor shows a leaf to: its page, and which positions of its order are in range.
+pub type ShowLeaf<'a> = dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError> + 'a;
+
 /// A scan of a range in order.
 #[derive(Debug)]
 pub struct Cursor {
@@ -91,10 +94,7 @@ impl Cursor {
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or what `show` returns; the cursor is then where it was.
-    pub fn next_leaf(
-        &mut self,
-        show: &mut dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError>,
-    ) -> Result<bool, AccessError> {
+    pub fn next_leaf(&mut self, show: &mut ShowLeaf<'_>) -> Result<bool, AccessError> {
         while !self.is_done {
             if self.step(show)? {
                 return Ok(true);
@@ -104,10 +104,7 @@ impl Cursor {
     }
 
     /// Goes over one leaf; whether it had rows in range.
-    fn step(
-        &mut self,
-        show: &mut dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError>,
-    ) -> Result<bool, AccessError> {
+    fn step(&mut self, show: &mut ShowLeaf<'_>) -> Result<bool, AccessError> {
         let tree = &self.tree;
         let target = match self.direction {
             Direction::Forward => Target::Key(&self.rest.low),

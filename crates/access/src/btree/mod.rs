@@ -27,6 +27,7 @@ mod pages;
 mod split;
 mod undo;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ use split::Wanted;
 pub(crate) use build::LeafChain;
 pub use build::TreeBuilder;
 pub use check::TreeFigures;
-pub use cursor::{Cursor, Direction, KeyRange};
+pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
 pub use key::{TreeKey, TreeKeyColumn};
 pub(crate) use undo::KeyChange;
 
@@ -236,11 +237,20 @@ impl BTree {
     /// Where in a leaf's order the row with a key is, deleted or not, or would be.
     fn find_in(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<Result<usize, usize>, AccessError> {
         let mut other = Vec::with_capacity(key.len() + 16);
-        let found = page.find(|slot| -> Result<_, PageDamage> {
+        let mut compare = |slot: usize| -> Result<_, PageDamage> {
             self.key.of_slot(page, slot, &mut other)?;
             Ok(other.as_slice().cmp(key))
-        });
-        found.map_err(|damage| self.hobt.damaged(id, damage))
+        };
+        let find = || {
+            // Keys that rise come behind all others.
+            if let Some(last) = page.row_count().checked_sub(1)
+                && compare(page.slot_at(last)?)? == Ordering::Less
+            {
+                return Ok(Err(last + 1));
+            }
+            page.find(compare)
+        };
+        find().map_err(|damage| self.hobt.damaged(id, damage))
     }
 
     /// Inserts a row. Undone with the statement. Blocks on latches, and on allocation where a page is split.

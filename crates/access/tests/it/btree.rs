@@ -312,6 +312,26 @@ fn rising_keys_fill_their_leaves_and_random_ones_half_and_more() {
     }
 }
 
+/// A leaf that is split in the middle of keys that differ early gives its parent a few bytes, however long the keys are.
+#[test]
+fn separators_are_no_longer_than_they_must_be() {
+    let text = SqlType::VarBinary(MaxLength::Limited(900));
+    let shape = Shape { key: vec![(text, false, true)], rest: vec![(SqlType::Int, false)] };
+    let world = world();
+    let tree = create(&world, &shape.description());
+    let context = world.context();
+    let mut random = SplitMix64::new(5);
+    for _ in 0..6000 {
+        let key = (0..600).map(|_| 1 + random.below(255) as u8).collect();
+        tree.insert(&context, &image(&vec![Some(vec![0; 4]), Some(key)])).expect("room");
+    }
+    context.commit().expect("nothing fails");
+    assert_eq!(findings(&world, &tree), []);
+    let pages = tree.figures().expect("sound").pages;
+    // With whole keys a page above the leaves would have 13 children.
+    assert!(pages.len() <= 3 && pages[1] * 100 < pages[0], "{pages:?}");
+}
+
 #[test]
 fn a_key_that_is_too_long_is_refused_and_changes_nothing() {
     let text = SqlType::VarChar(MaxLength::Limited(8000));

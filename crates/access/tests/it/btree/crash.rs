@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_access::{
     AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
@@ -25,7 +26,7 @@ struct Logged {
     disk: Arc<SimulatedDisk>,
     budget: Arc<MemoryBudget>,
     storage: Arc<Storage>,
-    stamp: u64,
+    stamp: AtomicU64,
 }
 
 fn log_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> LogFile {
@@ -63,14 +64,14 @@ impl Logged {
         let storage = storage_with(log, pool_pages);
         storage.create_file(data_file(&disk, true)).expect("room");
         disk.sync_directory(Path::new("/")).expect("the root");
-        Logged { disk, budget: MemoryBudget::new(1 << 30), storage, stamp: 1 }
+        Logged { disk, budget: MemoryBudget::new(1 << 30), storage, stamp: AtomicU64::new(1) }
     }
 
-    fn statement(&mut self) -> Arc<StatementContext> {
-        self.stamp += 1;
+    fn statement(&self) -> Arc<StatementContext> {
+        let stamp = self.stamp.fetch_add(1, Ordering::Relaxed);
         let settings = StatementContextSettings {
             session: SessionId(51),
-            stamp: Stamp(self.stamp),
+            stamp: Stamp(stamp),
             degree_of_parallelism: 1,
             memory: Arc::clone(&self.budget),
         };
@@ -84,13 +85,14 @@ impl Logged {
         self.storage.end_checkpoint(begun)
     }
 
-    /// The database as a recovery leaves it, which faults may cut off.
-    fn recover(&mut self, pool_pages: usize) -> Result<(), AccessError> {
+    /// The database as a recovery leaves it, which faults may cut off; how many records were undone.
+    fn recover(&mut self, pool_pages: usize) -> Result<u64, AccessError> {
         let (log, recovered) = Log::open(&[log_file(&self.disk, false)], RING_BYTES)?;
         self.storage = storage_with(log, pool_pages);
         self.storage.open_file_to_recover(data_file(&self.disk, false));
-        recover(&self.storage, &recovered)?;
-        self.checkpoint(None)
+        let summary = recover(&self.storage, &recovered)?;
+        self.checkpoint(None)?;
+        Ok(summary.undone)
     }
 }
 
@@ -102,12 +104,7 @@ struct Life {
 }
 
 /// Works until a fault or the end of the statements; the last statement may be open at the end.
-fn work(
-    database: &mut Logged,
-    life: &mut Life,
-    random: &mut SplitMix64,
-    shape: usize,
-) -> Option<Arc<StatementContext>> {
+fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usize) -> Option<Arc<StatementContext>> {
     let shape = &shapes()[shape];
     for _ in 0..random.below(12) {
         let context = database.statement();
@@ -176,7 +173,8 @@ fn check(database: &Logged, description: &TreeDescription, run_list: PageId, lif
     assert_eq!(check.finish(), [], "{what}");
 }
 
-fn run(seed: u64) {
+fn run(seed: u64) -> u64 {
+    let mut undone = 0;
     let mut random = SplitMix64::new(seed);
     let pool_pages = [48, 128, 1024][random.below(3) as usize];
     let shape = random.below(4) as usize;
@@ -195,7 +193,7 @@ fn run(seed: u64) {
             let fault = Fault::once(operation, random.below(60), FaultKind::Error(5));
             database.disk.inject(Fault { forever: true, ..fault });
         }
-        let open = work(&mut database, &mut life, &mut random, shape);
+        let open = work(&database, &mut life, &mut random, shape);
         database.disk.crash(random.next_u64());
         database.disk.clear_faults();
         drop(open);
@@ -207,8 +205,91 @@ fn run(seed: u64) {
             database.disk.crash(random.next_u64());
             database.disk.clear_faults();
         }
-        database.recover(pool_pages).unwrap_or_else(|error| panic!("{what}: {error}"));
+        undone += database.recover(pool_pages).unwrap_or_else(|error| panic!("{what}: {error}"));
         check(&database, &description, run_list, &mut life, &what);
+    }
+    undone
+}
+
+const THREADS: u64 = 3;
+
+/// A thread's statements on its own keys until the disk fails; its rows, and those that are there instead if its last commit
+/// has come to the disk.
+fn thread_work(
+    database: &Logged,
+    tree: &Arc<BTree>,
+    thread: u64,
+    seed: u64,
+    mut committed: Model,
+) -> (Model, Option<Model>) {
+    let shape = &shapes()[0];
+    let mut random = SplitMix64::new(seed ^ thread << 32);
+    loop {
+        let context = database.statement();
+        let mut after = committed.clone();
+        let changed = (0..random.below(120)).try_for_each(|_| {
+            let mut row = shape.row(&mut random, 1, 100);
+            let key = random.below(2000) as u32 * THREADS as u32 + thread as u32;
+            row[1] = Some(key.to_le_bytes().to_vec());
+            change(tree, &context, &mut random, &mut after, row)
+        });
+        if changed.is_err() {
+            // It cannot be undone either: the disk is gone.
+            let _undone_by_recovery = context.roll_back();
+            return (committed, None);
+        }
+        if random.below(5) == 0 {
+            if context.roll_back().is_err() {
+                return (committed, None);
+            }
+        } else if context.commit().is_err() {
+            return (committed, Some(after));
+        } else {
+            committed = after;
+        }
+    }
+}
+
+/// The same with threads that split the tree under each other, and checkpoints meanwhile.
+fn run_threads(seed: u64) {
+    let mut random = SplitMix64::new(seed);
+    let description = shapes()[0].description();
+    let mut database = Logged::create(256);
+    let context = database.statement();
+    let mut tree = BTree::create(&database.storage, &description, &context).expect("room");
+    context.commit().expect("the log is well");
+    database.checkpoint(Some(&tree)).expect("the disk is well");
+    let run_list = tree.hobt().run_list();
+    let mut committed = vec![Model::new(); THREADS as usize];
+    for life in 0..3 {
+        let fault = Fault::once(Operation::Write, 10 + random.below(150), FaultKind::Error(5));
+        database.disk.inject(Fault { forever: true, ..fault });
+        let work_seed = random.next_u64();
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let (database, tree) = (&database, &tree);
+            let threads: Vec<_> = (0..THREADS)
+                .zip(committed.drain(..))
+                .map(|(thread, model)| scope.spawn(move || thread_work(database, tree, thread, work_seed, model)))
+                .collect();
+            while !threads.iter().any(|thread| thread.is_finished()) && database.checkpoint(Some(tree)).is_ok() {}
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        database.disk.crash(random.next_u64());
+        database.disk.clear_faults();
+        database.recover(256).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
+        tree = BTree::open(&database.storage, &description, run_list).expect("a sound tree");
+        let mut check = AllocationCheck::new(&database.storage).expect("readable maps");
+        check.add_tree(&tree).expect("readable pages");
+        assert_eq!(check.finish(), [], "seed {seed}, life {life}");
+        let mut found = vec![Model::new(); THREADS as usize];
+        for (key, row) in rows_of(&tree, KeyRange::all(), Direction::Forward).expect("readable") {
+            let number = u32::from_le_bytes(row[1].as_ref().expect("a key")[..].try_into().expect("four bytes"));
+            found[number as usize % THREADS as usize].insert(key, row);
+        }
+        for (thread, (found, (known, perhaps))) in found.iter().zip(&results).enumerate() {
+            assert!(found == known || perhaps.as_ref() == Some(found), "seed {seed}, life {life}, thread {thread}");
+        }
+        committed = found;
     }
 }
 
@@ -218,7 +299,15 @@ fn after_a_crash_a_tree_has_what_had_committed() {
     let from_environment =
         |name: &str, or: u64| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(or);
     let first = from_environment("HOBT_SEED", 0);
-    for seed in first..first + from_environment("HOBT_TREE_SEEDS", 12) {
-        run(seed);
-    }
+    let undone: u64 = (first..first + from_environment("HOBT_TREE_SEEDS", 12)).map(run).sum();
+    assert!(undone > 0, "some statements were open when the power failed");
+}
+
+/// The same with threads; what they do in which order no seed says.
+#[test]
+fn after_a_crash_a_tree_has_what_its_threads_had_committed() {
+    let from_environment =
+        |name: &str, or: u64| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(or);
+    let first = from_environment("HOBT_SEED", 0);
+    (first..first + from_environment("HOBT_TREE_SEEDS", 12) / 2).for_each(run_threads);
 }

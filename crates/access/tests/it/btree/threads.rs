@@ -16,7 +16,7 @@ const ROWS: u32 = 4000;
 fn row(shape: &Shape, writer: u32, index: u32) -> Row {
     // Some writers' keys rise, the others' jump.
     let number = index * WRITERS + writer;
-    let key = if writer % 2 == 0 { number } else { number.wrapping_mul(2_654_435_761) | 1 << 31 };
+    let key = if writer.is_multiple_of(2) { number } else { number.wrapping_mul(2_654_435_761) | 1 << 31 };
     let mut row = shape.row(&mut SplitMix64::new(number.into()), 1, 40);
     row[1] = Some(key.to_le_bytes().to_vec());
     row
