@@ -42,10 +42,13 @@ enum Found {
     All(Option<Before>),
 }
 
+/// A part of the store: by page its versions, the oldest first.
+type Shard = Mutex<HashMap<PageId, Vec<Version>>>;
+
 /// The versions of one database's rows.
 #[derive(Debug)]
 pub struct VersionStore {
-    shards: Box<[Mutex<HashMap<PageId, Vec<Version>>>]>,
+    shards: Box<[Shard]>,
     hasher: RandomState,
 }
 
@@ -56,7 +59,7 @@ impl VersionStore {
         Arc::new(VersionStore { shards, hasher: RandomState::new() })
     }
 
-    fn shard(&self, page: PageId) -> &Mutex<HashMap<PageId, Vec<Version>>> {
+    fn shard(&self, page: PageId) -> &Shard {
         let hash = self.hasher.hash_one(page);
         &self.shards[usize::try_from(hash % SHARDS as u64).expect("fewer than a word counts")]
     }
