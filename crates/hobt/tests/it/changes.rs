@@ -181,3 +181,37 @@ fn a_change_of_more_than_the_memory_is_701_and_changes_nothing() {
     let left = rows(&mut session, "SELECT COUNT(*) FROM t", false).expect("the rows");
     assert_eq!(left, [["0"]]);
 }
+
+#[test]
+fn sessions_that_change_one_row_lose_nothing_of_each_other() {
+    const SESSIONS: usize = 3;
+    const ROUNDS: usize = 40;
+    let (_folder, instance, mut session) = open(InstanceSettings::default());
+    session.run("CREATE TABLE t (k int NOT NULL, g int NOT NULL); INSERT INTO t VALUES (1, 0), (2, 0)").expect("rows");
+    session.run("CREATE TABLE i (id int IDENTITY, at int NOT NULL)").expect("a table");
+    std::thread::scope(|scope| {
+        for _ in 0..SESSIONS {
+            scope.spawn(|| {
+                let mut session = instance.session().expect("a session");
+                session.run("USE d").expect("the database");
+                for round in 0..ROUNDS {
+                    let change = match round % 4 {
+                        0 => "UPDATE t SET g += 1 WHERE k = 1",
+                        1 => "UPDATE a SET g = b.g + 1 FROM t AS a JOIN t AS b ON b.k = a.k WHERE a.k = 1",
+                        2 => "WITH c AS (SELECT g FROM t WHERE k = 1) UPDATE c SET g = g + 1",
+                        _ => {
+                            "MERGE t USING (SELECT 1 AS k) AS s ON s.k = t.k WHEN MATCHED THEN UPDATE SET g = t.g + 1;"
+                        }
+                    };
+                    session.run(change).expect(change);
+                    session.run("INSERT INTO i (at) VALUES (1)").expect("a row");
+                }
+            });
+        }
+    });
+    let changed = (SESSIONS * ROUNDS).to_string();
+    let left = rows(&mut session, "SELECT COUNT(*), MAX(g), MIN(g) FROM t", false).expect("the rows");
+    assert_eq!(left, [["2", changed.as_str(), "0"]]);
+    let numbers = rows(&mut session, "SELECT COUNT(*), COUNT(DISTINCT id) FROM i", false).expect("the rows");
+    assert_eq!(numbers, [[changed.as_str(), changed.as_str()]]);
+}
