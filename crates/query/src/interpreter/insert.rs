@@ -23,6 +23,7 @@ use hobt_types::{SqlType, TypedValue, Value};
 use super::ddl::Place;
 use super::event::{DoneKind, ResultColumn};
 use super::failure::Failure;
+use super::identity::integer_of_type;
 use super::names::{UsedTable, invalid_object, written};
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
@@ -82,8 +83,8 @@ struct Write {
 
 /// What an `INSERT` writes to.
 pub(super) struct Target {
-    place: Place,
-    table: Arc<Table>,
+    pub(super) place: Place,
+    pub(super) table: Arc<Table>,
     /// The listed columns' places in the table, in the order of the list.
     listed: Vec<usize>,
     /// The listed columns as the binder wants them.
@@ -116,7 +117,7 @@ impl Target {
     }
 
     /// The identity column, if the statement gives its values.
-    fn explicit_identity(&self) -> Option<(usize, &TableColumn)> {
+    pub(super) fn explicit_identity(&self) -> Option<(usize, &TableColumn)> {
         let place = self.listed.iter().copied().find(|&place| self.table.columns[place].identity.is_some())?;
         Some((place, &self.table.columns[place]))
     }
@@ -604,93 +605,6 @@ impl Interpreter<'_> {
         }
         self.insert_whole(run, insert, write, rows)
     }
-
-    /// The next value of an identity column; `count` values are taken. The table is locked against others.
-    ///
-    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on.
-    pub(super) fn next_identity(
-        &mut self,
-        run: &Arc<StatementRun>,
-        target: &Target,
-        column: &TableColumn,
-        count: u64,
-    ) -> Result<i128, Failure> {
-        let Some(identity) = column.identity else { return Ok(0) };
-        let key = (target.place.database.id(), target.table.id);
-        let step = i128::from(identity.increment) * i128::from(count);
-        let take = |next: &mut i128| std::mem::replace(next, *next + step);
-        if let Some(next) = self.environment.executor.identities.lock().get_mut(&key) {
-            return Ok(take(next));
-        }
-        let aggregate = if identity.increment > 0 { "MAX" } else { "MIN" };
-        let last = self.last_identity(run, target, column, aggregate)?;
-        let first = last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment));
-        // Another session may have found it meanwhile.
-        Ok(take(self.environment.executor.identities.lock().entry(key).or_insert(first)))
-    }
-
-    /// After a statement that gave an identity column its values: the next one goes on behind the greatest.
-    fn reseed(&mut self, run: &Arc<StatementRun>, target: &Target) -> Result<(), Failure> {
-        let Some((_, column)) = target.explicit_identity() else { return Ok(()) };
-        let Some(identity) = column.identity else { return Ok(()) };
-        let key = (target.place.database.id(), target.table.id);
-        if !self.environment.executor.identities.lock().contains_key(&key) {
-            return Ok(());
-        }
-        let (is_rising, increment) = (identity.increment > 0, i128::from(identity.increment));
-        let last = self.last_identity(run, target, column, if is_rising { "MAX" } else { "MIN" })?;
-        if let (Some(last), Some(next)) = (last, self.environment.executor.identities.lock().get_mut(&key)) {
-            *next = if is_rising { (*next).max(last + increment) } else { (*next).min(last + increment) };
-        }
-        Ok(())
-    }
-
-    fn last_identity(
-        &mut self,
-        run: &Arc<StatementRun>,
-        target: &Target,
-        column: &TableColumn,
-        aggregate: &str,
-    ) -> Result<Option<i128>, Failure> {
-        let quote = |name: &str| format!("[{}]", name.replace(']', "]]"));
-        let text = format!(
-            "SELECT {aggregate}({}) FROM {}.{}.{} WITH (NOLOCK)",
-            quote(&column.name),
-            quote(target.place.database.name()),
-            quote(&target.place.schema),
-            quote(&target.place.name)
-        );
-        let batch = hobt_tsql::parse_batch(&text)?;
-        let Some(hobt_tsql::ast::StatementKind::Select(select)) = batch.statements.first().map(|first| &first.kind)
-        else {
-            return Err(SqlError::internal("the query for the last identity value is none").into());
-        };
-        let mut last = Value::Null;
-        let sql_type = column.sql_type;
-        let reader = self.new_run(None)?;
-        let _same_statement = run;
-        self.run_bound(
-            &reader,
-            |binder| binder.bind_query(&select.query),
-            |_, _| Ok(()),
-            |_, batch| {
-                if batch.num_rows() > 0 {
-                    last = array_value(batch.column(0).as_ref(), 0, sql_type)?;
-                }
-                Ok(())
-            },
-        )?;
-        Ok(match last {
-            Value::Int(last) => Some(i128::from(last)),
-            Value::Decimal(last) => Some(last),
-            _ => None,
-        })
-    }
-
-    pub(super) fn note_identity(&mut self, value: i128) {
-        self.state.identity = Value::Decimal(value);
-        self.frame_mut().scope_identity = Value::Decimal(value);
-    }
 }
 
 /// The query of an `INSERT`, with the common tables that stand before the statement.
@@ -770,24 +684,6 @@ fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, Sq
         Some(default) => binder.bind_scalar(&hobt_tsql::parse_expression(&default.definition)?),
         None => BoundExpr::null(Position::default()),
     }
-}
-
-pub(super) fn integer_of_type(value: i128, column: &TableColumn) -> Result<Value, SqlError> {
-    let fits = match column.sql_type {
-        SqlType::TinyInt => u8::try_from(value).is_ok(),
-        SqlType::SmallInt => i16::try_from(value).is_ok(),
-        SqlType::Int => i32::try_from(value).is_ok(),
-        SqlType::Decimal { precision, .. } => value.unsigned_abs() < 10_u128.pow(u32::from(precision)),
-        _ => i64::try_from(value).is_ok(),
-    };
-    if !fits {
-        let text = format!("Arithmetic overflow error converting IDENTITY to data type {}.", column.sql_type.name());
-        return Err(SqlError::new(number::OVERFLOW, text));
-    }
-    Ok(match column.sql_type {
-        SqlType::Decimal { .. } => Value::Decimal(value),
-        _ => Value::Int(i64::try_from(value).unwrap_or(i64::MAX)),
-    })
 }
 
 /// 213.

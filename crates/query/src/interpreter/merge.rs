@@ -16,7 +16,8 @@ use hobt_types::Value;
 
 use super::event::DoneKind;
 use super::failure::Failure;
-use super::insert::{Target, integer_of_type, store_of, whole_batch};
+use super::identity::integer_of_type;
+use super::insert::{Target, store_of, whole_batch};
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};

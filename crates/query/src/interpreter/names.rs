@@ -295,7 +295,8 @@ impl Reading {
         let (mode, is_kept) = lock_mode(hints, isolation);
         let locks = [TableHint::ReadCommittedLock, TableHint::TabLock];
         // What a statement may change it finds as it stands, not as it was.
-        let of_versions = !places && mode == LockMode::Shared && !is_kept && !hints.iter().any(|hint| locks.contains(hint));
+        let of_versions =
+            !places && mode == LockMode::Shared && !is_kept && !hints.iter().any(|hint| locks.contains(hint));
         if of_versions {
             Reading { mode: LockMode::SchemaStability, is_kept, of_versions }
         } else {
