@@ -74,3 +74,14 @@ fn a_value_is_no_condition() {
     check("IF @a SELECT 1", 4145, (1, 7), &near("SELECT"));
     check("SELECT 1 WHERE (a + 1) AND b = 1", 4145, (1, 24), &near("AND"));
 }
+
+#[test]
+fn a_statement_that_changes_rows_is_stricter_than_a_query() {
+    check("DELETE TOP 5 FROM t", 102, (1, 12), "Incorrect syntax near '5'.");
+    check("UPDATE TOP @n t SET a = 1", 102, (1, 12), "Incorrect syntax near '@n'.");
+    check("INSERT TOP (5) WITH TIES INTO t SELECT 1", 156, (1, 26), "Incorrect syntax near the keyword 'INTO'.");
+    let merge = "MERGE t USING s ON t.a = s.a WHEN MATCHED THEN DELETE";
+    let message = "A MERGE statement must be terminated by a semi-colon (;).";
+    assert_eq!((error(merge).number, error(merge).message.as_str()), (10713, message));
+    assert!(parse_batch(&format!("{merge};")).is_ok());
+}
