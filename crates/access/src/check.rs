@@ -1,15 +1,16 @@
-//! Whether a database's allocation and its heaps agree: for tests and simulation. No statement calls it.
+//! Whether a database's allocation and its heaps agree: for `DBCC CHECKDB`, tests and simulation.
 //!
 //! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
 //! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
 //! the live rows are as many as its count says; their values on pages of their own are whole; a B+tree is one besides
-//! ([`AllocationCheck::add_tree`]). Nothing may change the database meanwhile.
+//! ([`AllocationCheck::add_tree`]). Nothing may change the database meanwhile, or what is found may be what changed.
 //!
 //! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, PageId};
 use hobt_page::{
@@ -112,20 +113,21 @@ pub struct AllocationCheck {
     /// By file, one bit an extent: in a run, or kept for allocation pages.
     owned: HashMap<FileId, Vec<bool>>,
     findings: Vec<Finding>,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl AllocationCheck {
     /// Starts a check by comparing the maps on disk with memory.
     ///
     /// # Errors
-    /// A map cannot be read.
+    /// A map cannot be read at all; damage is a finding.
     pub fn new(storage: &Arc<Storage>) -> Result<AllocationCheck, AccessError> {
         let mut findings = Vec::new();
         let mut owned = HashMap::new();
         for file in storage.files() {
-            let mut taken = 0;
-            let mut extents = 0;
-            file.for_each_map(&mut |first, count, page| {
+            let size = file.size_pages() / EXTENT_PAGES;
+            let (mut taken, mut extents) = (0, 0);
+            let read = file.for_each_map(&mut |first, count, page| {
                 extents += count;
                 for extent in first..first + count {
                     let on_disk = AllocationMap::is_allocated(page, extent - first);
@@ -134,28 +136,68 @@ impl AllocationCheck {
                         findings.push(Finding::MapDiffers { extent: PageId::new(file.id(), extent * EXTENT_PAGES) });
                     }
                 }
-            })?;
-            if extents - taken != file.free_extents() {
-                let (counted, found) = (file.free_extents(), extents - taken);
-                findings.push(Finding::FreeCount { file: file.id(), counted, found });
+            });
+            match read {
+                Ok(()) if extents - taken != file.free_extents() => {
+                    let (counted, found) = (file.free_extents(), extents - taken);
+                    findings.push(Finding::FreeCount { file: file.id(), counted, found });
+                }
+                Ok(()) => {}
+                Err(AccessError::Damaged { page, damage, .. }) => findings.push(Finding::Page { page, damage }),
+                Err(error) => return Err(error),
             }
-            owned.insert(file.id(), (0..extents).map(|extent| extent.is_multiple_of(EXTENTS_PER_MAP)).collect());
+            let of_maps = |extent: u32| extent.is_multiple_of(EXTENTS_PER_MAP);
+            owned.insert(file.id(), (0..size.max(extents)).map(of_maps).collect());
         }
-        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings })
+        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default() })
+    }
+
+    /// The same check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
+    #[must_use]
+    pub fn until(mut self, cancelled: Arc<AtomicBool>) -> AllocationCheck {
+        self.cancelled = cancelled;
+        self
+    }
+
+    /// What was found since the check began or this was last asked.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.findings)
+    }
+
+    fn check_cancelled(&self) -> Result<(), AccessError> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(AccessError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Checks the extents of one heap or tree and its run list, and none of its rows.
+    ///
+    /// # Errors
+    /// As [`AllocationCheck::add_hobt`].
+    pub fn add_extents(&mut self, hobt: &Hobt) -> Result<(), AccessError> {
+        let runs = hobt.runs();
+        self.compare_list(hobt, &runs)?;
+        self.own_all(hobt, &runs)
+    }
+
+    fn own_all(&mut self, hobt: &Hobt, runs: &[Run]) -> Result<(), AccessError> {
+        for run in runs {
+            self.check_cancelled()?;
+            for extent in 0..run.page_count / EXTENT_PAGES {
+                self.own(hobt.id(), run, extent);
+            }
+        }
+        Ok(())
     }
 
     /// Checks one heap: its run list, its extents, its pages and its count of rows.
     ///
     /// # Errors
-    /// A page cannot be read at all; damage is a finding.
+    /// A page cannot be read at all; damage is a finding. Or the check was cancelled.
     pub fn add_hobt(&mut self, hobt: &Hobt) -> Result<(), AccessError> {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
+        self.own_all(hobt, &runs)?;
         let mut rows = 0;
         for run in &runs {
-            for extent in 0..run.page_count / EXTENT_PAGES {
-                self.own(hobt.id(), run, extent);
-            }
             for number in run.row_pages() {
                 rows += self.page_rows(hobt, PageId::new(run.first.file, number))?;
             }
@@ -179,10 +221,8 @@ impl AllocationCheck {
         let hobt = tree.hobt();
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
+        self.own_all(hobt, &runs)?;
         for run in &runs {
-            for extent in 0..run.page_count / EXTENT_PAGES {
-                self.own(hobt.id(), run, extent);
-            }
             if run.contents == RunContents::LargeValues {
                 for number in run.first.number..run.used_end() {
                     self.value_page(hobt, PageId::new(run.first.file, number))?;
@@ -248,7 +288,8 @@ impl AllocationCheck {
         while next != PageId::default() && pages <= runs.len() {
             pages += 1;
             let file = self.storage.file(next.file)?;
-            let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()));
+            let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
             match PageHeader::read(&page).and_then(|header| Ok((header, RunListPage::read(&page)?))) {
                 Ok((header, entries)) => {
                     if header.hobt != hobt.id() {
@@ -271,6 +312,7 @@ impl AllocationCheck {
 
     /// A page with a piece of a value.
     fn value_page(&mut self, hobt: &Hobt, id: PageId) -> Result<(), AccessError> {
+        self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
@@ -311,6 +353,7 @@ impl AllocationCheck {
 
     /// The live rows of a page; damage counts as none.
     fn page_rows(&mut self, hobt: &Hobt, id: PageId) -> Result<u64, AccessError> {
+        self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(0) };

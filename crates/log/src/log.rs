@@ -527,6 +527,29 @@ impl Log {
         self.segments.lock().files.iter().map(|file| file.header.file_bytes()).sum()
     }
 
+    /// The files, in their order, with their bytes.
+    pub fn files(&self) -> Vec<(Arc<dyn DiskFile>, u64)> {
+        let segments = self.segments.lock();
+        segments.files.iter().map(|file| (Arc::clone(&file.disk), file.header.file_bytes())).collect()
+    }
+
+    /// By how many bytes each file grows, and how many it may have.
+    pub fn growth(&self) -> Vec<(u64, u64)> {
+        self.segments.lock().files.iter().map(|file| (file.growth_bytes, file.bytes_max)).collect()
+    }
+
+    /// Where recovery begins to redo, and the first position that the log keeps, which an open transaction may need.
+    /// `None` for a log that was closed.
+    pub fn recovery_start(&self) -> Option<(Lsn, Lsn)> {
+        let segments = self.segments.lock();
+        segments.files.first().map(|first| (first.header.redo_start, first.header.keep))
+    }
+
+    /// Bytes that transactions have reserved and not used yet.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes of them that hold nothing needed.
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
