@@ -99,6 +99,15 @@ impl SystemHeaps {
         Ok(filegroups)
     }
 
+    /// The files that the database knows.
+    ///
+    /// # Errors
+    /// A page cannot be read, or a row is damaged.
+    pub fn file_ids(&self) -> Result<Vec<FileId>, CatalogError> {
+        let rows: Vec<FileRow> = self.rows()?;
+        Ok(rows.into_iter().map(|row| FileId(row.id.cast_unsigned())).collect())
+    }
+
     /// The files that were opened must be those that the database knows.
     fn check_file_rows(&self, snapshot: &DatabaseSnapshot) -> Result<(), CatalogError> {
         let mut rows = self.rows::<FileRow>()?;

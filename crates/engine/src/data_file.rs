@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{FileId, FilegroupId, Lsn, PAGE_SIZE, PageId, crc32c};
+use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
 use hobt_page::{
-    BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, PageBytes, PageDamage,
-    verify,
+    AllocationMap, BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader,
+    INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageBytes, PageChange, PageDamage, PageHeader, PageType, RESERVED_PAGES,
+    apply, seal, verify,
 };
 use hobt_sync::{Wait, WaitType};
 
@@ -165,6 +166,33 @@ impl DataFile {
             return Err(error);
         }
         Ok(made)
+    }
+
+    /// Makes a new file whole: allocation maps in which all is free, and a header of the database's `generation`. What
+    /// comes of the statement that adds it, the database can be opened with it from now on.
+    pub(crate) fn complete(&mut self, generation: u64) -> Result<(), DiskError> {
+        for interval in (0..self.header.size_pages).step_by(INTERVAL_PAGES as usize) {
+            let number = interval + MAP_PAGE_IN_INTERVAL;
+            write_page(&*self.disk, number, &self.empty_map(PageId::new(self.header.file, number)))?;
+        }
+        self.disk.sync()?;
+        self.header.generation = generation;
+        self.write_header()
+    }
+
+    /// An allocation map of which the reserved pages alone are taken.
+    fn empty_map(&self, id: PageId) -> Box<PageBytes> {
+        let mut page = Box::new([0; PAGE_SIZE]);
+        let header = PageHeader::new(PageType::AllocationMap, id, self.header.database_tag(), HobtId(0));
+        let mut change = |change| {
+            let changed = apply(&mut page, None, &change);
+            assert!(matches!(changed, Ok(Some(_))), "an empty page takes a map");
+        };
+        change(PageChange::Format { header });
+        let (offset, bytes) = AllocationMap::set_bytes(&[0; PAGE_SIZE], 0, RESERVED_PAGES / EXTENT_PAGES, true);
+        change(PageChange::Write { offset, bytes });
+        seal(&mut page);
+        page
     }
 
     /// Opens, locks and checks a file that the catalog lists as `file` of the database `guid`.

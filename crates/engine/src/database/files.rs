@@ -88,18 +88,20 @@ impl Database {
         self.snapshot().files.iter().any(|file| name_equals(&file.name, name))
     }
 
-    /// Takes a file in that was made for this database. Its pages are used from now on, so this is the last step of its
-    /// statement, and the only one that can fail is the first.
-    pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, mut file: DataFile) -> Result<()> {
+    /// The generation that the headers of its files have.
+    pub(crate) fn generation(&self) -> u64 {
+        self.files.lock().generation()
+    }
+
+    /// Takes a file in that was made for this database, and is whole ([`DataFile::complete`]). Its pages are used from now
+    /// on, so this is the last step of its statement, and the only one that can fail is the first.
+    pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, file: DataFile) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let added = file.database_file();
         self.write_rows(ctx, |heaps, rows| heaps.insert_file(rows, &added))?;
-        self.storage.create_file(file.description()).map_err(|error| self.storage_error(error))?;
+        self.storage.open_file(file.description()).map_err(|error| self.storage_error(error))?;
         change.add(SnapshotChange::AddFile(added));
-        let mut files = self.files.lock();
-        file.header.generation = files.generation();
-        file.write_header()?;
-        files.files.push(file);
+        self.files.lock().files.push(file);
         Ok(())
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use hobt_access::{RecoverySummary, Storage, StorageSettings};
+use hobt_access::{AccessError, RecoverySummary, Storage, StorageSettings};
 use hobt_base::{DatabaseId, FilegroupId, SessionId};
 use hobt_buffer::BufferPool;
-use hobt_catalog::{DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
+use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
 use hobt_log::Recovered;
 use hobt_page::BootPage;
@@ -178,6 +178,9 @@ impl Database {
         }
         parts.shared.clock.raise_above(boot.max_stamp.max(summary.newest));
         let heaps = SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
+        if recovered.is_some() {
+            list_added_files(parts, &heaps, &files).map_err(|error| of_catalog(name, error))?;
+        }
         let hobt = boot.next_hobt.0.max(FIRST_HOBT_ID).max(summary.newest_hobt.0.saturating_add(1 << 16));
         let database = Database::assemble(
             parts,
@@ -336,12 +339,32 @@ fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Re
     }
 }
 
+/// Files that `master` lists belong to the database, also where a crash came before the database itself noted it.
+fn list_added_files(
+    parts: &StorageParts,
+    heaps: &SystemHeaps,
+    files: &[DataFile],
+) -> std::result::Result<(), CatalogError> {
+    let known = heaps.file_ids()?;
+    let settings = StatementContextSettings {
+        session: SessionId(0),
+        stamp: parts.shared.clock.next(),
+        degree_of_parallelism: 1,
+        memory: Arc::clone(&parts.shared.memory),
+    };
+    let ctx = StatementContext::new(&settings, Arc::default());
+    for file in files.iter().filter(|file| !known.contains(&file.header.file)) {
+        heaps.insert_file(&ctx, &file.database_file())?;
+    }
+    ctx.commit().map_err(|error| CatalogError::Access(AccessError::LogFailed(error.to_string())))
+}
+
 /// The schemas, filegroups and files that a database starts with.
 fn write_first_rows(
     heaps: &SystemHeaps,
     ctx: &StatementContext,
     new: &NewDatabase,
-) -> std::result::Result<(), hobt_catalog::CatalogError> {
+) -> std::result::Result<(), CatalogError> {
     for (id, name) in [(1, "dbo"), (2, "guest"), (3, "INFORMATION_SCHEMA"), (4, "sys")] {
         heaps.insert_schema(ctx, &Schema { id, name: name.to_owned() })?;
     }

@@ -87,8 +87,14 @@ impl Instance {
         // The header of a new file says "not clean", and so must the others before it is listed.
         database.check_usable()?;
         database.prepare_to_change()?;
-        let file =
-            DataFile::create(&*self.disk, plan, database.guid()).map_err(|error| cannot_create(&plan.path, &error))?;
+        let failed = |error| cannot_create(&plan.path, &error);
+        let mut file = DataFile::create(&*self.disk, plan, database.guid()).map_err(failed)?;
+        // Once master lists it, the database is opened with it, whatever a crash leaves of the rest.
+        if let Err(error) = file.complete(database.generation()) {
+            drop(file);
+            self.remove_files([plan.path.as_path()].into_iter());
+            return Err(failed(error));
+        }
         let row = DatabaseFileRow {
             database: database.id().0.cast_signed(),
             file: plan.file.0.cast_signed(),
