@@ -140,6 +140,11 @@ impl SimulatedDisk {
         self.world.power.lock().changes()
     }
 
+    /// Operations of a kind so far, as [`Fault`]s count them, but for those that failed by one.
+    pub fn operations(&self, operation: Operation) -> u64 {
+        self.world.power.lock().count(operation)
+    }
+
     /// Whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.world.power.lock().is_off()

@@ -8,6 +8,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Power {
     changes: u64,
+    /// By the operation's number.
+    counts: [u64; OPERATIONS],
     trace: u64,
     /// The change that is the last, and the seed of what it leaves.
     cut: Option<(u64, u64)>,
@@ -17,6 +19,8 @@ pub(crate) struct Power {
 /// FNV-1a, which needs no state but its sum.
 const TRACE_START: u64 = 0xcbf2_9ce4_8422_2325;
 const TRACE_STEP: u64 = 0x0000_0100_0000_01b3;
+
+const OPERATIONS: usize = Operation::Remove as usize + 1;
 
 fn is_change(operation: Operation) -> bool {
     matches!(
@@ -32,11 +36,15 @@ fn is_change(operation: Operation) -> bool {
 
 impl Power {
     pub(crate) fn new() -> Power {
-        Power { changes: 0, trace: TRACE_START, cut: None, is_off: false }
+        Power { changes: 0, counts: [0; OPERATIONS], trace: TRACE_START, cut: None, is_off: false }
     }
 
     pub(crate) fn changes(&self) -> u64 {
         self.changes
+    }
+
+    pub(crate) fn count(&self, operation: Operation) -> u64 {
+        self.counts[operation as usize]
     }
 
     pub(crate) fn trace(&self) -> u64 {
@@ -70,6 +78,7 @@ impl Power {
         let mut add = |byte: u8| self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(TRACE_STEP);
         path.as_os_str().as_encoded_bytes().iter().for_each(|&byte| add(byte));
         [operation as u64, offset, length].iter().flat_map(|number| number.to_le_bytes()).for_each(add);
+        self.counts[operation as usize] += 1;
         if !is_change(operation) {
             return Ok(None);
         }
