@@ -328,6 +328,36 @@ pub const USER_ERROR: i32 = 50000;
 pub const TRANSLATE_LENGTHS: i32 = 9828;
 /// An argument of DBCC is not valid.
 pub const DBCC_ARGUMENT: i32 = 2560;
+/// DBCC results for '%s'.
+pub const DBCC_RESULTS: i32 = 2536;
+/// There are %d rows in %d pages for object "%s".
+pub const CHECK_ROWS: i32 = 2593;
+/// CHECKDB found %d allocation errors and %d consistency errors not associated with any single object.
+pub const CHECK_ERRORS_OF_NO_OBJECT: i32 = 8954;
+/// CHECKDB found %d allocation errors and %d consistency errors in database '%s'.
+pub const CHECK_RESULT: i32 = 8989;
+/// CHECKDB found %d allocation errors and %d consistency errors in table '%s'.
+pub const CHECK_TABLE_RESULT: i32 = 8990;
+/// Cannot find a table or object with this name.
+pub const CHECK_NO_SUCH_TABLE: i32 = 2501;
+/// The row count for an object is incorrect.
+pub const CHECK_ROW_COUNT: i32 = 2508;
+/// A page allocated to an object was not seen.
+pub const CHECK_PAGE_NOT_SEEN: i32 = 2533;
+/// An extent of an object is not allocated.
+pub const CHECK_EXTENT_NOT_ALLOCATED: i32 = 2579;
+/// An extent is allocated by more than one allocation object.
+pub const CHECK_EXTENT_TWICE: i32 = 8904;
+/// An extent is marked allocated, but nothing has allocated it.
+pub const CHECK_EXTENT_UNOWNED: i32 = 8905;
+/// A page contains an incorrect page id in its header.
+pub const CHECK_WRONG_PAGE_ID: i32 = 8909;
+/// A page could not be processed.
+pub const CHECK_PAGE_NOT_PROCESSED: i32 = 8928;
+/// An allocation page of an object is wrong.
+pub const CHECK_ALLOCATION_PAGE: i32 = 8946;
+/// Errors in the allocation maps.
+pub const CHECK_MAP: i32 = 8998;
 /// There is no such page.
 pub const NO_SUCH_PAGE: i32 = 8968;
 /// The request for a procedure failed because the object is none.

@@ -58,6 +58,7 @@ mod database;
 mod definition;
 mod error;
 mod instance;
+mod log_description;
 mod log_file;
 mod path;
 mod settings;
@@ -69,4 +70,5 @@ pub use definition::{
 };
 pub use error::{EngineError, storage_error};
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
+pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription, LogReuseWait};
 pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

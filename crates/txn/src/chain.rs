@@ -26,12 +26,55 @@ const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 /// The log of one database, with the transactions that write into it.
 pub struct TransactionLog {
     log: Arc<Log>,
-    /// By transaction: the beginning of the epoch that its first record may lie in.
-    open: Mutex<HashMap<u64, Lsn>>,
+    open: Mutex<HashMap<u64, Open>>,
+    /// Users' transactions that have begun to write.
+    begun: AtomicU64,
     next_structure: AtomicU64,
     /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
     due_below_bytes: AtomicU64,
     on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// A transaction that has not ended.
+struct Open {
+    /// The beginning of the epoch that its first record may lie in.
+    begin: Lsn,
+    figures: Arc<Figures>,
+}
+
+/// What a transaction has written, for those who look on.
+#[derive(Default)]
+struct Figures {
+    records: AtomicU64,
+    bytes: AtomicU64,
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Figures {
+    /// Counts a record; called by one at a time.
+    fn count(&self, appended: Appended, payload: &[u8]) {
+        if self.records.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.first.store(appended.lsn.0, Ordering::Relaxed);
+        }
+        self.bytes.fetch_add(record_bytes(payload.len()) as u64, Ordering::Relaxed);
+        self.last.store(appended.lsn.0, Ordering::Relaxed);
+    }
+}
+
+/// What an open transaction has written into a log, as `sys.dm_tran_database_transactions` shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenChain {
+    /// The transaction's number.
+    pub transaction: u64,
+    /// Records.
+    pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The position of its first record; 0 if it has none.
+    pub first: Lsn,
+    /// The position of its last record; 0 if it has none.
+    pub last: Lsn,
 }
 
 impl fmt::Debug for TransactionLog {
@@ -49,6 +92,7 @@ impl TransactionLog {
             due_below_bytes,
             on_due: OnceLock::new(),
             open: Mutex::default(),
+            begun: AtomicU64::new(0),
             next_structure: AtomicU64::new(STRUCTURE_TRANSACTION_FIRST),
         })
     }
@@ -85,15 +129,39 @@ impl TransactionLog {
         self.open.lock().len()
     }
 
+    /// Users' transactions that have begun to write since the log was opened.
+    pub fn begun_count(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// The transactions that have written and not ended, but for the storage's own, in the order of their numbers.
+    pub fn open_chains(&self) -> Vec<OpenChain> {
+        let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let open = self.open.lock();
+        let users = open.iter().filter(|(id, _)| !TransactionLog::is_structure(**id));
+        let mut chains: Vec<OpenChain> = users
+            .map(|(id, open)| OpenChain {
+                transaction: *id,
+                records: read(&open.figures.records),
+                bytes: read(&open.figures.bytes),
+                first: Lsn(read(&open.figures.first)),
+                last: Lsn(read(&open.figures.last)),
+            })
+            .collect();
+        chains.sort_unstable_by_key(|chain| chain.transaction);
+        chains
+    }
+
     /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To be
     /// asked after a checkpoint has begun its epoch: who is not in the list then writes behind that.
     pub fn oldest(&self) -> Option<Lsn> {
-        self.open.lock().values().min().copied()
+        self.open.lock().values().map(|open| open.begin).min()
     }
 
     /// Begins to write for the transaction `id`, a user's.
     pub fn begin(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
+        self.begun.fetch_add(1, Ordering::Relaxed);
         self.begin_as(id)
     }
 
@@ -105,7 +173,7 @@ impl TransactionLog {
     /// Goes on with a transaction that a crash left open, whose last record is at `last`.
     pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn) -> Arc<LogChain> {
         let chain = self.begin_as(id);
-        self.open.lock().insert(id, first);
+        self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
         *chain.last.lock() = last;
         chain
     }
@@ -116,9 +184,12 @@ impl TransactionLog {
     }
 
     fn begin_as(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+        let figures: Arc<Figures> = Arc::default();
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
-        self.open.lock().insert(id, self.log.epoch().begin);
-        Arc::new(LogChain { owner: Arc::clone(self), id, reservation: Reservation::default(), last: Mutex::default() })
+        let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
+        self.open.lock().insert(id, open);
+        let (reservation, last) = (Reservation::default(), Mutex::default());
+        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, last, figures })
     }
 }
 
@@ -129,6 +200,7 @@ pub struct LogChain {
     reservation: Reservation,
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
+    figures: Arc<Figures>,
 }
 
 impl fmt::Debug for LogChain {
@@ -166,6 +238,7 @@ impl LogChain {
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
         let appended = self.owner.log.append(epoch, &record, &self.reservation)?;
         *last = appended.lsn;
+        self.figures.count(appended, payload);
         Ok(appended)
     }
 
@@ -178,6 +251,7 @@ impl LogChain {
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
         let appended = self.owner.log.append_always(&record, &self.reservation)?;
         *last = appended.lsn;
+        self.figures.count(appended, payload);
         Ok(appended)
     }
 

@@ -20,7 +20,7 @@ mod memory;
 mod transactions;
 mod versions;
 
-pub use chain::{COMMIT_RECORD, END_RECORD, LogChain, LogChains, TransactionLog};
+pub use chain::{COMMIT_RECORD, END_RECORD, LogChain, LogChains, OpenChain, TransactionLog};
 pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
 pub use transactions::{Running, Snapshot, Transactions};

@@ -130,6 +130,11 @@ impl VersionStore {
         self.shards.iter().map(|shard| shard.lock().values().map(Vec::len).sum::<usize>()).sum()
     }
 
+    /// Bytes that the versions take, without what the maps have in reserve.
+    pub fn bytes(&self) -> usize {
+        self.len() * size_of::<Version>()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, StorageParts};
 use crate::error::{EngineError, Result};
+use crate::log_description::{LogDescription, LogReuseWait};
 
 /// What is known of a database.
 pub(super) enum EntryState {
@@ -73,8 +74,12 @@ impl Entry {
     }
 
     fn description(&self) -> DatabaseDescription {
+        let mut log_reuse_wait = LogReuseWait::Nothing;
         let state = match &*self.state.lock() {
-            EntryState::Open(database) => database.state(),
+            EntryState::Open(database) => {
+                log_reuse_wait = LogDescription::of(database.storage()).map_or(log_reuse_wait, |log| log.reuse_wait);
+                database.state()
+            }
             EntryState::Closed(_) => DatabaseState::Online,
             EntryState::Unavailable { state, .. } => *state,
         };
@@ -83,6 +88,7 @@ impl Entry {
             name: self.name.clone(),
             created: self.created,
             state,
+            log_reuse_wait,
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
         }
     }
@@ -99,6 +105,8 @@ pub struct DatabaseDescription {
     pub created: i64,
     /// In which state it is.
     pub state: DatabaseState,
+    /// What its log waits for; nothing while it is not open.
+    pub log_reuse_wait: LogReuseWait,
     /// Where its files lie, by file id.
     pub files: Vec<PathBuf>,
 }

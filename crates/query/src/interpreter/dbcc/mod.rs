@@ -1,5 +1,7 @@
-//! `DBCC`: trace flags, statistics, the cache, pages.
+//! `DBCC`: trace flags, statistics, the cache, the log, pages and whether they agree.
 
+mod check;
+mod log;
 mod page;
 
 use std::sync::Arc;
@@ -25,7 +27,12 @@ impl Interpreter<'_> {
                 DbccArgument::Value(value) => self.evaluate(value)?.value,
             });
         }
+        let says = OptionItem::find(&dbcc.options, "NO_INFOMSGS").is_none();
         match dbcc.command.value.to_uppercase().as_str() {
+            "CHECKDB" => self.check_database(&arguments, check::Scope::Database, says, position)?,
+            "CHECKALLOC" => self.check_database(&arguments, check::Scope::Allocation, says, position)?,
+            "CHECKTABLE" => self.check_table(&arguments, says, position)?,
+            "LOGINFO" => self.log_information(&arguments, position)?,
             "TRACEON" => self.trace_flags(&arguments, true)?,
             "TRACEOFF" => self.trace_flags(&arguments, false)?,
             "TRACESTATUS" => self.trace_status(&arguments)?,
@@ -41,7 +48,7 @@ impl Interpreter<'_> {
             "USEROPTIONS" => self.user_options()?,
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
         }
-        if OptionItem::find(&dbcc.options, "NO_INFOMSGS").is_none() {
+        if says {
             let text = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
             self.send_message(Message::numbered(2528, position.line, text))?;
         }
@@ -150,23 +157,6 @@ impl Interpreter<'_> {
             ]
         });
         self.send_values(&columns, rows.collect()).map(|_| ())
-    }
-
-    fn log_space(&mut self) -> Result<(), Failure> {
-        let columns = [
-            ("Database Name", NAME),
-            ("Log Size (MB)", SqlType::Real),
-            ("Log Space Used (%)", SqlType::Real),
-            ("Status", SqlType::Int),
-        ];
-        let rows = self
-            .environment
-            .instance
-            .databases()
-            .into_iter()
-            .map(|database| vec![Value::Text(database.name), Value::Float(0.0), Value::Float(0.0), Value::Int(0)]);
-        let rows = rows.collect();
-        self.send_values(&columns, rows).map(|_| ())
     }
 
     fn show_file_stats(&mut self) -> Result<(), Failure> {

@@ -1,0 +1,473 @@
+//! `DBCC CHECKDB`, `CHECKTABLE` and `CHECKALLOC`: whether pages, extents and counts agree.
+//!
+//! Every table that is checked is locked with `S`, so that no writer of it is under way; the tables are locked in the order
+//! of their ids and let go of at the end. What is not locked (the catalog's own tables, tables that others are making) may
+//! change meanwhile: a finding there counts only if it is found again, or if the log stood still all the while. Extents
+//! that nothing owns are those of open transactions as long as there are any, and are not reported then.
+//!
+//! Pages are read through the buffer pool: what is damaged on disk alone is found once the page is no longer in memory.
+//!
+//! Leaves to others: how it is found out (`hobt_access::AllocationCheck`), repairs, of which there are none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hobt_access::{AccessError, AllocationCheck, Finding, Hobt};
+use hobt_base::{HobtId, Lsn, ObjectId, Position, SqlError, number};
+use hobt_catalog::{IndexKind, Table};
+use hobt_engine::{DatabaseUse, EngineError};
+use hobt_page::PageDamage;
+use hobt_txn::StatementContext;
+use hobt_txn::locks::{HeldLock, LockMode};
+use hobt_types::Value;
+
+use super::super::event::Message;
+use super::super::failure::Failure;
+use super::super::run::Interpreter;
+use super::super::system_functions::parse_name;
+
+/// How often a finding in what is not locked must be found again.
+const PASSES: usize = 4;
+/// How long others get between two passes.
+const BETWEEN_PASSES: Duration = Duration::from_millis(100);
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everything.
+    Database,
+    /// Extents alone.
+    Allocation,
+}
+
+impl Scope {
+    fn command(self) -> &'static str {
+        match self {
+            Scope::Database => "CHECKDB",
+            Scope::Allocation => "CHECKALLOC",
+        }
+    }
+}
+
+/// A heap to check.
+struct Part {
+    table: Arc<Table>,
+    index: i32,
+    hobt: HobtId,
+}
+
+/// A finding, and the table that it is in.
+#[derive(Clone, PartialEq)]
+struct Found {
+    finding: Finding,
+    /// Object id, index id and partition id, and the object's name.
+    owner: Option<(ObjectId, i32, HobtId, String)>,
+}
+
+impl Found {
+    /// Whether the extents are wrong, rather than what is in them.
+    fn is_of_allocation(&self) -> bool {
+        !matches!(self.finding, Finding::Page { .. } | Finding::RowCount { .. })
+    }
+}
+
+/// How a table came off.
+struct Summary {
+    rows: u64,
+    pages: u64,
+}
+
+impl Interpreter<'_> {
+    /// `CHECKDB` and `CHECKALLOC`, of the current database or the one that the argument names.
+    pub(super) fn check_database(
+        &mut self,
+        arguments: &[Value],
+        scope: Scope,
+        says: bool,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let database = self.database_to_check(arguments.first(), scope.command(), position)?;
+        self.in_context(&database, |this, context| {
+            let locks = this.lock_all(context, &database)?;
+            let checked = this.check_locked(&database, scope, says, position);
+            drop(locks);
+            checked
+        })
+    }
+
+    fn database_to_check(
+        &self,
+        argument: Option<&Value>,
+        command: &str,
+        position: Position,
+    ) -> Result<DatabaseUse, Failure> {
+        let wrong = || {
+            let text = format!("DBCC {command} takes a database: its name, its id, or 0 for the current one.");
+            SqlError::new(number::DBCC_ARGUMENT, text).at(position)
+        };
+        let instance = &self.environment.instance;
+        let database = match argument {
+            None | Some(Value::Int(0)) => return Ok(self.state.database.clone()),
+            Some(Value::Text(name)) => instance.database(name),
+            Some(Value::Int(id)) => {
+                instance.database_by_id(hobt_base::DatabaseId(u16::try_from(*id).map_err(|_| wrong())?))
+            }
+            Some(_) => return Err(wrong().into()),
+        };
+        let database = database.map_err(|error: EngineError| error.to_sql_error().at(position))?;
+        Ok(database.seen_by(self.state.viewer()))
+    }
+
+    /// Locks every table of users, and those that have come by the time the last lock is granted.
+    fn lock_all(&self, context: &StatementContext, database: &DatabaseUse) -> Result<Vec<HeldLock>, Failure> {
+        let mut held: BTreeMap<ObjectId, HeldLock> = BTreeMap::new();
+        loop {
+            let mut missing: Vec<ObjectId> = tables(database).into_values().map(|table| table.id).collect();
+            missing.retain(|table| !held.contains_key(table));
+            if missing.is_empty() {
+                return Ok(held.into_values().collect());
+            }
+            for table in missing {
+                held.insert(table, self.lock(context, database, table, LockMode::Shared)?);
+            }
+        }
+    }
+
+    /// Checks a database whose tables are locked, and says what came of it.
+    fn check_locked(
+        &mut self,
+        database: &DatabaseUse,
+        scope: Scope,
+        says: bool,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let mut pass = self.pass(database, scope)?;
+        let mut certain = pass.is_certain;
+        for _ in 1..PASSES {
+            if certain || pass.found.is_empty() {
+                break;
+            }
+            self.pause()?;
+            let next = self.pass(database, scope)?;
+            pass.found.retain(|found| next.found.contains(found));
+            certain = next.is_certain;
+            pass.is_incomplete |= next.is_incomplete;
+        }
+        let before = pass.found.len();
+        if !certain {
+            pass.found.retain(|found| !matches!(found.finding, Finding::Unowned { .. }));
+        }
+        let left_out = before - pass.found.len();
+        if says {
+            self.say(position, number::DBCC_RESULTS, format!("DBCC results for '{}'.", database.name()))?;
+        }
+        let owned = pass.found.iter().filter(|found| found.owner.is_none());
+        let (allocation, consistency) = counts(owned.clone());
+        let alone: Vec<Found> = owned.cloned().collect();
+        for found in &alone {
+            self.report(sql_error(found, database).at(position));
+        }
+        if says && !alone.is_empty() {
+            let text = format!(
+                "{} found {allocation} allocation errors and {consistency} consistency errors not associated with any \
+                 single object.",
+                scope.command()
+            );
+            self.say(position, number::CHECK_ERRORS_OF_NO_OBJECT, text)?;
+        }
+        for (table, summary) in &pass.tables {
+            self.table_results(database, table, summary.as_ref(), &pass.found, scope.command(), says, position)?;
+        }
+        if says && left_out > 0 {
+            let text = format!(
+                "{left_out} extents are allocated to what open transactions are making or dropping, and were not \
+                 checked for an owner. Run DBCC {} again when none is open.",
+                scope.command()
+            );
+            self.send_message(Message::plain(position.line, text))?;
+        }
+        let (allocation, consistency) = counts(pass.found.iter());
+        if says || !pass.found.is_empty() {
+            let text = format!(
+                "{} found {allocation} allocation errors and {consistency} consistency errors in database '{}'.",
+                scope.command(),
+                database.name()
+            );
+            self.say(position, number::CHECK_RESULT, text)?;
+        }
+        Ok(())
+    }
+
+    /// `CHECKTABLE ('table')`.
+    pub(super) fn check_table(&mut self, arguments: &[Value], says: bool, position: Position) -> Result<(), Failure> {
+        let Some(Value::Text(name)) = arguments.first() else {
+            let text = "DBCC CHECKTABLE takes the name of a table.";
+            return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
+        };
+        let unknown = || {
+            let text = format!("Cannot find a table or object with the name \"{name}\". Check the system catalog.");
+            SqlError::new(number::CHECK_NO_SUCH_TABLE, text).at(position)
+        };
+        let place = self.place(&parse_name(name).ok_or_else(unknown)?)?;
+        let database = place.database.clone();
+        self.in_context(&database, |this, context| {
+            let mut lock = None;
+            let table = loop {
+                let snapshot = database.snapshot();
+                let schema = snapshot.schema_id(&place.schema).ok_or_else(unknown)?;
+                let found = snapshot.table(schema, &place.name).ok_or_else(unknown)?;
+                if lock.as_ref().is_some_and(|(id, _)| *id == found.id) {
+                    break Arc::clone(found);
+                }
+                // What was locked before has another's name by now.
+                let id = found.id;
+                lock = Some((id, this.lock(context, &database, id, LockMode::Shared)?));
+            };
+            let mut check = this.new_check(&database)?;
+            check.take_findings();
+            let mut found = Vec::new();
+            let summary = this.check_heaps(&mut check, &database, &table, Scope::Database, &mut found)?;
+            this.table_results(&database, &table, summary.as_ref(), &found, "CHECKTABLE", says, position)
+        })
+    }
+
+    fn new_check(&self, database: &DatabaseUse) -> Result<AllocationCheck, Failure> {
+        let check = AllocationCheck::new(database.storage()).map_err(|error| failure(database, error))?;
+        Ok(check.until(Arc::clone(&self.cancelled)))
+    }
+
+    /// Looks at the whole database once.
+    fn pass(&self, database: &DatabaseUse, scope: Scope) -> Result<Pass, Failure> {
+        let before = at_rest(database);
+        let mut check = self.new_check(database)?;
+        let mut found: Vec<Found> = unowned(check.take_findings());
+        let mut listed = Vec::new();
+        let mut is_incomplete = false;
+        for table in tables(database).into_values() {
+            let summary = self.check_heaps(&mut check, database, &table, scope, &mut found)?;
+            is_incomplete |= summary.is_none();
+            listed.push((table, summary));
+        }
+        // A run list that could not be read says nothing of what its table owns.
+        is_incomplete |= found.iter().any(|found| matches!(found.finding, Finding::RunList { .. }));
+        let rest = check.finish();
+        if !is_incomplete {
+            found.extend(unowned(rest));
+        }
+        let is_certain = before.is_some() && before == at_rest(database);
+        Ok(Pass { found, tables: listed, is_certain, is_incomplete })
+    }
+
+    /// Checks the heaps of a table; `None` if one could not be opened.
+    fn check_heaps(
+        &self,
+        check: &mut AllocationCheck,
+        database: &DatabaseUse,
+        table: &Arc<Table>,
+        scope: Scope,
+        found: &mut Vec<Found>,
+    ) -> Result<Option<Summary>, Failure> {
+        let mut summary = Some(Summary { rows: 0, pages: 0 });
+        for part in parts(table) {
+            let owner = (part.table.id, part.index, part.hobt, part.table.name.clone());
+            let hobt: Arc<Hobt> = match database.hobt_to_read(part.hobt) {
+                Ok(hobt) => hobt,
+                Err(EngineError::Storage { error: AccessError::Damaged { page, damage, .. }, .. }) => {
+                    found.push(Found { finding: Finding::Page { page, damage }, owner: Some(owner) });
+                    summary = None;
+                    continue;
+                }
+                Err(error) => return Err(error.to_sql_error().into()),
+            };
+            let checked = match scope {
+                Scope::Database => check.add_hobt(&hobt),
+                Scope::Allocation => check.add_extents(&hobt),
+            };
+            checked.map_err(|error| failure(database, error))?;
+            let findings = check.take_findings().into_iter();
+            found.extend(findings.map(|finding| Found { finding, owner: Some(owner.clone()) }));
+            if let Some(summary) = &mut summary {
+                summary.rows += hobt.row_count();
+                summary.pages += hobt.data_pages();
+            }
+        }
+        Ok(summary)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one table's part of the report is made of")]
+    fn table_results(
+        &mut self,
+        database: &DatabaseUse,
+        table: &Table,
+        summary: Option<&Summary>,
+        found: &[Found],
+        command: &str,
+        says: bool,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let mine = |found: &&Found| found.owner.as_ref().is_some_and(|(object, ..)| *object == table.id);
+        if says {
+            let text = format!("DBCC results for '{}'.", table.name);
+            self.say(position, number::DBCC_RESULTS, text)?;
+        }
+        for found in found.iter().filter(mine) {
+            self.report(sql_error(found, database).at(position));
+        }
+        if says && let Some(summary) = summary {
+            let text =
+                format!("There are {} rows in {} pages for object \"{}\".", summary.rows, summary.pages, table.name);
+            self.say(position, number::CHECK_ROWS, text)?;
+        }
+        let (allocation, consistency) = counts(found.iter().filter(mine));
+        if allocation + consistency > 0 {
+            let text = format!(
+                "{command} found {allocation} allocation errors and {consistency} consistency errors in table '{}' \
+                 (object ID {}).",
+                table.name, table.id
+            );
+            self.say(position, number::CHECK_TABLE_RESULT, text)?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment, or less if the statement is cancelled.
+    fn pause(&self) -> Result<(), Failure> {
+        let _waiting = hobt_sync::Wait::begin(hobt_sync::WaitType::WaitFor);
+        std::thread::sleep(BETWEEN_PASSES);
+        if self.is_cancelled() { Err(Failure::cancelled()) } else { Ok(()) }
+    }
+
+    fn say(&mut self, position: Position, number: i32, text: String) -> Result<(), Failure> {
+        self.send_message(Message::numbered(number, position.line, text))
+    }
+}
+
+/// What one look at a database has brought.
+struct Pass {
+    found: Vec<Found>,
+    /// By object id; without a summary where a heap could not be opened.
+    tables: Vec<(Arc<Table>, Option<Summary>)>,
+    /// Nothing changed meanwhile and no transaction is open: what was found is so.
+    is_certain: bool,
+    /// Who owns what is not known of every table.
+    is_incomplete: bool,
+}
+
+/// The tables that are committed and those that the session's own transaction sees, by id: what that one has dropped is
+/// there until it commits.
+fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
+    let (committed, seen) = (database.database().snapshot(), database.snapshot());
+    committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
+}
+
+/// The heaps of a table; its trees are checked by nobody yet.
+fn parts(table: &Arc<Table>) -> impl Iterator<Item = Part> {
+    let heaps = table.indexes.iter().filter(|index| index.kind == IndexKind::Heap);
+    heaps.flat_map(|index| {
+        let part = |hobt| Part { table: Arc::clone(table), index: index.id.0, hobt };
+        index.partitions.iter().map(move |partition| part(partition.hobt)).collect::<Vec<_>>()
+    })
+}
+
+/// The end of the log, if no transaction is open; `None` also for a database without a log.
+fn at_rest(database: &DatabaseUse) -> Option<Lsn> {
+    let log = database.storage().log()?;
+    let end = log.log().end();
+    (log.open_count() == 0).then_some(end)
+}
+
+fn unowned(findings: Vec<Finding>) -> Vec<Found> {
+    findings.into_iter().map(|finding| Found { finding, owner: None }).collect()
+}
+
+fn failure(database: &DatabaseUse, error: AccessError) -> Failure {
+    match error {
+        AccessError::Cancelled => Failure::cancelled(),
+        error => database.storage_error(error).to_sql_error().into(),
+    }
+}
+
+/// Errors of allocation, and all others.
+fn counts<'a>(found: impl Iterator<Item = &'a Found>) -> (usize, usize) {
+    let (allocation, consistency): (Vec<_>, Vec<_>) = found.partition(|found| found.is_of_allocation());
+    (allocation.len(), consistency.len())
+}
+
+/// What can be done about a damaged page or extent.
+const ADVICE: &str = "Copy what can still be read into another table; or stop the instance and put back a copy of the \
+                      database's files.";
+
+/// A finding as SQL Server numbers it.
+fn sql_error(found: &Found, database: &DatabaseUse) -> SqlError {
+    let object = found.owner.as_ref().map_or_else(
+        || "Database error".to_owned(),
+        |(object, index, partition, _)| {
+            format!("Object ID {object}, index ID {index}, partition ID {partition} (type In-row data)")
+        },
+    );
+    let id = database.id();
+    let (number, text) = match &found.finding {
+        Finding::OwnedTwice { extent, .. } => (
+            number::CHECK_EXTENT_TWICE,
+            format!("Extent {extent} in database ID {id} is allocated by more than one allocation object. {ADVICE}"),
+        ),
+        Finding::NotAllocated { extent, .. } => (
+            number::CHECK_EXTENT_NOT_ALLOCATED,
+            format!("{object}: extent {extent} is in its run list and not allocated in the allocation map. {ADVICE}"),
+        ),
+        Finding::Unowned { extent } => (
+            number::CHECK_EXTENT_UNOWNED,
+            format!(
+                "Extent {extent} in database ID {id} is marked allocated in the allocation map, but no run list has \
+                 it. Nothing is lost but its space."
+            ),
+        ),
+        Finding::MapDiffers { extent } => (
+            number::CHECK_MAP,
+            format!(
+                "The allocation map page for extent {extent} in database ID {id} and its copy in memory differ. Close \
+                 the instance and open it again, then check again."
+            ),
+        ),
+        Finding::FreeCount { file, counted, found } => (
+            number::CHECK_MAP,
+            format!(
+                "File {file} in database ID {id} counts {counted} free extents, and its allocation map has {found}. \
+                 Close the instance and open it again, then check again."
+            ),
+        ),
+        Finding::RunList { rule, .. } => {
+            (number::CHECK_ALLOCATION_PAGE, format!("{object}: its run list is wrong: {rule}. {ADVICE}"))
+        }
+        Finding::RowCount { counted, found: rows, .. } => {
+            let name = found.owner.as_ref().map_or("", |(.., name)| name);
+            let text = format!(
+                "The In-row data ROWS count for object \"{name}\", {object}, is incorrect: {counted} are counted, \
+                 {rows} are in its pages. If pages are damaged, those rows are among them."
+            );
+            (number::CHECK_ROW_COUNT, text)
+        }
+        Finding::Page { page, damage } => {
+            let file = database.storage().file(page.file);
+            let path = file.map_or_else(|_| "?".to_owned(), |file| file.path().display().to_string());
+            let place = format!("file '{path}', byte {:#018x}", page.byte_offset());
+            let (number, what) = match damage {
+                PageDamage::Address { found } => (
+                    number::CHECK_WRONG_PAGE_ID,
+                    format!(
+                        "page ID {page} contains an incorrect page ID in its page header. The PageId in the page \
+                         header = {found}"
+                    ),
+                ),
+                PageDamage::Structure { .. } | PageDamage::Type { .. } => (
+                    number::CHECK_PAGE_NOT_SEEN,
+                    format!("page {page} was not seen. The page is invalid or has an incorrect owner in its header"),
+                ),
+                _ => (number::CHECK_PAGE_NOT_PROCESSED, format!("Page {page} could not be processed")),
+            };
+            (number, format!("{object}: {what}: {damage}; {place}. {ADVICE}"))
+        }
+    };
+    SqlError::new(number, text)
+}
