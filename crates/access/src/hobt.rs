@@ -6,6 +6,7 @@
 //! not fit their row lie in runs of their own (`large_values`).
 
 mod large_values;
+mod tree_pages;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::{Before, COMMIT_RECORD, LogChain, StatementContext, UndoError};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::change::{Changed, Identity, Logged, Part};
+use crate::change::{Changed, Identity, Logged};
 use crate::load::LoadedRuns;
 use crate::log_record::Undo;
 use crate::storage::Allocated;
@@ -413,37 +414,6 @@ impl Hobt {
     /// Counts rows that came or went, while [`Hobt::begin_counting`] is held.
     pub(crate) fn count_rows(&self, rows: i64) {
         self.row_count.fetch_add_signed(rows);
-    }
-
-    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
-    /// list that names its run, and the change that makes it the tree's: it makes that change together with those that need
-    /// the page, or says that they had no room, and the page stays free.
-    ///
-    /// # Errors
-    /// The filegroup or the log is full, the device fails, or what `use_page` returns.
-    pub(crate) fn take_page(
-        &self,
-        use_page: impl FnOnce(PageId, Part<'_>) -> Result<bool, AccessError>,
-    ) -> Result<bool, AccessError> {
-        let mut state = self.state_to_change()?;
-        let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
-        if state.runs[tail].used == state.runs[tail].page_count {
-            let extents = state.next_extents;
-            self.add_structure_run(&mut state, RunContents::Rows, extents)?;
-        }
-        let index = state.tail(RunContents::Rows).expect("a HOBT has its first run");
-        let run = state.runs[index];
-        let grown = Run { used: run.used + 1, ..run };
-        let list = state.list[index / RUNS_PER_PAGE];
-        let file = self.storage.file(list.file)?;
-        let mut page = file.pool_file().write(list.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &grown);
-        let part = Part { id: list, page: &mut page, changes: vec![PageChange::Write { offset, bytes }] };
-        let used = use_page(PageId::new(run.first.file, run.used_end()), part)?;
-        if used {
-            state.runs[index] = grown;
-        }
-        Ok(used)
     }
 
     /// To be held from the record of rows that come or go until they are counted.
@@ -862,43 +832,6 @@ impl Hobt {
             self.storage.end_freeing(structure, &gone)?;
         }
         self.count_undone(chain, lsn, -rows.cast_signed())
-    }
-
-    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by then.
-    ///
-    /// # Errors
-    /// The page cannot be read, or the log is full.
-    pub(crate) fn remake_page(
-        self: &Arc<Hobt>,
-        context: &StatementContext,
-        id: PageId,
-        change: &PageChange,
-    ) -> Result<(), AccessError> {
-        let chain = self.storage.chain_of(context);
-        let file = self.storage.file(id.file)?;
-        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let bytes = Box::new(*page);
-        let undo = Undo::RestorePage { bytes: bytes.clone() };
-        let made = self.change(&mut page, id, change, Logged::of(chain.as_ref()).undone_by(&undo))?;
-        let lsn = made.expect("a page that is made anew has room").lsn;
-        drop(page);
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.storage.end(|| hobt.restore_page(chain.as_ref(), lsn, id, bytes)));
-        Ok(())
-    }
-
-    /// Takes [`Hobt::remake_page`] back.
-    pub(crate) fn restore_page(
-        &self,
-        chain: Option<&Arc<LogChain>>,
-        lsn: Lsn,
-        id: PageId,
-        bytes: Box<PageBytes>,
-    ) -> Result<(), AccessError> {
-        let file = self.storage.file(id.file)?;
-        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.change(&mut page, id, &PageChange::Image { bytes }, Logged::of(chain).compensating(lsn))?;
-        Ok(())
     }
 
     /// Logs that what a note announced was taken back, and counts the rows.

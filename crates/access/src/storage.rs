@@ -431,7 +431,7 @@ impl Storage {
     /// The same for a statement, which gives the run back if it is undone.
     ///
     /// # Errors
-    /// As [`Storage::allocate`].
+    /// `FilegroupFull` when no file has a free extent or can grow; the log is full.
     pub fn allocate_for(
         self: &Arc<Storage>,
         context: &StatementContext,

@@ -1,0 +1,82 @@
+//! Pages that a B+tree takes from a HOBT's runs, and pages that it makes anew. What is in them is the tree's matter.
+
+use std::sync::Arc;
+
+use hobt_base::{Lsn, PageId};
+use hobt_page::{PageBytes, PageChange, RUNS_PER_PAGE, Run, RunContents, RunListPage};
+use hobt_txn::{LogChain, StatementContext};
+
+use super::Hobt;
+use crate::AccessError;
+use crate::change::{Logged, Part};
+use crate::log_record::Undo;
+
+impl Hobt {
+    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
+    /// list that names its run, and the change that makes it the tree's: it makes that change together with those that need
+    /// the page, or says that they had no room, and the page stays free.
+    ///
+    /// # Errors
+    /// The filegroup or the log is full, the device fails, or what `use_page` returns.
+    pub(crate) fn take_page(
+        &self,
+        use_page: impl FnOnce(PageId, Part<'_>) -> Result<bool, AccessError>,
+    ) -> Result<bool, AccessError> {
+        let mut state = self.state_to_change()?;
+        let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
+        if state.runs[tail].used == state.runs[tail].page_count {
+            let extents = state.next_extents;
+            self.add_structure_run(&mut state, RunContents::Rows, extents)?;
+        }
+        let index = state.tail(RunContents::Rows).expect("a HOBT has its first run");
+        let run = state.runs[index];
+        let grown = Run { used: run.used + 1, ..run };
+        let list = state.list[index / RUNS_PER_PAGE];
+        let file = self.storage.file(list.file)?;
+        let mut page = file.pool_file().write(list.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &grown);
+        let part = Part { id: list, page: &mut page, changes: vec![PageChange::Write { offset, bytes }] };
+        let used = use_page(PageId::new(run.first.file, run.used_end()), part)?;
+        if used {
+            state.runs[index] = grown;
+        }
+        Ok(used)
+    }
+
+    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by then.
+    ///
+    /// # Errors
+    /// The page cannot be read, or the log is full.
+    pub(crate) fn remake_page(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        id: PageId,
+        change: &PageChange,
+    ) -> Result<(), AccessError> {
+        let chain = self.storage.chain_of(context);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let bytes = Box::new(*page);
+        let undo = Undo::RestorePage { bytes: bytes.clone() };
+        let made = self.change(&mut page, id, change, Logged::of(chain.as_ref()).undone_by(&undo))?;
+        let lsn = made.expect("a page that is made anew has room").lsn;
+        drop(page);
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.storage.end(|| hobt.restore_page(chain.as_ref(), lsn, id, bytes)));
+        Ok(())
+    }
+
+    /// Takes [`Hobt::remake_page`] back.
+    pub(crate) fn restore_page(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        id: PageId,
+        bytes: Box<PageBytes>,
+    ) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.change(&mut page, id, &PageChange::Image { bytes }, Logged::of(chain).compensating(lsn))?;
+        Ok(())
+    }
+}
