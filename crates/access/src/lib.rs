@@ -22,6 +22,9 @@ mod free_extents;
 mod hobt;
 mod load;
 mod log_record;
+#[cfg(feature = "planted-bugs")]
+#[doc(hidden)]
+pub mod planted;
 mod recovery;
 pub mod scan;
 mod storage;
