@@ -17,8 +17,8 @@ const LOG_BYTES: u64 = 8 << 20;
 const LOG_GROWTH_BYTES: u64 = 64 << 20;
 /// How large it may become, in bytes: SQL Server's limit of a log file.
 const LOG_BYTES_MAX: u64 = 2 << 40;
-/// What may be appended and not flushed, in bytes.
-const RING_BYTES: usize = 4 << 20;
+/// What may be appended and not flushed, in bytes, unless the settings say otherwise.
+pub(crate) const RING_BYTES: usize = 4 << 20;
 
 /// Where the log of a database lies whose first file is `first`.
 pub(crate) fn log_path(first: &Path) -> PathBuf {
@@ -45,9 +45,14 @@ fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<LogFile, 
 }
 
 /// Makes an empty log for the database `guid`; a file that is there already is an error.
-pub(crate) fn create(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> Result<Arc<TransactionLog>, DiskError> {
+pub(crate) fn create(
+    disk: &dyn Disk,
+    path: &Path,
+    guid: &[u8; 16],
+    ring_bytes: usize,
+) -> Result<Arc<TransactionLog>, DiskError> {
     let made = open_file(disk, path, true).and_then(|file| {
-        Log::create(&[file], log_id(guid), RING_BYTES).map_err(|error| match error {
+        Log::create(&[file], log_id(guid), ring_bytes).map_err(|error| match error {
             LogError::Disk(error) => error,
             other => unreachable!("a new log holds nothing that can be wrong: {other}"),
         })
@@ -68,9 +73,10 @@ pub(crate) fn open(
     disk: &dyn Disk,
     path: &Path,
     guid: &[u8; 16],
+    ring_bytes: usize,
 ) -> Result<(Arc<TransactionLog>, Recovered), FileProblem> {
     let file = open_file(disk, path, false).map_err(FileProblem::Inaccessible)?;
-    let (log, recovered) = Log::open(&[file], RING_BYTES).map_err(problem)?;
+    let (log, recovered) = Log::open(&[file], ring_bytes).map_err(problem)?;
     if log.id() != log_id(guid) {
         return Err(FileProblem::Invalid("it is the log of another database".to_owned()));
     }

@@ -57,6 +57,7 @@ pub(crate) struct StorageParts {
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) settings: StorageSettings,
     pub(crate) shared: Shared,
+    pub(crate) log_ring_bytes: usize,
     pub(crate) checkpoints_by_hand: bool,
 }
 
@@ -290,7 +291,7 @@ fn open_log(parts: &StorageParts, name: &str, files: &[DataFile]) -> Result<(Arc
     let (path, guid) = (log_file::log_path(&first.path), &first.header.database_guid);
     let is_clean = files.iter().all(|file| file.header.clean);
     let refuse = |state, reason| EngineError::Unavailable { database: name.to_owned(), state, reason };
-    match log_file::open(&*parts.disk, &path, guid) {
+    match log_file::open(&*parts.disk, &path, guid, parts.log_ring_bytes) {
         Ok((log, recovered)) if !is_clean => Ok((log, Some(recovered))),
         Ok((log, recovered)) => {
             if recovered.end == first.header.log_end {
@@ -305,7 +306,7 @@ fn open_log(parts: &StorageParts, name: &str, files: &[DataFile]) -> Result<(Arc
         }
         Err(FileProblem::Inaccessible(DiskError::NotFound { .. })) if is_clean => {
             // Nothing in it is needed: the files are whole.
-            let made = log_file::create(&*parts.disk, &path, guid).map_err(|error| {
+            let made = log_file::create(&*parts.disk, &path, guid, parts.log_ring_bytes).map_err(|error| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))

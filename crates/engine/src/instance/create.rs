@@ -115,7 +115,7 @@ impl Instance {
         }
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
         let log_path = log_file::log_path(paths[0]);
-        let log = match log_file::create(&*self.disk, &log_path, &guid) {
+        let log = match log_file::create(&*self.disk, &log_path, &guid, self.parts.log_ring_bytes) {
             Ok(log) => log,
             Err(error) => {
                 drop(files);

@@ -66,6 +66,7 @@ impl Instance {
             pool,
             settings: settings.storage(),
             shared,
+            log_ring_bytes: settings.log_ring_bytes.unwrap_or(log_file::RING_BYTES),
             checkpoints_by_hand: settings.checkpoints_by_hand,
         };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
@@ -199,7 +200,10 @@ impl Start<'_> {
             _ => {
                 // A log without its database is what a first start left that was cut off.
                 let _ = self.disk.remove(&log_path);
-                Some(log_file::create(self.disk, &log_path, &guid).map_err(|error| refuse(&log_path, error))?)
+                Some(
+                    log_file::create(self.disk, &log_path, &guid, self.parts.log_ring_bytes)
+                        .map_err(|error| refuse(&log_path, error))?,
+                )
             }
         };
         let new = NewDatabase {
