@@ -1,5 +1,7 @@
 //! What is in a database, read back and held against itself.
 
+use std::collections::BTreeMap;
+
 use hobt_access::AllocationCheck;
 use hobt_engine::{Database, EngineError};
 
@@ -26,7 +28,10 @@ pub(crate) fn contents(database: &Database) -> Result<Tables, CheckError> {
     let snapshot = database.snapshot();
     snapshot.check().map_err(|error| CheckError::Found(format!("the catalog: {error:?}")))?;
     let mut tables = Tables::new();
-    for table in snapshot.tables.values().filter(|table| !table.is_system) {
+    // In an order that does not change from run to run.
+    let users: BTreeMap<_, _> =
+        snapshot.tables.values().filter(|table| !table.is_system).map(|table| (&table.name, table)).collect();
+    for table in users.into_values() {
         let hobt = hobt_of(database, table)?;
         let (rows, _) = read(database, &hobt)?;
         let counted = hobt.row_count();

@@ -43,13 +43,15 @@ pub struct Options {
     pub lives: u64,
     /// Operations that fail, counted from the first step on. With faults the power does not fail.
     pub faults: Vec<Fault>,
+    /// Operations that do nothing and say that they have, from the first step on.
+    pub lies: Vec<Fault>,
     /// Whether the power fails.
     pub crashes: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { steps: 40, lives: 4, faults: Vec::new(), crashes: true }
+        Options { steps: 40, lives: 4, faults: Vec::new(), lies: Vec::new(), crashes: true }
     }
 }
 

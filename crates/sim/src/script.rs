@@ -10,7 +10,7 @@ use hobt_txn::StatementContext;
 
 use crate::model::{Row, Rows, State, Tables};
 use crate::rows::{self, hobt_of};
-use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix};
+use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix, small_file};
 
 /// Names of tables that a session has in a database, at most.
 const TABLES_MAX: usize = 4;
@@ -104,7 +104,11 @@ impl Simulation {
             let name = format!("other{}", self.others.made);
             self.note(format!("CREATE DATABASE {name}"));
             self.others.doubtful = Some(name.clone());
-            let definition = DatabaseDefinition { name: name.clone(), ..DatabaseDefinition::default() };
+            let definition = DatabaseDefinition {
+                name: name.clone(),
+                primary: vec![small_file(&name)],
+                ..DatabaseDefinition::default()
+            };
             instance.create_database(&definition).map_err(|error| self.stop("CREATE DATABASE", &error))?;
             self.others.listed.insert(name);
         }

@@ -84,7 +84,7 @@ pub(crate) struct Simulation {
 }
 
 /// A small file that grows in small steps.
-fn small_file(name: &str) -> FileDefinition {
+pub(crate) fn small_file(name: &str) -> FileDefinition {
     FileDefinition {
         name: Some(name.to_owned()),
         size_pages: Some(256),
@@ -101,6 +101,7 @@ impl Simulation {
         let settings = InstanceSettings {
             memory_bytes: Some(64 << 20),
             pool_bytes: Some(pool_bytes),
+            log_ring_bytes: Some(256 << 10),
             checkpoints_by_hand: true,
             ..InstanceSettings::default()
         };
@@ -160,7 +161,8 @@ impl Simulation {
     pub(crate) fn run(&mut self) -> Result<Report, String> {
         self.begin_world().map_err(|stop| format!("the first start: {stop:?}"))?;
         let before = OPERATIONS.map(|operation| self.disk.operations(operation));
-        self.options.faults.clone().into_iter().for_each(|fault| self.disk.inject(fault));
+        let faults = self.options.faults.iter().chain(&self.options.lies);
+        faults.cloned().for_each(|fault| self.disk.inject(fault));
         let lives = 1 + self.random.below(self.options.lives.max(1));
         for life in 0..lives {
             self.note(format!("life {life}"));
@@ -179,7 +181,9 @@ impl Simulation {
                 Err(Stop::Bug(text)) => return Err(text),
             }
             self.die();
-            self.disk.clear_faults();
+            if !self.options.faults.is_empty() {
+                self.disk.clear_faults();
+            }
             self.start_again()?;
         }
         self.rest()
