@@ -1,6 +1,7 @@
 //! The experiments: each asks a question that a text asked before, and answers it for this machine.
 
 mod cores;
+mod inserts;
 mod io;
 mod limits;
 mod plan;
@@ -30,8 +31,14 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 4] {
-    [&scan::ScanExperiment, &cores::CoresExperiment, &io::IoExperiment, &limits::LimitsExperiment]
+pub fn experiments() -> [&'static dyn Experiment; 5] {
+    [
+        &scan::ScanExperiment,
+        &cores::CoresExperiment,
+        &io::IoExperiment,
+        &inserts::InsertsExperiment,
+        &limits::LimitsExperiment,
+    ]
 }
 
 /// The experiment of this name, in any letters.

@@ -135,6 +135,23 @@ fn io_counts_reads_by_size_here_and_on_modelled_devices() {
 }
 
 #[test]
+fn inserts_have_a_case_for_each_key_and_number_of_connections() {
+    let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, sweep: false });
+    assert_complete(&json);
+    for key in ["newid", "session", "appserver"] {
+        for connections in [1, 2, 8, 64] {
+            let auto = case(&json, &format!("{key}_{connections}_auto"));
+            assert!(auto["rows_per_s_median"].as_f64().is_some_and(|rate| rate > 0.0));
+            // A commit is durable before the next begins: a lone connection flushes for each.
+            let flushes = auto["flushes_per_commit_median"].as_f64().expect("a number");
+            assert!(connections > 1 || flushes >= 1.0, "{flushes} flushes a commit");
+            assert!(case(&json, &format!("{key}_{connections}_tx"))["waits_ms"].is_object());
+        }
+    }
+    assert!(report.marks.iter().all(|mark| mark.is_met() != Some(false)), "so few rows say nothing");
+}
+
+#[test]
 fn limits_are_cases_too() {
     let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
     assert_complete(&json);
