@@ -98,6 +98,15 @@ impl BTree {
 
     /// The leaf to which a key belongs, exclusive.
     pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
+        self.write_leaf_between(key, None)
+    }
+
+    /// The same, and between which keys its own lie.
+    pub(super) fn write_leaf_between(
+        &self,
+        key: &[u8],
+        mut fences: Option<&mut Fences>,
+    ) -> Result<Step<'_>, AccessError> {
         loop {
             let mut id = self.root;
             let mut page = self.read(id)?;
@@ -112,7 +121,7 @@ impl BTree {
                 continue;
             }
             loop {
-                let child = self.child(id, &page, Target::Key(key), None)?;
+                let child = self.child(id, &page, Target::Key(key), fences.as_deref_mut())?;
                 level -= 1;
                 if level == 0 {
                     let leaf = self.write(child)?;

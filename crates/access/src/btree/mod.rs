@@ -40,7 +40,7 @@ use hobt_txn::{LogChain, StatementContext};
 use crate::change::{Identity, Logged, Part};
 use crate::log_record::Undo;
 use crate::{AccessError, Hobt, Storage};
-use descent::{Step, Target};
+use descent::{Fences, Step, Target};
 use pages::FileTable;
 use split::Wanted;
 
@@ -446,10 +446,9 @@ impl BTree {
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
     pub fn remove_ghosts(&self, key: &[u8]) -> Result<(usize, Option<Vec<u8>>), AccessError> {
-        let mut fences = descent::Fences::default();
-        drop(self.read_leaf(Target::Key(key), Some(&mut fences))?);
         self.hobt.storage().in_one_piece(|| {
-            let mut step = self.write_leaf(key)?;
+            let mut fences = Fences::default();
+            let mut step = self.write_leaf_between(key, Some(&mut fences))?;
             let view = self.leaf(step.id, &step.page)?;
             let ghosts = view.deleted_count();
             if ghosts > 0 {
