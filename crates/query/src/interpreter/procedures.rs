@@ -66,7 +66,10 @@ WHERE @dbname IS NULL OR d.name = @dbname
 GROUP BY d.name, d.database_id, d.create_date, d.state_desc, d.compatibility_level ORDER BY d.name";
 
 const SP_HELPFILE: &str = "CREATE PROCEDURE sp_helpfile AS
-SELECT f.name, f.file_id AS fileid, f.physical_name AS filename, g.name AS filegroup, CAST(CAST(f.size AS bigint) * 8 AS nvarchar(20)) + N' KB' AS size
+SELECT f.name, f.file_id AS fileid, f.physical_name AS filename, g.name AS filegroup, CAST(CAST(f.size AS bigint) * 8 AS nvarchar(20)) + N' KB' AS size,
+    CASE f.max_size WHEN -1 THEN N'Unlimited' ELSE CAST(CAST(f.max_size AS bigint) * 8 AS nvarchar(20)) + N' KB' END AS maxsize,
+    CASE f.is_percent_growth WHEN 1 THEN CAST(f.growth AS nvarchar(20)) + N'%' ELSE CAST(CAST(f.growth AS bigint) * 8 AS nvarchar(20)) + N' KB' END AS growth,
+    CASE f.type WHEN 1 THEN 'log only' ELSE 'data only' END AS usage
 FROM sys.database_files AS f LEFT JOIN sys.filegroups AS g ON g.data_space_id = f.data_space_id ORDER BY f.file_id";
 
 const SP_HELPTEXT: &str = "CREATE PROCEDURE sp_helptext @objname nvarchar(776) AS

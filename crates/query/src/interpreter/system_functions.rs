@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, ModuleKind};
-use hobt_engine::DatabaseUse;
+use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_tsql::ast::{Identifier, ObjectName};
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -204,9 +204,9 @@ fn find_object_function(
             (1, 1),
             NAME,
             Arc::new(move |a| {
-                let snapshot = world.database.snapshot();
                 let id = int_of(a, 0);
-                text(snapshot.files.iter().find(|file| Some(i32::from(file.id.0)) == id).map(|file| file.name.clone()))
+                let mut files = file_names(&world.database).into_iter();
+                text(files.find(|(file, _)| Some(i32::from(*file)) == id).map(|(_, name)| name))
             }),
         ),
         "FILE_ID" | "FILE_IDEX" => (
@@ -214,12 +214,8 @@ fn find_object_function(
             SqlType::Int,
             Arc::new(move |a| {
                 let name = text_of(a, 0);
-                let snapshot = world.database.snapshot();
-                int(snapshot
-                    .files
-                    .iter()
-                    .find(|file| file.name.eq_ignore_ascii_case(&name))
-                    .map(|file| i64::from(file.id.0)))
+                let mut files = file_names(&world.database).into_iter();
+                int(files.find(|(_, file)| file.eq_ignore_ascii_case(&name)).map(|(id, _)| i64::from(id)))
             }),
         ),
         "FILEGROUP_NAME" => (
@@ -275,6 +271,14 @@ fn find_object_function(
     };
     check_arity(name, arity, arguments.len())?;
     Ok(Some((result, answer)))
+}
+
+/// The files of a database, those of its log too: ids and logical names.
+fn file_names(database: &DatabaseUse) -> Vec<(u16, String)> {
+    let log = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
+    let data = database.snapshot();
+    let data = data.files.iter().map(|file| (file.id.0, file.name.clone()));
+    data.chain(log.into_iter().map(|file| (file.id.0, file.name))).collect()
 }
 
 fn check_arity(name: &str, (least, most): (usize, usize), count: usize) -> Result<(), SqlError> {

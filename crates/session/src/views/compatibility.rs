@@ -1,4 +1,4 @@
-//! The system tables of SQL Server 2000, as views: `sysobjects`, `syscolumns`, `sysindexes`, `sysdatabases`.
+//! The system tables of SQL Server 2000, as views: `sysobjects`, `syscolumns`, `sysindexes`, `sysdatabases`, `sysfiles`.
 //!
 //! `syscolumns` lists the columns of all system views too, so that the square of its rows exceeds 50,000 in an empty
 //! database, as scripts that count with it expect.
@@ -30,6 +30,9 @@ const INDEXES: &str = "id int!, status int, first varbinary(6), indid smallint, 
 const DATABASES: &str = "name sysname!, dbid smallint, sid varbinary(85), mode smallint, status int, status2 int, \
     crdate datetime!, reserved datetime, category int, cmptlevel tinyint!, filename nvarchar(260), version smallint";
 
+const FILES: &str = "fileid smallint, groupid smallint, size int!, maxsize int!, growth int!, status int, perf int, \
+    name sysname!, filename nvarchar(260)";
+
 pub(super) static VIEWS: &[Definition] = &[
     Definition::of("dbo", "sysobjects", OBJECTS, objects),
     Definition::sys("sysobjects", OBJECTS, objects),
@@ -39,6 +42,8 @@ pub(super) static VIEWS: &[Definition] = &[
     Definition::sys("sysindexes", INDEXES, indexes),
     Definition::of("dbo", "sysdatabases", DATABASES, databases),
     Definition::sys("sysdatabases", DATABASES, databases),
+    Definition::of("dbo", "sysfiles", FILES, files),
+    Definition::sys("sysfiles", FILES, files),
 ];
 
 fn object(name: &str, id: i32, letters: &str, schema: i32, created: i64) -> Vec<Value> {
@@ -186,6 +191,21 @@ fn databases(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             file,
             957
         ]
+    });
+    Ok(rows.collect())
+}
+
+/// The columns of `sys.database_files` under their older names.
+fn files(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    /// `status` of a file on disk.
+    const ON_DISK: i64 = 0x2;
+    /// What that of a log's file has besides.
+    const OF_LOG: i64 = 0x40;
+    let rows = super::databases::files(&context.database).into_iter().map(|(_, file)| {
+        let status = if file[2] == Value::Int(1) { ON_DISK | OF_LOG } else { ON_DISK };
+        let [id, group, name, path] = [0, 4, 5, 6].map(|column: usize| file[column].clone());
+        let [size, most, growth] = [9, 10, 11].map(|column: usize| file[column].clone());
+        row![id, group, size, most, growth, status, 0, name, path]
     });
     Ok(rows.collect())
 }

@@ -1,7 +1,8 @@
 //! Databases and their files.
 
+use hobt_base::PAGE_SIZE;
 use hobt_catalog::{DatabaseFile, Growth};
-use hobt_engine::{DatabaseDescription, DatabaseState, DatabaseUse};
+use hobt_engine::{DatabaseDescription, DatabaseState, DatabaseUse, LogDescription, LogFileDescription};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{Collation, Value};
 
@@ -83,9 +84,10 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         no,
         no,
         no,
+        // SNAPSHOT isolation is not there; what is read under READ COMMITTED is versions.
         0,
         "OFF",
-        no,
+        yes,
         3,
         "SIMPLE",
         2,
@@ -97,8 +99,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     row.extend(row![
         Value::Guid([0; 16]),
         no,
-        0,
-        "NOTHING",
+        database.log_reuse_wait.number(),
+        database.log_reuse_wait.name(),
         no,
         no,
         no,
@@ -118,8 +120,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     row
 }
 
-/// The files of a database, with their ids.
-fn files(database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
+/// The files of a database, with their ids; those of the log come last.
+pub(super) fn files(database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
     let snapshot = database.snapshot();
     let sizes = database.storage().files();
     let row = |file: &DatabaseFile| {
@@ -149,11 +151,39 @@ fn files(database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
             percent,
             false
         ];
-        // LSNs and backups come with the log.
-        row.extend(std::iter::repeat_n(NULL, 12));
+        row.extend(std::iter::repeat_n(NULL, COLUMNS_OF_BACKUPS));
         (file.id.0, row)
     };
-    snapshot.files.iter().map(row).collect()
+    let log = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
+    snapshot.files.iter().map(row).chain(log.iter().map(log_file)).collect()
+}
+
+/// Columns at the end of a file's row that tell of backups, of which there are none.
+const COLUMNS_OF_BACKUPS: usize = 12;
+
+fn log_file(file: &LogFileDescription) -> (u16, Vec<Value>) {
+    let pages = |bytes: u64| int(bytes / PAGE_SIZE as u64);
+    let mut row = row![
+        file.id.0,
+        NULL,
+        1,
+        "LOG",
+        0,
+        &file.name,
+        file.path.display().to_string(),
+        0,
+        "ONLINE",
+        pages(file.bytes),
+        pages(file.bytes_max),
+        pages(file.growth_bytes),
+        false,
+        false,
+        false,
+        false,
+        false
+    ];
+    row.extend(std::iter::repeat_n(NULL, COLUMNS_OF_BACKUPS));
+    (file.id.0, row)
 }
 
 fn master_files(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {

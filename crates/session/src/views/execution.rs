@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hobt_base::PAGE_SIZE;
+use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_query::execute::OperatorProfile;
 use hobt_query::interpreter::ViewContext;
 use hobt_sync::processor;
@@ -429,8 +430,57 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
         ("SQLServer:Memory Manager", "Database Cache Memory (KB)", "", (pool.frames - pool.free) * page / 1024, RAW),
         ("SQLServer:General Statistics", "User Connections", "", sessions, RAW),
     ];
-    let rows = counters.into_iter().map(|(object, counter, instance, value, kind)| {
+    let counter = |object: &str, counter: &str, instance: &str, value: u64, kind: i64| {
         row![padded(object, 128), padded(counter, 128), padded(instance, 128), value, kind]
-    });
-    Ok(rows.collect())
+    };
+    let mut rows: Vec<Vec<Value>> = counters
+        .into_iter()
+        .map(|(object, name, instance, value, kind)| counter(object, name, instance, value, kind))
+        .collect();
+    let mut total = [0; DATABASE_COUNTERS.len()];
+    let mut version_bytes = 0;
+    for database in super::log::open_databases(sources) {
+        version_bytes += database.storage().versions().bytes() as u64;
+        let values = database_counters(&database);
+        for (((name, kind), value), total) in DATABASE_COUNTERS.into_iter().zip(values).zip(&mut total) {
+            rows.push(counter(DATABASES, name, database.name(), value, kind));
+            *total += value;
+        }
+    }
+    for ((name, kind), value) in DATABASE_COUNTERS.into_iter().zip(total) {
+        rows.push(counter(DATABASES, name, "_Total", value, kind));
+    }
+    let open = sources.registry.all().iter().filter(|session| session.transaction.is_some()).count() as u64;
+    rows.push(counter("SQLServer:Transactions", "Transactions", "", open, RAW));
+    rows.push(counter("SQLServer:Transactions", "Version Store Size (KB)", "", version_bytes.div_ceil(1024), RAW));
+    Ok(rows)
+}
+
+/// The counters' object that has an instance for each database.
+const DATABASES: &str = "SQLServer:Databases";
+
+/// The counters of a database, in the order of [`database_counters`].
+const DATABASE_COUNTERS: [(&str, i64); 7] = [
+    ("Data File(s) Size (KB)", RAW),
+    ("Log File(s) Size (KB)", RAW),
+    ("Log File(s) Used Size (KB)", RAW),
+    ("Log Flushes/sec", BULK),
+    ("Log Bytes Flushed/sec", BULK),
+    ("Active Transactions", RAW),
+    ("Transactions/sec", BULK),
+];
+
+fn database_counters(database: &DatabaseUse) -> [u64; DATABASE_COUNTERS.len()] {
+    let data_kb: u64 =
+        database.storage().files().iter().map(|file| u64::from(file.size_pages()) * PAGE_SIZE as u64 / 1024).sum();
+    let Some(log) = LogDescription::of(database.storage()) else { return [data_kb, 0, 0, 0, 0, 0, 0] };
+    [
+        data_kb,
+        log.file_bytes / 1024,
+        log.used_bytes / 1024,
+        log.statistics.flushes,
+        log.statistics.flushed_bytes,
+        log.open_transactions,
+        log.begun_transactions,
+    ]
 }

@@ -1,7 +1,7 @@
 //! Reads and writes: by file, by size and latency, over time.
 
 use hobt_disk::{FileSnapshot, TransferSnapshot};
-use hobt_engine::DatabaseUse;
+use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
@@ -45,6 +45,9 @@ fn files(sources: &Sources) -> Vec<(DatabaseUse, u16, u64, FileSnapshot)> {
         for file in database.storage().files() {
             let bytes = u64::from(file.size_pages()) * hobt_base::PAGE_SIZE as u64;
             files.push((database.clone(), file.id().0, bytes, file.disk().statistics().snapshot()));
+        }
+        for file in LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files) {
+            files.push((database.clone(), file.id.0, file.bytes, file.transfers));
         }
     }
     files

@@ -12,6 +12,7 @@ mod execution;
 mod information_schema;
 mod io;
 mod locks;
+mod log;
 mod memory;
 mod settings;
 mod storage;
@@ -107,6 +108,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     information_schema::VIEWS,
     io::VIEWS,
     locks::VIEWS,
+    log::VIEWS,
     memory::VIEWS,
     settings::VIEWS,
     storage::VIEWS,
