@@ -7,6 +7,7 @@ mod bad_input;
 mod changes;
 #[cfg(feature = "cli")]
 mod command_line;
+mod consistency;
 mod files;
 mod limits;
 mod memory;
