@@ -374,17 +374,26 @@ impl Storage {
         Ok(Some(appended.lsn))
     }
 
-    /// Logs what will be done to several pages, before it is; nothing in a database without a log.
+    /// Logs what will be done to several pages of a HOBT, before it is; nothing in a database without a log.
     ///
     /// # Errors
     /// The log is full or has failed.
-    pub(crate) fn note(&self, chain: Option<&Arc<LogChain>>, undo: &Undo) -> Result<Lsn, AccessError> {
+    pub(crate) fn note(&self, hobt: &Identity, chain: Option<&Arc<LogChain>>, undo: &Undo) -> Result<Lsn, AccessError> {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
         let mut payload = Vec::new();
         undo.encode(&mut payload);
         // What takes it back writes two pages of the run list at most.
         chain.reserve(payload.len() + 3 * (IMAGE_BYTES + HEAD_BYTES))?;
-        Ok(chain.append(kind::NOTE, &payload)?.lsn)
+        loop {
+            // Recovery opens the HOBT, also where the note is the last that a crash left of it.
+            let epoch = chain.log().log().epoch();
+            let described = hobt.log(chain.log(), epoch);
+            match described.and_then(|()| chain.append_in(epoch, kind::NOTE, &payload)) {
+                Ok(appended) => return Ok(appended.lsn),
+                Err(AppendError::EpochChanged) => {}
+                Err(AppendError::Failed(error)) => return Err(error.into()),
+            }
+        }
     }
 
     /// Logs that what [`Storage::note`] said has been taken back, whose rows are no more, or are back.

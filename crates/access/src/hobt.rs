@@ -115,7 +115,7 @@ impl Hobt {
         });
         hobt.create_list_page(first, &[run])?;
         let chain = storage.chain_of(context);
-        let lsn = storage.note(chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
+        let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.
         let undone = Arc::clone(&hobt);
         context.on_undo(move || undone.storage.end(|| undone.uncreate(chain.as_ref(), lsn)));
@@ -735,7 +735,7 @@ impl Hobt {
             let counting = self.begin_counting();
             let until = before + runs.len() + list_pages.len();
             let undo = Undo::Unpublish { hobt: self.identity.id, runs: count_of(before), until: count_of(until), rows };
-            let lsn = self.storage.note(chain.as_ref(), &undo)?;
+            let lsn = self.storage.note(&self.identity, chain.as_ref(), &undo)?;
             self.row_count.fetch_add(rows, Ordering::Relaxed);
             drop(counting);
             let hobt = Arc::clone(self);
@@ -890,7 +890,7 @@ impl Hobt {
             let counting = self.begin_counting();
             let rows = self.row_count();
             let undo = Undo::Untruncate { hobt: self.identity.id, rows, list_page };
-            let lsn = self.storage.note(chain.as_ref(), &undo)?;
+            let lsn = self.storage.note(&self.identity, chain.as_ref(), &undo)?;
             self.row_count.store(0, Ordering::Relaxed);
             drop(counting);
             let hobt = Arc::clone(self);

@@ -101,7 +101,7 @@ impl Simulation {
         let settings = InstanceSettings {
             memory_bytes: Some(64 << 20),
             pool_bytes: Some(pool_bytes),
-            log_ring_bytes: Some(256 << 10),
+            log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
             ..InstanceSettings::default()
         };

@@ -163,7 +163,7 @@ impl Database {
         parts: &StorageParts,
         id: DatabaseId,
         name: &str,
-        files: Vec<DataFile>,
+        mut files: Vec<DataFile>,
         boot: &BootPage,
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
@@ -174,6 +174,7 @@ impl Database {
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
             summary = hobt_access::recover(storage, recovered).map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
+            make_alike(&mut files)?;
         } else {
             files.iter().try_for_each(|file| storage.open_file(file.description())).map_err(fail)?;
         }
@@ -338,6 +339,18 @@ fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Re
         }),
         _ => Ok(()),
     }
+}
+
+/// Gives all files one generation, before anything is changed: else what is changed now would look like a file's of
+/// another time after the next crash.
+fn make_alike(files: &mut [DataFile]) -> Result<()> {
+    let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
+    for file in files.iter_mut().filter(|file| file.header.generation != latest) {
+        file.header.generation = latest;
+        file.header.clean = false;
+        file.write_header()?;
+    }
+    Ok(())
 }
 
 /// Files that `master` lists belong to the database, also where a crash came before the database itself noted it.

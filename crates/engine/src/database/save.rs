@@ -104,6 +104,11 @@ impl Database {
     fn mark_clean(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
         let log_end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
+        if let Some(log) = self.storage.log() {
+            // The headers say where the log ends, so it ends there on the device before they do.
+            let flushed = log.log().flush_past(Lsn(log_end.0.saturating_sub(1)));
+            flushed.map_err(|error| self.storage_error(error.into()))?;
+        }
         files.files.iter_mut().for_each(|file| file.header.log_end = log_end);
         files.mark(true)
     }
