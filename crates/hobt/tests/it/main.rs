@@ -9,6 +9,8 @@ mod changes;
 mod command_line;
 mod consistency;
 mod files;
+#[cfg(feature = "cli")]
+mod kills;
 mod limits;
 mod memory;
 mod savepoints;

@@ -1,0 +1,165 @@
+//! The program is killed amid its work, again and again: what it had acknowledged is there, and nothing half.
+//!
+//! What was acknowledged is known outside of it: each batch prints a number when it has committed, and what was printed
+//! counts. `HOBT_KILLS` says how often it is killed (20 without).
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hobt_base::SplitMix64;
+
+/// Time after which no further life is begun.
+const TIME_MAX: Duration = Duration::from_secs(45);
+/// Batches of a life, more than it has time for.
+const BATCHES: i64 = 20_000;
+
+fn start(folder: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+    command.args(["sql", "--data", "data", "-d", "shop", "-W", "-h", "-1"]).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program")
+}
+
+/// Runs batches to their end; what they print.
+fn sql(folder: &Path, database: &str, input: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+    command.args(["sql", "--data", "data", "-d", database, "-W", "-h", "-1", "-b", "-Q", input]).current_dir(folder);
+    let output = command.output().expect("the program");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !errors.contains("panicked"), "{input}\n{text}\n{errors}");
+    text
+}
+
+/// What a batch does, and its number, which it prints when it is done.
+fn batch(number: i64, random: &mut SplitMix64) -> String {
+    let work = match random.below(10) {
+        // Both rows or none.
+        0..=2 => format!(
+            "BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT TRANSACTION;"
+        ),
+        3 => format!(
+            "BEGIN TRANSACTION; INSERT twin VALUES (-1); INSERT journal VALUES (-1); ROLLBACK TRANSACTION; \
+             BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        4 => format!(
+            "BEGIN TRANSACTION; DELETE scratch WHERE id % 3 = 0; UPDATE scratch SET id = id + 1 WHERE id % 5 = 0; \
+             INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        5 => format!(
+            "BEGIN TRANSACTION; TRUNCATE TABLE scratch; INSERT journal VALUES ({number}); \
+             INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        6 => format!(
+            "IF OBJECT_ID('copy') IS NOT NULL DROP TABLE copy; SELECT * INTO copy FROM scratch; \
+             BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        7 => format!(
+            "INSERT scratch SELECT object_id, REPLICATE('x', 200) FROM sys.all_objects; CHECKPOINT; \
+             BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        _ => format!(
+            "INSERT scratch VALUES ({number}, REPLICATE('y', 300)); BEGIN TRANSACTION; \
+             INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+    };
+    format!("SET NOCOUNT ON; {work} PRINT 'done {number}';\nGO\n")
+}
+
+/// The numbers of a table.
+fn numbers(folder: &Path, table: &str) -> Vec<i64> {
+    let text = sql(folder, "shop", &format!("SET NOCOUNT ON; SELECT id FROM {table} ORDER BY id"));
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+/// Feeds batches from `first` on, kills the program at some moment, and gives what it had acknowledged, in order, and
+/// the number behind the last that it was given.
+fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>, i64) {
+    let mut child = start(folder);
+    let mut input = child.stdin.take().expect("a pipe");
+    let output = child.stdout.take().expect("a pipe");
+    let batches: Vec<String> = (first..first + BATCHES).map(|number| batch(number, random)).collect();
+    let feeder = std::thread::spawn(move || {
+        // It ends with the pipe.
+        let _broken = batches.iter().try_for_each(|batch| input.write_all(batch.as_bytes()));
+    });
+    let kill_after = Duration::from_millis(20 + random.below(700));
+    let wanted = usize::try_from(random.below(4)).expect("small");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
+            if let Some(number) = number
+                && sender.send(number).is_err()
+            {
+                return;
+            }
+        }
+    });
+    let mut acknowledged = Vec::new();
+    // It has started when it has acknowledged something; some are killed before.
+    while acknowledged.len() < wanted {
+        match receiver.recv_timeout(Duration::from_secs(20)) {
+            Ok(number) => acknowledged.push(number),
+            Err(_) => break,
+        }
+    }
+    let deadline = Instant::now() + kill_after;
+    while let Ok(number) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        acknowledged.push(number);
+    }
+    child.kill().expect("it runs still");
+    child.wait().expect("it has ended");
+    acknowledged.extend(receiver.iter());
+    reader.join().expect("the reader");
+    feeder.join().expect("the feeder");
+    (acknowledged, first + BATCHES)
+}
+
+#[test]
+fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
+    let kills: u64 = std::env::var("HOBT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let is_long = std::env::var_os("HOBT_KILLS").is_some();
+    let seed = std::env::var("HOBT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut random = SplitMix64::new(seed);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    sql(folder, "master", "CREATE DATABASE shop");
+    let tables = "CREATE TABLE journal (id bigint NOT NULL); CREATE TABLE twin (id bigint NOT NULL); \
+                  CREATE TABLE scratch (id bigint NOT NULL, text varchar(400))";
+    sql(folder, "shop", tables);
+    let (mut all, mut next, mut done) = (BTreeSet::new(), 1, 0);
+    let since = Instant::now();
+    while done < kills && (is_long || since.elapsed() < TIME_MAX) {
+        let first = next;
+        let (acknowledged, behind) = live_and_die(folder, first, &mut random);
+        next = behind;
+        done += 1;
+        let last = acknowledged.last().copied().unwrap_or(first - 1);
+        assert_eq!(acknowledged, (first..=last).collect::<Vec<_>>(), "all batches succeed, one after the other");
+        all.extend(acknowledged);
+        // The start that this makes recovers; now and then it is killed itself.
+        if random.below(3) == 0 {
+            let mut child = start(folder);
+            std::thread::sleep(Duration::from_millis(random.below(60)));
+            child.kill().expect("it waits for batches");
+            child.wait().expect("it has ended");
+        }
+        let (journal, twin) = (numbers(folder, "journal"), numbers(folder, "twin"));
+        assert_eq!(journal, twin, "kill {done}: a transaction is there by half");
+        // What was under way may have been committed and not said.
+        let found: BTreeSet<i64> = journal.iter().copied().collect();
+        assert_eq!(found.len(), journal.len(), "kill {done}: a row is there twice");
+        let lost: Vec<_> = all.difference(&found).collect();
+        assert!(lost.is_empty(), "kill {done}: acknowledged and lost: {lost:?}");
+        let surplus: Vec<i64> = found.difference(&all).copied().collect();
+        assert!(surplus.iter().all(|&number| number > last) && surplus.len() <= 64, "kill {done}: {surplus:?}");
+        // From now on it is known to be there.
+        all = found;
+    }
+    println!("{done} kills, {} commits acknowledged", all.len());
+    assert!(done >= 5 && !all.is_empty(), "{done} kills");
+}
