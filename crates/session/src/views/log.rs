@@ -178,7 +178,7 @@ fn database_transactions(sources: &Sources, _: &ViewContext, _: &[Value]) -> Row
     let sessions = sources.registry.all();
     let begun = |id: u64| {
         let open = sessions.iter().filter_map(|session| session.transaction.as_ref());
-        let mut begun = open.filter(|open| u64::try_from(open.transaction.id()) == Ok(id)).map(|open| open.begun);
+        let mut begun = open.filter(|open| open.transaction.id() == id).map(|open| open.begun);
         begun.next().map(datetime)
     };
     let lsn = |position: Lsn| if position == Lsn(0) { NULL } else { Value::Decimal(i128::from(position.0)) };
