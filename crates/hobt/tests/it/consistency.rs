@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt::{Event, Flow, Instance, Message, Session, SqlError};
 use hobt_base::SplitMix64;
@@ -158,6 +159,74 @@ fn what_a_transaction_has_under_way_is_no_error() {
     assert_clean(&mut writer, "the transaction's own drop");
     writer.run("ROLLBACK").expect("rolled back");
     assert_clean(&mut checker, "the roll-back");
+}
+
+/// Runs random statements until told to stop; what they answer does not matter, but for errors that say damage.
+fn work(mut session: Session, seed: u64, stop: &AtomicBool) {
+    let mut random = SplitMix64::new(seed);
+    session.run("USE d; SET LOCK_TIMEOUT 50").expect("the database");
+    let mut step = 0;
+    while !stop.load(Ordering::Relaxed) {
+        step += 1;
+        let name = format!("w{seed}_{}", random.below(3));
+        let batch = match random.below(8) {
+            0 => format!("SELECT value AS i INTO {name} FROM GENERATE_SERIES(1, {})", random.below(3000)),
+            1 => format!("DROP TABLE IF EXISTS {name}"),
+            2 => "INSERT t SELECT value FROM GENERATE_SERIES(1, 2000)".to_owned(),
+            3 => format!("DELETE t WHERE i % 3 = {}", random.below(3)),
+            4 => format!("BEGIN TRANSACTION; CREATE TABLE {name} (i int); INSERT {name} VALUES (1); ROLLBACK"),
+            5 => "SELECT value AS i INTO #t FROM GENERATE_SERIES(1, 2000); DROP TABLE #t".to_owned(),
+            6 => "TRUNCATE TABLE t".to_owned(),
+            _ => "INSERT t VALUES (1), (2), (3)".to_owned(),
+        };
+        for error in send(&mut session, &batch).errors {
+            assert!(error.severity < 17, "step {step}: {batch}: {error}");
+        }
+        send(&mut session, "IF @@TRANCOUNT > 0 ROLLBACK");
+    }
+}
+
+#[test]
+fn a_check_beside_writers_gives_no_false_alarm() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d; CREATE TABLE t (i int)").expect("a table");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 1..=3 {
+            let (session, stop) = (instance.session().expect("a session"), &stop);
+            scope.spawn(move || work(session, seed, stop));
+        }
+        for _ in 0..15 {
+            for check in ["CHECKDB ('d')", "CHECKDB ('tempdb')", "CHECKDB ('master')", "CHECKALLOC (d)"] {
+                let errors = send(&mut session, &format!("DBCC {check} WITH NO_INFOMSGS")).errors;
+                if !errors.is_empty() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                assert_eq!(errors, [], "{check}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_clean(&mut session, "the work");
+}
+
+#[test]
+fn a_check_that_is_cancelled_lets_go_of_the_tables() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session.run("USE d; CREATE TABLE t (i int); INSERT t VALUES (1)").expect("a table");
+    // The client wants no more at the first message, while the tables are locked.
+    session.execute("DBCC CHECKDB", &mut |_: Event| Flow::Stop);
+    let locks =
+        "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT' AND resource_database_id = DB_ID()";
+    assert_eq!(value::<u64>(&mut session, locks), 0);
+    let mut other = instance.session().expect("a session");
+    other.run("SET LOCK_TIMEOUT 0; UPDATE d.dbo.t SET i = 2").expect("nobody holds the table");
 }
 
 #[test]

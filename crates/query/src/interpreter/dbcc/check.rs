@@ -224,12 +224,32 @@ impl Interpreter<'_> {
                 let id = found.id;
                 lock = Some((id, this.lock(context, &database, id, LockMode::Shared)?));
             };
-            let mut check = this.new_check(&database)?;
-            check.take_findings();
-            let mut found = Vec::new();
-            let summary = this.check_heaps(&mut check, &database, &table, Scope::Database, &mut found)?;
+            let (mut found, summary) = this.look_at_table(&database, &table)?;
+            // The catalog's own tables change while they are locked.
+            for _ in 1..PASSES {
+                if found.is_empty() || !table.is_system {
+                    break;
+                }
+                this.pause()?;
+                let (again, _) = this.look_at_table(&database, &table)?;
+                found.retain(|found| again.contains(found));
+            }
             this.table_results(&database, &table, summary.as_ref(), &found, "CHECKTABLE", says, position)
         })
+    }
+
+    /// Looks at a table once.
+    fn look_at_table(
+        &self,
+        database: &DatabaseUse,
+        table: &Arc<Table>,
+    ) -> Result<(Vec<Found>, Option<Summary>), Failure> {
+        let mut check = self.new_check(database)?;
+        // Of the maps; they are no matter of one table.
+        check.take_findings();
+        let mut found = Vec::new();
+        let summary = self.check_heaps(&mut check, database, table, Scope::Database, &mut found)?;
+        Ok((found, summary))
     }
 
     fn new_check(&self, database: &DatabaseUse) -> Result<AllocationCheck, Failure> {
@@ -278,7 +298,14 @@ impl Interpreter<'_> {
                     summary = None;
                     continue;
                 }
-                Err(error) => return Err(error.to_sql_error().into()),
+                Err(error) => match error.to_sql_error() {
+                    // One that came after the locks were taken, and has gone.
+                    dropped if dropped.number == number::INVALID_OBJECT => {
+                        summary = None;
+                        continue;
+                    }
+                    error => return Err(error.into()),
+                },
             };
             let checked = match scope {
                 Scope::Database => check.add_hobt(&hobt),
