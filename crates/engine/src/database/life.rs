@@ -171,6 +171,11 @@ impl Database {
         let fail = |error| EngineError::Storage { database: name.to_owned(), filegroup: None, error };
         let mut summary = RecoverySummary::default();
         if let Some(recovered) = &recovered {
+            // A mark that was cut off may have left a copy of a header that says "clean": none may say so from here on.
+            for file in &mut files {
+                file.header.clean = false;
+                file.write_header()?;
+            }
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
             summary = hobt_access::recover(storage, recovered).map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
@@ -347,7 +352,6 @@ fn make_alike(files: &mut [DataFile]) -> Result<()> {
     let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
     for file in files.iter_mut().filter(|file| file.header.generation != latest) {
         file.header.generation = latest;
-        file.header.clean = false;
         file.write_header()?;
     }
     Ok(())
