@@ -102,6 +102,49 @@ fn a_flipped_bit_is_found_and_named() {
     assert_eq!(send(&mut session, "DBCC CHECKTABLE (missing)").errors[0].number, 2501);
 }
 
+/// Marks an extent of a file as allocated, with a checksum that fits.
+fn leak(path: &Path, extent: usize) {
+    const MAP: u64 = 2 * 8192;
+    const HEADER_BYTES: usize = 64;
+    let mut file = OpenOptions::new().read(true).write(true).open(path).expect("the file");
+    let mut page = [0; 8192];
+    file.seek(SeekFrom::Start(MAP)).expect("inside");
+    file.read_exact(&mut page).expect("inside");
+    page[HEADER_BYTES + extent / 8] |= 1 << (extent % 8);
+    let checksum = hobt_base::crc32c(&page[4..]).to_le_bytes();
+    page[..4].copy_from_slice(&checksum);
+    file.seek(SeekFrom::Start(MAP)).expect("inside");
+    file.write_all(&page).expect("inside");
+}
+
+#[test]
+fn an_extent_that_nothing_owns_is_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d ON (NAME = d, FILENAME = 'd.mdf', SIZE = 8MB)").expect("a database");
+    drop(session);
+    instance.close().expect("closed");
+    leak(&folder.path().join("d.mdf"), 100);
+
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    for check in ["DBCC CHECKDB (d)", "DBCC CHECKALLOC (d)"] {
+        let sent = send(&mut session, check);
+        let numbers: Vec<i32> = sent.errors.iter().map(|error| error.number).collect();
+        assert_eq!(numbers, [8905], "{check}: {:?}", sent.errors);
+        assert!(sent.errors[0].message.contains("(1:800)"), "{}", sent.errors[0]);
+        let told = |message: &Message| message.number == 8989 && message.text.contains("1 allocation errors");
+        assert!(sent.messages.iter().any(told), "{:?}", sent.messages);
+    }
+    // It may be what an open transaction is making.
+    let mut writer = instance.session().expect("a session");
+    writer.run("USE d; BEGIN TRANSACTION; CREATE TABLE t (i int)").expect("a table");
+    let sent = send(&mut session, "DBCC CHECKDB (d)");
+    assert_eq!(sent.errors, []);
+    assert!(sent.messages.iter().any(|message| message.text.contains("open transactions")), "{:?}", sent.messages);
+}
+
 #[test]
 fn a_database_is_whole_after_random_work() {
     let folder = tempfile::tempdir().expect("a temporary folder");
