@@ -336,10 +336,10 @@ impl Simulation {
 
     fn verify(&mut self) -> Step<()> {
         self.verify_databases()?;
-        for index in 0..DATABASES.len() {
+        for (index, name) in DATABASES.into_iter().enumerate() {
             let database = self.database(index)?;
             let checked = allocation(&database).and_then(|()| contents(&database));
-            let tables = checked.map_err(|error| self.check_failed(DATABASES[index], error))?;
+            let tables = checked.map_err(|error| self.check_failed(name, error))?;
             self.report.rows_checked += tables.values().map(|rows| rows.len() as u64).sum::<u64>();
             self.settle(index, tables)?;
         }
@@ -351,10 +351,10 @@ impl Simulation {
 
     /// Looks in the middle of a life, when no transaction is open.
     pub(crate) fn verify_alive(&mut self) -> Step<()> {
-        for index in 0..DATABASES.len() {
+        for (index, name) in DATABASES.into_iter().enumerate() {
             let database = self.database(index)?;
             let checked = allocation(&database).and_then(|()| contents(&database));
-            let tables = checked.map_err(|error| self.check_failed(DATABASES[index], error))?;
+            let tables = checked.map_err(|error| self.check_failed(name, error))?;
             self.settle(index, tables)?;
         }
         Ok(())

@@ -1,0 +1,63 @@
+//! Nothing that was acknowledged is lost, and nothing else is there.
+
+use std::time::{Duration, Instant};
+
+use hobt_sim::{Options, Report, simulate};
+
+/// Seeds that are run if there is time.
+const SEEDS: u64 = 2000;
+/// Time after which no further seed is begun.
+const TIME_MAX: Duration = Duration::from_secs(45);
+
+/// What the environment says: the seed to run alone, with `HOBT_SEED`.
+fn only_seed() -> Option<u64> {
+    std::env::var("HOBT_SEED").ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
+    if let Some(seed) = only_seed() {
+        match simulate(seed, &Options::default()) {
+            Ok(report) => println!("seed {seed}: {report:?}"),
+            Err(failure) => panic!("{failure}"),
+        }
+        return;
+    }
+    let since = Instant::now();
+    let (mut total, mut seeds) = (Report::default(), 0);
+    while seeds < SEEDS && since.elapsed() < TIME_MAX {
+        match simulate(seeds, &Options::default()) {
+            Ok(report) => total.add(&report),
+            Err(failure) => panic!("{failure}\nHOBT_SEED={} replays it", failure.seed),
+        }
+        seeds += 1;
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(seeds >= 20, "{seeds} seeds in {TIME_MAX:?}");
+    assert!(total.crashes > seeds && total.crashes_in_recovery > seeds / 4, "it does crash: {total:?}");
+    assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
+}
+
+/// What has shown a bug once, by what it was.
+#[test]
+fn what_was_mended_stays_mended() {
+    for (seed, was) in [
+        (44, "a row count that a truncation's undo brought back"),
+        (121, "runs of a table whose transaction was cut off"),
+        (26, "an added file without an allocation map"),
+        (27, "an added file that looked older than the others"),
+        (549, "a load over extents whose freeing was not durable"),
+    ] {
+        if let Err(failure) = simulate(seed, &Options::default()) {
+            panic!("{was} again?\n{failure}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_does_the_same() {
+    for seed in 5000..5012 {
+        let run = || simulate(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Operations of the disk that fail, each in its turn: no panic, and after a start what was acknowledged.
+
+use std::time::{Duration, Instant};
+
+use hobt_disk::{Fault, FaultKind, Operation};
+use hobt_sim::{OPERATIONS, Options, simulate};
+
+const SCRIPTS: u64 = 20;
+const TIME_MAX: Duration = Duration::from_secs(45);
+const EIO: i32 = 5;
+const EINTR: i32 = 4;
+const ENOSPC: i32 = 28;
+
+/// A short script in one life, with these faults.
+fn script(faults: Vec<Fault>) -> Options {
+    Options { steps: 25, lives: 1, faults, lies: Vec::new(), crashes: false }
+}
+
+/// How an operation can fail.
+fn kinds(operation: Operation) -> &'static [FaultKind] {
+    match operation {
+        Operation::Write => {
+            &[FaultKind::Error(EIO), FaultKind::Error(ENOSPC), FaultKind::Error(EINTR), FaultKind::Short]
+        }
+        Operation::Read => &[FaultKind::Error(EIO), FaultKind::Short],
+        Operation::SetSize => &[FaultKind::Error(EIO), FaultKind::Error(ENOSPC)],
+        _ => &[FaultKind::Error(EIO)],
+    }
+}
+
+/// All faults of a script that does so many operations.
+fn faults_of(counts: [u64; OPERATIONS.len()]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (operation, count) in OPERATIONS.into_iter().zip(counts) {
+        for after in 0..count {
+            for &kind in kinds(operation) {
+                for forever in [false, true] {
+                    // What is repeated as long as it fails would never end.
+                    if !(forever && kind == FaultKind::Error(EINTR)) {
+                        faults.push(Fault { forever, ..Fault::once(operation, after, kind) });
+                    }
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// All of them with `HOBT_FAULTS=all`; otherwise as many as there is time for, spread over the scripts.
+#[test]
+fn an_operation_that_fails_loses_nothing_wherever_it_is() {
+    let all = std::env::var("HOBT_FAULTS").is_ok_and(|text| text == "all");
+    let since = Instant::now();
+    let scripts: Vec<(u64, Vec<Fault>)> = (0..SCRIPTS)
+        .map(|seed| {
+            let report = simulate(seed, &script(Vec::new())).unwrap_or_else(|failure| panic!("{failure}"));
+            (seed, faults_of(report.operations))
+        })
+        .collect();
+    let total: usize = scripts.iter().map(|(_, faults)| faults.len()).sum();
+    // A stride that shares no factor with most counts comes to every kind of fault in the end.
+    let (mut done, mut errors, mut round) = (0, 0, 0);
+    let rounds = scripts.iter().map(|(_, faults)| faults.len()).max().unwrap_or(0);
+    while round < rounds && (all || since.elapsed() < TIME_MAX) {
+        for (seed, faults) in &scripts {
+            if round >= faults.len() || (!all && since.elapsed() >= TIME_MAX) {
+                continue;
+            }
+            let fault = faults[(round * 7919) % faults.len()].clone();
+            match simulate(*seed, &script(vec![fault.clone()])) {
+                Ok(report) => errors += report.errors,
+                Err(failure) => panic!("{failure}\nwith {fault:?}"),
+            }
+            done += 1;
+        }
+        round += 1;
+    }
+    println!("{done} of {total} faults in {SCRIPTS} scripts, {errors} errors");
+    assert!(done >= 10 && errors > 5, "{done} faults, {errors} errors");
+}
