@@ -145,7 +145,7 @@ pub struct DatabaseDefinition {
     pub primary: Vec<FileDefinition>,
     /// Further filegroups.
     pub filegroups: Vec<FilegroupDefinition>,
-    /// `LOG ON`: there is no log yet, a warning says so.
+    /// `LOG ON`: not heeded, since the log lies beside the first file; a warning says so.
     pub log: Vec<FileDefinition>,
 }
 

@@ -82,7 +82,7 @@ impl Interpreter<'_> {
                     .set_default_filegroup(&database, &name.value)
                     .map_err(|error| error.to_sql_error().at(name.position))?;
             }
-            // There is no log yet, so there is nothing for its files to hold.
+            // The log has one file, which grows.
             AlterDatabaseAction::AddLogFiles { .. } => {}
             AlterDatabaseAction::Set { options, .. } => options.iter().try_for_each(check_option)?,
             other => return Err(SqlError::not_supported(name_of(other)).into()),
