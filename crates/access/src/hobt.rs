@@ -651,6 +651,81 @@ impl Hobt {
         })
     }
 
+    /// Puts another row in the place of one, or, where that might not be undone, into a place of its own; where it is. Undone
+    /// with the statement.
+    ///
+    /// # Errors
+    /// As [`Hobt::insert`] and [`Hobt::delete`].
+    pub fn replace(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        page: PageId,
+        slot: SlotId,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
+        if self.storage.in_one_piece(|| self.replace_in_place(context, page, slot, row))? {
+            return Ok((page, slot));
+        }
+        self.delete(context, page, slot)?;
+        self.insert(context, row)
+    }
+
+    /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or it
+    /// is shorter than the one before, whose room others could take before an undo needs it again.
+    fn replace_in_place(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        id: PageId,
+        slot: SlotId,
+        row: &RowImage,
+    ) -> Result<bool, AccessError> {
+        let rows = &self.identity.rows;
+        let variable_bytes = row.variable_bytes(rows);
+        if !rows.fits_in_row(variable_bytes) {
+            return Ok(false);
+        }
+        let chain = self.storage.chain_of(context);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let view = RowPage::open(&page, rows).map_err(|damage| self.damaged(id, damage))?;
+        let old = view.row_image(usize::from(slot.0)).map_err(|damage| self.damaged(id, damage))?;
+        if variable_bytes < old.variable_bytes(rows) {
+            return Ok(false);
+        }
+        self.put_loaded_versions(context, id, &header);
+        let undo = Undo::PutBack { slot, row: old.clone() };
+        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: context.stamp() };
+        let logged = Logged::of(chain.as_ref()).undone_by(&undo);
+        let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
+        context.put_version(self.storage.versions(), id, slot, Before::Row(Arc::new(old.clone())));
+        drop(page);
+        let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
+        let (writer, before) = (context.stamp(), header.newest_writer);
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer, before)));
+        Ok(true)
+    }
+
+    /// Puts a row back in whose place another one was put; it is no longer than that one.
+    pub(crate) fn put_back(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        done: &Replaced,
+        writer: Stamp,
+        before: Stamp,
+    ) -> Result<(), AccessError> {
+        let id = done.page;
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+        let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer };
+        let put = self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn))?;
+        let no_room = PageDamage::Structure { rule: "room for a row that stood there before" };
+        put.map(drop).ok_or_else(|| self.damaged(id, no_room))
+    }
+
     /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
     /// page since (the catalog's tables have many writers), so nothing but this row is touched: not the layout, and a
     /// row that is no longer the last is marked as deleted.
@@ -1036,6 +1111,17 @@ pub(crate) struct RowChange {
     pub(crate) page: PageId,
     pub(crate) slot: SlotId,
     pub(crate) was_inserted: bool,
+    /// The record that says so.
+    pub(crate) lsn: Lsn,
+}
+
+/// A row in whose place another one was put.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) page: PageId,
+    pub(crate) slot: SlotId,
+    /// The row that stood there.
+    pub(crate) row: RowImage,
     /// The record that says so.
     pub(crate) lsn: Lsn,
 }

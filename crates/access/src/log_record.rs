@@ -72,6 +72,8 @@ pub(crate) enum Undo {
     ReplaceKey { key: Vec<u8>, row: RowImage },
     /// The record's page was made anew by who alone has the HOBT; what it was.
     RestorePage { bytes: Box<PageBytes> },
+    /// Another row was put into a slot of the record's page; what stood there.
+    PutBack { slot: SlotId, row: RowImage },
     /// A HOBT was made, of one run; those that it has got since, which are structure, go with it.
     Uncreate { hobt: HobtId },
 }
@@ -230,6 +232,10 @@ impl Undo {
                 out.push(9);
                 PageChange::Image { bytes: bytes.clone() }.encode(out);
             }
+            Undo::PutBack { slot, row } => {
+                out.push(11);
+                PageChange::ReplaceRow { slot: *slot, row: row.clone(), writer: Stamp(0) }.encode(out);
+            }
             Undo::Uncreate { hobt } => {
                 out.push(10);
                 out.extend_from_slice(&hobt.0.to_le_bytes());
@@ -268,6 +274,12 @@ impl Undo {
                 Undo::RestorePage { bytes }
             }
             10 => Undo::Uncreate { hobt: HobtId(from.u64()?) },
+            11 => {
+                let PageChange::ReplaceRow { slot, row, .. } = PageChange::decode(from.rest())? else {
+                    return Err(EncodingDamage { rule: "the row that was replaced" });
+                };
+                Undo::PutBack { slot, row }
+            }
             _ => return Err(EncodingDamage { rule: "the kind of an undo" }),
         })
     }

@@ -24,7 +24,7 @@ use hobt_txn::{COMMIT_RECORD, END_RECORD, LogChain, TransactionLog};
 
 use crate::btree::{BTree, KeyChange, TreeKey};
 use crate::change::Identity;
-use crate::hobt::RowChange;
+use crate::hobt::{Replaced, RowChange};
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
 use crate::{AccessError, DataFile, Hobt, Storage};
@@ -391,6 +391,10 @@ impl Recovery<'_> {
                 self.close_hobt(hobt);
                 self.open_hobt(hobt)?.untruncate(chain, lsn, list_page, rows)
             }
+            Undo::PutBack { slot, row } => {
+                let opened = self.opened_for_rows(hobt)?;
+                opened.put_back(Some(chain), &Replaced { page, slot, row, lsn }, Stamp(0), Stamp(0))
+            }
             Undo::RemoveKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Inserted { key }),
             Undo::RestoreKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Deleted { key }),
             Undo::ReplaceKey { key, row } => self.undo_key(chain, hobt, lsn, &KeyChange::Replaced { key, row }),
@@ -427,13 +431,18 @@ impl Recovery<'_> {
             return Ok(());
         }
         *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
+        // The page's newest writer stays: a stamp that no reader waits for any more.
+        self.opened_for_rows(hobt)?.undo_row(Some(chain), done, Stamp(0), Stamp(0))
+    }
+
+    /// A heap of which single rows are undone; its run list does not count.
+    fn opened_for_rows(&mut self, hobt: HobtId) -> Result<Arc<Hobt>, AccessError> {
         let opened = match self.opened.get(&hobt) {
             Some(opened) => Arc::clone(opened),
             None => self.open_hobt(hobt)?,
         };
         self.opened.insert(hobt, Arc::clone(&opened));
-        // The page's newest writer stays: a stamp that no reader waits for any more.
-        opened.undo_row(Some(chain), done, Stamp(0), Stamp(0))
+        Ok(opened)
     }
 
     /// The HOBT as its run list is at this moment of the undo.

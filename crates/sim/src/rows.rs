@@ -49,10 +49,25 @@ pub(crate) fn insert(
     key: i32,
     row: &Row,
 ) -> Result<(), EngineError> {
+    hobt.insert(ctx, &image(key, row)).map(drop).map_err(|error| database.storage_error(error))
+}
+
+/// Puts a row in the place of another one.
+pub(crate) fn replace(
+    database: &Database,
+    hobt: &Arc<Hobt>,
+    ctx: &StatementContext,
+    (page, slot): (PageId, SlotId),
+    key: i32,
+    row: &Row,
+) -> Result<(), EngineError> {
+    hobt.replace(ctx, page, slot, &image(key, row)).map(drop).map_err(|error| database.storage_error(error))
+}
+
+fn image(key: i32, row: &Row) -> RowImage {
     let (key, number) = (key.to_le_bytes(), row.number.map(i64::to_le_bytes));
     let number = number.as_ref().map(|bytes| &bytes[..]);
-    let image = RowImage::new([Some(&key[..]), number, row.payload.as_deref()]);
-    hobt.insert(ctx, &image).map(drop).map_err(|error| database.storage_error(error))
+    RowImage::new([Some(&key[..]), number, row.payload.as_deref()])
 }
 
 /// Loads rows in bulk, a few batches of them, and publishes them as `SELECT INTO` does.

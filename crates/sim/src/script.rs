@@ -429,12 +429,13 @@ impl Simulation {
         let keys: Vec<i32> = model.keys().skip(first).take(count).copied().collect();
         for key in keys {
             let (page, slot) = places[&key];
-            hobt.delete(ctx, page, slot).map_err(|error| database.storage_error(error))?;
-            model.remove(&key);
             if replaces {
                 let (_, row) = self.new_row(300);
-                rows::insert(database, &hobt, ctx, key, &row)?;
+                rows::replace(database, &hobt, ctx, (page, slot), key, &row)?;
                 model.insert(key, row);
+            } else {
+                hobt.delete(ctx, page, slot).map_err(|error| database.storage_error(error))?;
+                model.remove(&key);
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hobt_base::{PageId, SlotId, Stamp};
+use hobt_page::RowImage;
 use parking_lot::Mutex;
 
 use crate::{Running, Snapshot};
@@ -17,15 +18,17 @@ use crate::{Running, Snapshot};
 const SHARDS: usize = 64;
 
 /// What stood in a row's place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Before {
     /// No row: it was inserted.
     Absent,
     /// The row, which was deleted.
     Present,
+    /// This row, in whose place another one was put.
+    Row(Arc<RowImage>),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Version {
     slot: SlotId,
     writer: Stamp,
@@ -34,12 +37,12 @@ struct Version {
 
 /// What is known of a slot while its versions are walked back.
 #[derive(Clone, Copy)]
-enum Found {
+enum Found<'a> {
     Nothing,
     /// Changes that are not seen; what stood there before the oldest of them so far.
-    Some(Before),
+    Some(&'a Before),
     /// The one before is seen: nothing older matters.
-    All(Option<Before>),
+    All(Option<&'a Before>),
 }
 
 /// A part of the store: by page its versions, the oldest first.
@@ -87,7 +90,7 @@ impl VersionStore {
         let shard = self.shard(page).lock();
         let Some(versions) = shard.get(&page) else { return Vec::new() };
         let slots = versions.iter().map(|version| usize::from(version.slot.0) + 1).max().unwrap_or(0);
-        let mut found: Vec<Found> = vec![Found::Nothing; slots];
+        let mut found: Vec<Found<'_>> = vec![Found::Nothing; slots];
         // The newest first: each takes back one change, until one is seen.
         for version in versions.iter().rev() {
             let place = &mut found[usize::from(version.slot.0)];
@@ -95,11 +98,11 @@ impl VersionStore {
                 Found::All(before) => Found::All(before),
                 Found::Some(before) if snapshot.sees(version.writer) => Found::All(Some(before)),
                 Found::Nothing if snapshot.sees(version.writer) => Found::All(None),
-                Found::Some(_) | Found::Nothing => Found::Some(version.before),
+                Found::Some(_) | Found::Nothing => Found::Some(&version.before),
             };
         }
         let changed = (0..).zip(found).filter_map(|(slot, found)| match found {
-            Found::Some(before) | Found::All(Some(before)) => Some((SlotId(slot), before)),
+            Found::Some(before) | Found::All(Some(before)) => Some((SlotId(slot), before.clone())),
             Found::Nothing | Found::All(None) => None,
         });
         changed.collect()

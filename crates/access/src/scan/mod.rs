@@ -260,12 +260,19 @@ impl Scan {
             return Ok(Visible::AsItStands);
         }
         let mut copy = Box::new(*bytes);
-        for (slot, before) in changes {
+        let damaged = |damage| self.damaged_page(id, damage);
+        // A version may be newer than this copy of the page.
+        for (slot, before) in changes.into_iter().filter(|(slot, _)| usize::from(slot.0) < page.row_count()) {
             let deleted = before == Before::Absent;
-            // A version may be newer than this copy of the page.
-            if usize::from(slot.0) < page.row_count() && page.is_deleted(usize::from(slot.0)) != deleted {
+            if page.is_deleted(usize::from(slot.0)) != deleted {
                 let change = PageChange::SetDeleted { slot, deleted, writer };
-                apply(&mut copy, Some(&self.rows), &change).map_err(|damage| self.damaged_page(id, damage))?;
+                apply(&mut copy, Some(&self.rows), &change).map_err(damaged)?;
+            }
+            if let Before::Row(row) = before {
+                // It is no longer than what stands there now.
+                let change = PageChange::ReplaceRow { slot, row: (*row).clone(), writer };
+                let put = apply(&mut copy, Some(&self.rows), &change).map_err(damaged)?;
+                put.ok_or_else(|| damaged(PageDamage::Structure { rule: "room for a row that stood there before" }))?;
             }
         }
         Ok(Visible::Otherwise(copy))

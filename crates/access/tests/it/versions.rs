@@ -123,3 +123,55 @@ fn loaded_pages_are_hidden_until_their_loader_has_ended() {
     assert_eq!(scanned(&hobt, &later).len(), rows.len());
     assert_eq!(hobt.row_count(), rows.len() as u64);
 }
+
+#[test]
+fn rows_that_are_replaced_are_seen_as_they_were() {
+    for seed in 0..40 {
+        let mut random = SplitMix64::new(1000 + seed);
+        let mut world = World::new(512, &[file_of(8 * 400)]);
+        let all: Arc<Transactions> = Arc::default();
+        let hobt = world.create(&table());
+        let mut rows: Vec<Row> = (0..300).map(|_| random_row(&mut random, &table(), 40)).collect();
+        let first = statement(&world, &all);
+        let mut places = insert(&hobt, &first, &rows);
+        end(&first, true);
+        let mut moved = 0;
+        for round in 0..6 {
+            let before = statement(&world, &all);
+            assert!(before.view().is_some());
+            let changer = statement(&world, &all);
+            let (mut new_rows, mut new_places) = (rows.clone(), places.clone());
+            for _ in 0..60 {
+                let which = random.below(300) as usize;
+                let row = match random.below(3) {
+                    0 => rows[which].clone(),
+                    _ => random_row(&mut random, &table(), 40),
+                };
+                let (page, slot) = new_places[which];
+                new_places[which] = hobt.replace(&changer, page, slot, &image(&row)).expect("room");
+                moved += usize::from(new_places[which] != (page, slot));
+                new_rows[which] = row;
+            }
+            assert!(sorted(scanned(&hobt, &before)) == sorted(rows.clone()), "seed {seed}: as they were");
+            assert!(sorted(scanned(&hobt, &changer)) == sorted(new_rows.clone()), "seed {seed}: its own");
+            let commits = round % 2 == 0;
+            end(&changer, commits);
+            assert!(sorted(scanned(&hobt, &before)) == sorted(rows.clone()), "seed {seed}: still as they were");
+            if commits {
+                (rows, places) = (new_rows, new_places);
+            }
+            let after = statement(&world, &all);
+            assert!(sorted(scanned(&hobt, &after)) == sorted(rows.clone()), "seed {seed}: what committed");
+            end(&after, true);
+            end(&before, true);
+        }
+        assert!(moved > 0, "some have to move");
+        assert_eq!(hobt.row_count(), 300);
+        world.assert_sound(&[&hobt]);
+        hobt.save_counts().expect("written");
+        let (list, layout) = (hobt.run_list(), table());
+        drop(hobt);
+        world.reopen();
+        assert!(sorted(crate::world::rows_in(&world.open(&layout, list))) == sorted(rows), "seed {seed}: on disk");
+    }
+}

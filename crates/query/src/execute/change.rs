@@ -337,6 +337,9 @@ fn replace_row(
     partition: usize,
     row: &RowImage,
 ) -> Result<(), AccessError> {
+    if place.partition as usize == partition {
+        return target.hobts()[partition].replace(&run.context, place.page, place.slot, row).map(|_| ());
+    }
     delete_row(run, target, place)?;
     target.hobts()[partition].insert(&run.context, row).map(|_| ())
 }
