@@ -64,7 +64,9 @@ impl fmt::Display for BufferError {
             BufferError::InUse => f.write_str("pages of the file are in use"),
             BufferError::Dirty => f.write_str("the file has pages that are not written yet"),
             BufferError::Closed => f.write_str("the file is closed"),
-            BufferError::Frozen => f.write_str("the pages of the file are not what they should be, and are not written"),
+            BufferError::Frozen => {
+                f.write_str("the pages of the file are not what they should be, and are not written")
+            }
             BufferError::Memory { bytes, code } => write!(
                 f,
                 "the operating system refused {bytes} bytes for the buffer pool: {}; ask for less",

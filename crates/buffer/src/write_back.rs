@@ -117,7 +117,9 @@ impl BufferPool {
         }
         if let Some(log) = &file.log {
             let newest = run.iter().map(|guard| PageHeader::lsn_of(guard)).max().unwrap_or_default();
-            if newest.0 > 0 && let Err(error) = log.flush_past(newest) {
+            if newest.0 > 0
+                && let Err(error) = log.flush_past(newest)
+            {
                 self.staging.give(buffer);
                 return Err(BufferError::Log(error.to_string()));
             }

@@ -195,7 +195,8 @@ fn run_challenge(lab: &mut Laboratory, challenge: &Challenge<'_>, rows: u64, cas
     }
     waits.retain(|(_, time)| *time >= 0.05);
     waits.sort_by(|one, other| other.1.total_cmp(&one.1));
-    case.figures.insert("waits_ms".to_owned(), json!(waits.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()));
+    case.figures
+        .insert("waits_ms".to_owned(), json!(waits.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()));
     Ok(())
 }
 
