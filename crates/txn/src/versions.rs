@@ -133,9 +133,15 @@ impl VersionStore {
         self.shards.iter().map(|shard| shard.lock().values().map(Vec::len).sum::<usize>()).sum()
     }
 
-    /// Bytes that the versions take, without what the maps have in reserve.
+    /// Bytes that the versions take, without what the maps have in reserve. Looks at all of them.
     pub fn bytes(&self) -> usize {
-        self.len() * size_of::<Version>()
+        let of_row = |row: &RowImage| size_of::<RowImage>() + row.byte_count();
+        let of_version = |version: &Version| {
+            let row = if let Before::Row(row) = &version.before { of_row(row) } else { 0 };
+            size_of::<Version>() + row
+        };
+        let of_shard = |shard: &Shard| shard.lock().values().flatten().map(of_version).sum::<usize>();
+        self.shards.iter().map(of_shard).sum()
     }
 
     /// Whether there are none.
