@@ -30,7 +30,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"^\.?[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*/?$")
 CRATE = re.compile(r"^hobt-[a-z]+$")
-COMMAND = re.compile(r"^(?:\$ )?(?:(?:\./)?(?:target/(?:release|debug)/)?hobt|cargo run\b.*?\s--)\s+(.*)$")
+COMMAND = re.compile(r"^(?:\$ )?(?:(?:\./)?(?:target/(?:release|debug)/)?hobt|cargo run\b(?!.* -p hobt-).*?\s--)\s+(.*)$")
 
 
 def documents():
