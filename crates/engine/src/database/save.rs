@@ -152,9 +152,9 @@ impl Database {
         Ok(())
     }
 
-    /// A change of the engine's own (the list of databases): written, saved, and the database clean again if nothing
-    /// else is being changed. Runs alone with respect to checkpoints. A change that failed and could not be undone is not
-    /// saved: the database is SUSPECT then.
+    /// A change of the engine's own (the list of databases), durable when this returns. Runs alone with respect to
+    /// checkpoints. If nobody knows whether it is kept, because it could be neither committed nor undone, the database is
+    /// SUSPECT, and its recovery decides.
     pub(crate) fn change_and_save(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
@@ -162,15 +162,7 @@ impl Database {
         let mut files = self.files.lock();
         self.check_usable()?;
         files.mark(false)?;
-        let written = self.write_rows_alone(write);
-        if self.storage.broken().is_some() {
-            // Why the change failed says more than that its undo did too.
-            return written.and_then(|()| self.check_whole());
-        }
-        self.save(&mut files)?;
-        if !self.changed.load(Ordering::Acquire) {
-            self.mark_clean(&mut files)?;
-        }
-        written
+        // Why the change failed says more than that its undo did too.
+        self.write_rows_alone(write).and_then(|()| self.check_whole())
     }
 }

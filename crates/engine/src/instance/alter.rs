@@ -118,7 +118,10 @@ impl Instance {
                 Ok(())
             }
             Err(error) => {
-                self.remove_files([plan.path.as_path()].into_iter());
+                // A master that nobody knows the list of may list it after its recovery.
+                if master.check_usable().is_ok() {
+                    self.remove_files([plan.path.as_path()].into_iter());
+                }
                 Err(error)
             }
         }

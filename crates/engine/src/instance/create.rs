@@ -81,7 +81,10 @@ impl Instance {
             // The first error is the one to report.
             let _ = database.abandon();
             drop(database);
-            self.remove_database_files(paths.iter().map(|(_, path)| path.as_path()));
+            // A master that nobody knows the list of may list it after its recovery.
+            if master.check_usable().is_ok() {
+                self.remove_database_files(paths.iter().map(|(_, path)| path.as_path()));
+            }
             return Err(error);
         }
         self.registry.insert(Entry {
