@@ -1066,7 +1066,7 @@ impl Hobt {
             return Ok(());
         }
         let _counting = self.counting.write();
-        if self.is_counted.swap(true, Ordering::Relaxed) {
+        if self.is_counted.load(Ordering::Relaxed) {
             return Ok(());
         }
         let (id, file) = (self.identity.run_list, self.storage.file(self.identity.run_list.file)?);
@@ -1078,6 +1078,8 @@ impl Hobt {
         let (offset, bytes) = RunListPage::row_count_bytes(self.row_count());
         let change = PageChange::Write { offset, bytes };
         self.storage.in_one_piece(|| self.change(&mut page, id, &change, Logged::structure().counting()))?;
+        // Only now: a checkpoint that failed before has saved nothing, and the next one is to do it.
+        self.is_counted.store(true, Ordering::Relaxed);
         Ok(())
     }
 
