@@ -1,0 +1,298 @@
+//! Rows that come, go and change one at a time, and what takes that back.
+//!
+//! A row is undone by its place, whatever others have done to its page meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_page::{PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents};
+use hobt_txn::{Before, LogChain, StatementContext, UndoError};
+use parking_lot::RwLockReadGuard;
+
+use super::{FetchAddSigned, Hobt, State};
+use crate::AccessError;
+use crate::change::Logged;
+use crate::log_record::Undo;
+
+impl Hobt {
+    /// To be held from the record of rows that come or go until they are counted.
+    pub(crate) fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
+        let counting = self.counting.read();
+        self.is_counted.store(false, Ordering::Relaxed);
+        counting
+    }
+
+    /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch and,
+    /// when the tail is full, on allocation.
+    ///
+    /// # Errors
+    /// The row is larger than a page even so, the filegroup is full, or the device fails.
+    pub fn insert(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
+        self.storage.in_one_piece(|| self.insert_row(context, row))
+    }
+
+    pub(super) fn insert_row(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
+        let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
+        let variable_bytes = row.variable_bytes(&self.identity.rows);
+        let bytes = row.byte_count();
+        let change = PageChange::AppendRow { row, writer: context.stamp() };
+        let chain = self.storage.chain_of(context);
+        let mut state = self.state_to_change()?;
+        loop {
+            let tail = state.runs[state.tail(RunContents::Rows).expect("a heap has its first run")];
+            if tail.used > u32::from(tail.skip) {
+                let id = PageId::new(tail.first.file, tail.used_end() - 1);
+                let file = self.storage.file(id.file)?;
+                let mut page =
+                    file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+                let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+                let slot = SlotId(header.row_count);
+                self.put_loaded_versions(context, id, &header);
+                let undo = Undo::RemoveRow { slot };
+                let counting = self.begin_counting();
+                let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
+                if let Some(changed) = self.change(&mut page, id, &change, logged)? {
+                    context.put_version(self.storage.versions(), id, slot, Before::Absent);
+                    drop(page);
+                    self.row_count.fetch_add(1, Ordering::Relaxed);
+                    drop(counting);
+                    let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
+                    let (writer, before) = (context.stamp(), header.newest_writer);
+                    let hobt = Arc::clone(self);
+                    context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
+                    return Ok((id, slot));
+                }
+                drop(counting);
+                if header.row_count == 0 {
+                    return Err(AccessError::RowTooLarge { bytes });
+                }
+            }
+            let capacity = self.identity.rows.capacity_for(variable_bytes);
+            if capacity == 0 {
+                return Err(AccessError::RowTooLarge { bytes });
+            }
+            self.add_page(&mut state, context, capacity)?;
+        }
+    }
+
+    /// A page that a load built says by its stamp alone who sees it; from its first change on its rows do.
+    pub(super) fn put_loaded_versions(&self, context: &StatementContext, id: PageId, header: &PageHeader) {
+        if header.flags.contains(PageFlags::BULK) {
+            context.put_loaded_versions(self.storage.versions(), header.newest_writer, id, header.row_count);
+        }
+    }
+
+    /// Formats the next page of the tail run for `capacity` rows, allocating a run if that is full. Undone with the
+    /// statement, unless somebody has gone on from there.
+    pub(super) fn add_page(
+        self: &Arc<Hobt>,
+        state: &mut State,
+        context: &StatementContext,
+        capacity: u16,
+    ) -> Result<(), AccessError> {
+        let tail = state.tail(RunContents::Rows).expect("a heap has its first run");
+        if state.runs[tail].used == state.runs[tail].page_count {
+            let extents = state.next_extents;
+            self.add_run(state, context, RunContents::Rows, extents)?;
+        }
+        let index = state.tail(RunContents::Rows).expect("a heap has its first run");
+        let run = state.runs[index];
+        let id = PageId::new(run.first.file, run.used_end());
+        let mut header = PageHeader::new(PageType::Row, id, self.storage.database_tag(), self.identity.id);
+        header.capacity = capacity;
+        header.layout_version = self.identity.layout_version;
+        header.newest_writer = context.stamp();
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
+        drop(page);
+        let grown = Run { used: run.used + 1, ..run };
+        self.replace_run(state, index, grown)?;
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_add_page(index, grown));
+        Ok(())
+    }
+
+    pub(super) fn undo_add_page(&self, index: usize, grown: Run) -> Result<(), UndoError> {
+        self.storage.tidy(|| {
+            let mut state = self.state.write();
+            if state.tail(RunContents::Rows) != Some(index) || state.runs[index] != grown {
+                return Ok(());
+            }
+            let id = PageId::new(grown.first.file, grown.used_end() - 1);
+            let file = self.storage.file(id.file)?;
+            let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+            drop(page);
+            if header.row_count > 0 {
+                return Ok(());
+            }
+            // The page stays as it is, formatted and without rows, for scans that have it in their copy of the runs.
+            self.replace_run(&mut state, index, Run { used: grown.used - 1, ..grown })
+        })
+    }
+
+    /// Deletes a row. Undone with the statement.
+    ///
+    /// # Errors
+    /// The page is damaged or cannot be read.
+    pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
+        let writer = context.stamp();
+        let change = PageChange::SetDeleted { slot, deleted: true, writer };
+        let chain = self.storage.chain_of(context);
+        self.storage.in_one_piece(|| {
+            let file = self.storage.file(page.file)?;
+            let guard = file.pool_file().write(page.number);
+            let mut guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let header = PageHeader::read(&guard).map_err(|damage| self.damaged(page, damage))?;
+            self.put_loaded_versions(context, page, &header);
+            let undo = Undo::RestoreRow { slot };
+            let counting = self.begin_counting();
+            let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
+            let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
+            let PageChange::SetDeleted { writer: before, .. } = changed.undo else {
+                unreachable!("the undo of a deleted bit is the bit before");
+            };
+            context.put_version(self.storage.versions(), page, slot, Before::Present);
+            drop(guard);
+            self.row_count.fetch_sub(1, Ordering::Relaxed);
+            drop(counting);
+            let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
+            let hobt = Arc::clone(self);
+            context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
+            Ok(())
+        })
+    }
+
+    /// Puts another row in the place of one, or, where that might not be undone, into a place of its own; where it is. Undone
+    /// with the statement.
+    ///
+    /// # Errors
+    /// As [`Hobt::insert`] and [`Hobt::delete`].
+    pub fn replace(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        page: PageId,
+        slot: SlotId,
+        row: &RowImage,
+    ) -> Result<(PageId, SlotId), AccessError> {
+        if self.storage.in_one_piece(|| self.replace_in_place(context, page, slot, row))? {
+            return Ok((page, slot));
+        }
+        self.delete(context, page, slot)?;
+        self.insert(context, row)
+    }
+
+    /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or it
+    /// is shorter than the one before, whose room others could take before an undo needs it again.
+    pub(super) fn replace_in_place(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        id: PageId,
+        slot: SlotId,
+        row: &RowImage,
+    ) -> Result<bool, AccessError> {
+        let rows = &self.identity.rows;
+        let variable_bytes = row.variable_bytes(rows);
+        if !rows.fits_in_row(variable_bytes) {
+            return Ok(false);
+        }
+        let chain = self.storage.chain_of(context);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let view = RowPage::open(&page, rows).map_err(|damage| self.damaged(id, damage))?;
+        let old = view.row_image(usize::from(slot.0)).map_err(|damage| self.damaged(id, damage))?;
+        if variable_bytes < old.variable_bytes(rows) {
+            return Ok(false);
+        }
+        self.put_loaded_versions(context, id, &header);
+        let undo = Undo::PutBack { slot, row: old.clone() };
+        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: context.stamp() };
+        let logged = Logged::of(chain.as_ref()).undone_by(&undo);
+        let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
+        context.put_version(self.storage.versions(), id, slot, Before::Row(Arc::new(old.clone())));
+        drop(page);
+        let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
+        let (writer, before) = (context.stamp(), header.newest_writer);
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer, before)));
+        Ok(true)
+    }
+
+    /// Puts a row back in whose place another one was put; it is no longer than that one.
+    pub(crate) fn put_back(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        done: &Replaced,
+        writer: Stamp,
+        before: Stamp,
+    ) -> Result<(), AccessError> {
+        let id = done.page;
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+        let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer };
+        let put = self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn))?;
+        let no_room = PageDamage::Structure { rule: "room for a row that stood there before" };
+        put.map(drop).ok_or_else(|| self.damaged(id, no_room))
+    }
+
+    /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
+    /// page since (the catalog's tables have many writers), so nothing but this row is touched: not the layout, and a
+    /// row that is no longer the last is marked as deleted.
+    pub(crate) fn undo_row(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        done: &RowChange,
+        writer: Stamp,
+        before: Stamp,
+    ) -> Result<(), AccessError> {
+        let (id, slot) = (done.page, done.slot);
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+        let change = if done.was_inserted && header.row_count == slot.0 + 1 {
+            PageChange::RemoveLastRow { writer }
+        } else {
+            PageChange::SetDeleted { slot, deleted: done.was_inserted, writer }
+        };
+        let rows = if done.was_inserted { -1 } else { 1 };
+        let _counting = self.begin_counting();
+        self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn).rows(rows))?;
+        self.row_count.fetch_add_signed(rows.into());
+        Ok(())
+    }
+}
+
+/// A row that came or went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowChange {
+    pub(crate) page: PageId,
+    pub(crate) slot: SlotId,
+    pub(crate) was_inserted: bool,
+    /// The record that says so.
+    pub(crate) lsn: Lsn,
+}
+
+/// A row in whose place another one was put.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) page: PageId,
+    pub(crate) slot: SlotId,
+    /// The row that stood there.
+    pub(crate) row: RowImage,
+    /// The record that says so.
+    pub(crate) lsn: Lsn,
+}

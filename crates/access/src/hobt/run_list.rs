@@ -1,0 +1,228 @@
+//! The run list: its pages, its entries, and runs that it gets.
+//!
+//! What stands behind a page's count of entries is nothing yet, so that the change of the count is the one that counts.
+
+use std::sync::Arc;
+
+use hobt_base::{EXTENT_PAGES, PageId};
+use hobt_buffer::ExclusiveGuard;
+use hobt_page::{PageChange, PageHeader, PageType, RUNS_PER_PAGE, Run, RunContents, RunListPage};
+use hobt_txn::{LogChain, StatementContext, UndoError};
+
+use super::{Hobt, State};
+use crate::AccessError;
+use crate::change::Logged;
+use crate::storage::Allocated;
+
+impl Hobt {
+    /// Formats a new page of the run list with its first entries.
+    pub(super) fn create_list_page(&self, id: PageId, runs: &[Run]) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.identity.id);
+        self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
+        self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, Logged::structure())
+    }
+
+    /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an error,
+    /// nothing that counts: what is behind the count is nothing yet. `logged` is for the count.
+    pub(super) fn write_entries(
+        &self,
+        id: PageId,
+        entries: Entries<'_>,
+        logged: Logged<'_>,
+    ) -> Result<(), AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.put_entries(&mut page, id, entries, logged)
+    }
+
+    pub(super) fn put_entries(
+        &self,
+        page: &mut ExclusiveGuard<'_>,
+        id: PageId,
+        entries: Entries<'_>,
+        logged: Logged<'_>,
+    ) -> Result<(), AccessError> {
+        let mut header = PageHeader::read(page).map_err(|damage| self.damaged(id, damage))?;
+        header.row_count = u16::try_from(entries.count).expect("a page's entries");
+        header.next = entries.next.unwrap_or_default();
+        for (index, run) in (entries.from..).zip(entries.runs) {
+            let (offset, bytes) = RunListPage::entry_bytes(index, run);
+            self.change(page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
+        }
+        self.change(page, id, &PageChange::SetHeader { header }, logged)?;
+        Ok(())
+    }
+
+    /// Replaces a run, in the list and in memory.
+    pub(super) fn replace_run(&self, state: &mut State, index: usize, run: Run) -> Result<(), AccessError> {
+        let place = index / RUNS_PER_PAGE;
+        let id = state.list[place];
+        let file = self.storage.file(id.file)?;
+        let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &run);
+        self.change(&mut page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
+        state.runs[index] = run;
+        Ok(())
+    }
+
+    /// Whether a further run needs a further page of the list.
+    pub(super) fn needs_list_page(state: &State) -> bool {
+        state.runs.len() / RUNS_PER_PAGE == state.list.len()
+    }
+
+    /// Adds a run to the list, whose page has room. With an error the list is as it was, and the run's extents are still
+    /// the caller's.
+    pub(super) fn push_run(&self, state: &mut State, run: Run, logged: Logged<'_>) -> Result<(), AccessError> {
+        let index = state.runs.len();
+        let (page, place) = (state.list[index / RUNS_PER_PAGE], index % RUNS_PER_PAGE);
+        self.write_entries(page, Entries { from: place, runs: &[run], count: place + 1, next: None }, logged)?;
+        state.runs.push(run);
+        Ok(())
+    }
+
+    /// Adds a list page in an extent of its own, whose entries are itself and `run`, and only then links it.
+    pub(super) fn push_list_page(
+        &self,
+        state: &mut State,
+        list_page: Allocated,
+        run: Run,
+        logged: Logged<'_>,
+    ) -> Result<(), AccessError> {
+        let Allocated { first, extents, .. } = list_page;
+        let own = list_run(first, extents);
+        let last = *state.list.last().expect("a heap has a run list");
+        self.create_list_page(first, &[own, run])?;
+        let link = Entries { from: RUNS_PER_PAGE, runs: &[], count: RUNS_PER_PAGE, next: Some(first) };
+        self.write_entries(last, link, logged)?;
+        state.list.push(first);
+        state.runs.extend([own, run]);
+        Ok(())
+    }
+
+    /// Takes runs off the end of the list until `count` are left; their extents, and those of the list pages that go with
+    /// them, are the caller's.
+    pub(super) fn pop_runs(&self, state: &mut State, count: usize, logged: Logged<'_>) -> Result<(), AccessError> {
+        let pages = count.div_ceil(RUNS_PER_PAGE).max(1);
+        let in_page = count - (pages - 1) * RUNS_PER_PAGE;
+        let end = Entries { from: in_page, runs: &[], count: in_page, next: None };
+        self.write_entries(state.list[pages - 1], end, logged)?;
+        state.runs.truncate(count);
+        state.list.truncate(pages);
+        Ok(())
+    }
+
+    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row: a
+    /// small transaction of its own.
+    pub(super) fn add_run(
+        self: &Arc<Hobt>,
+        state: &mut State,
+        context: &StatementContext,
+        contents: RunContents,
+        wanted: u32,
+    ) -> Result<(), AccessError> {
+        let before = state.runs.len();
+        let extents_before = *state.next_extents(contents);
+        let run = self.add_structure_run(state, contents, wanted)?;
+        let after = state.runs.len();
+        let hobt = Arc::clone(self);
+        context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
+        Ok(())
+    }
+
+    /// The same, not undone with any statement.
+    pub(super) fn add_structure_run(
+        &self,
+        state: &mut State,
+        contents: RunContents,
+        wanted: u32,
+    ) -> Result<Run, AccessError> {
+        let extents_before = *state.next_extents(contents);
+        let chain = self.storage.log().map(|log| log.begin_structure());
+        let added = self.add_allocated_run(state, chain.as_ref(), contents, wanted);
+        if let Some(chain) = chain {
+            // Its last change commits it; one that failed has been taken back.
+            if added.is_ok() { chain.leave() } else { chain.end()? }
+        }
+        let run = added?;
+        *state.next_extents(contents) = self.storage.settings().next_run(extents_before);
+        Ok(run)
+    }
+
+    pub(super) fn add_allocated_run(
+        &self,
+        state: &mut State,
+        chain: Option<&Arc<LogChain>>,
+        contents: RunContents,
+        wanted: u32,
+    ) -> Result<Run, AccessError> {
+        let run = self.storage.allocate(chain, self.identity.filegroup, wanted)?;
+        let page_count = run.extents * EXTENT_PAGES;
+        let entry = Run { first: run.first, page_count, used: 0, skip: 0, contents };
+        let give_back = |error| match self.storage.free_undone(chain, &run) {
+            // The first error is the cause of both.
+            Ok(()) | Err(_) => error,
+        };
+        let logged = Logged::of(chain).committing();
+        if !Hobt::needs_list_page(state) {
+            self.push_run(state, entry, logged).map_err(give_back)?;
+            return Ok(entry);
+        }
+        let list_page = self.storage.allocate(chain, self.identity.filegroup, 1).map_err(give_back)?;
+        let pushed = self.push_list_page(state, list_page, entry, logged);
+        pushed.map_err(|error| match self.storage.free_undone(chain, &list_page) {
+            Ok(()) | Err(_) => give_back(error),
+        })?;
+        Ok(entry)
+    }
+
+    pub(super) fn undo_add_run(
+        &self,
+        before: usize,
+        after: usize,
+        run: Run,
+        next_extents: u32,
+    ) -> Result<(), UndoError> {
+        self.storage.tidy(|| {
+            let mut state = self.state.write();
+            // A list page's own run goes with the run that needed it, if no row has gone into it.
+            let is_own = |run: &Run| run.used == u32::from(run.skip);
+            if state.runs.len() != after
+                || state.runs[after - 1] != run
+                || !state.runs[before..after - 1].iter().all(is_own)
+            {
+                return Ok(());
+            }
+            *state.next_extents(run.contents) = next_extents;
+            let gone = state.runs[before..].to_vec();
+            let structure = self.storage.begin_freeing(&gone)?;
+            self.pop_runs(&mut state, before, Logged::of(structure.as_ref()).committing())?;
+            self.storage.end_freeing(structure, &gone)
+        })
+    }
+}
+
+/// What is to be written into a run-list page: entries from a place on, how many it then has, and which page follows.
+#[derive(Clone, Copy)]
+pub(super) struct Entries<'a> {
+    pub(super) from: usize,
+    pub(super) runs: &'a [Run],
+    pub(super) count: usize,
+    pub(super) next: Option<PageId>,
+}
+
+/// Whether two runs have an extent in common.
+pub(super) fn overlap(runs: &[Run]) -> bool {
+    let mut places: Vec<(PageId, u32)> = runs.iter().map(|run| (run.first, run.page_count)).collect();
+    places.sort_unstable();
+    places.windows(2).any(|pair| {
+        let [(one, pages), (next, _)] = pair else { return false };
+        one.file == next.file && one.number + pages > next.number
+    })
+}
+
+/// The run of a run-list page: the page, and room for rows behind it.
+pub(super) fn list_run(first: PageId, extents: u32) -> Run {
+    Run { first, page_count: extents * EXTENT_PAGES, used: 1, skip: 1, contents: RunContents::Rows }
+}
