@@ -154,16 +154,33 @@ impl Identity {
         }
         let key = self.key.as_deref();
         let payload = HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows);
-        append_structure(log, epoch, kind::HOBT, &payload)?;
+        append_structure(log, epoch, kind::HOBT, &payload, &Reservation::default())?;
         self.logged_in.store(epoch.begin.0, Ordering::Release);
         Ok(())
     }
 }
 
 /// Appends a record that belongs to no transaction.
-fn append_structure(log: &TransactionLog, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
+fn append_structure(
+    log: &TransactionLog,
+    epoch: Epoch,
+    kind: u8,
+    payload: &[u8],
+    reservation: &Reservation,
+) -> Result<Appended, AppendError> {
     let record = NewRecord { kind, transaction: 0, previous: Lsn(0), payload };
-    log.log().append(epoch, &record, &Reservation::default())
+    log.log().append(epoch, &record, reservation)
+}
+
+/// Where a record goes, and what pays for its room.
+struct Destination<'a> {
+    log: &'a TransactionLog,
+    /// Whose pages are changed.
+    hobt: Option<&'a Identity>,
+    /// The transaction that the record belongs to, and that has reserved room for it.
+    chain: Option<&'a Arc<LogChain>>,
+    /// What was reserved where there is none.
+    own: &'a Reservation,
 }
 
 /// A page's share of changes that are made together.
@@ -253,10 +270,10 @@ impl Storage {
         let head_bytes = payload.len();
         change.encode(&mut payload);
         let own = Reservation::default();
-        let has_image = !stands_alone(change) && before < log.log().epoch().begin;
         if !logged.is_reserved {
             // What takes it back is no longer than the change, but may need an image of its own.
-            let once = payload.len() + HEAD_BYTES + if has_image || stands_alone(change) { IMAGE_BYTES } else { 0 };
+            let is_long = stands_alone(change) || before < log.log().epoch().begin;
+            let once = payload.len() + HEAD_BYTES + if is_long { IMAGE_BYTES } else { 0 };
             let bytes = if logged.undo.is_some() { 2 * once } else { once };
             match logged.chain {
                 Some(chain) => chain.reserve(bytes)?,
@@ -271,32 +288,49 @@ impl Storage {
             }
         };
         let mut has_image = false;
-        let appended = loop {
-            let epoch = log.log().epoch();
+        let to = Destination { log, hobt, chain: logged.chain, own: &own };
+        let appended = self.append(&to, kind::CHANGE, &mut payload, &mut |epoch, payload| {
             if !has_image && !stands_alone(change) && before < epoch.begin {
                 payload.truncate(head_bytes);
                 PageHeader::clear_bulk(page);
-                PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
+                PageChange::Image { bytes: Box::new(*page) }.encode(payload);
                 has_image = true;
             }
-            let described = hobt.map_or(Ok(()), |hobt| hobt.log(log, epoch));
-            let appended = described.and_then(|()| match logged.chain {
-                Some(chain) => chain.append_in(epoch, kind::CHANGE, &payload),
-                None => append_structure(log, epoch, kind::CHANGE, &payload),
+        })?;
+        PageHeader::stamp_lsn(page, appended.lsn);
+        Ok(Some(Changed { undo: changed, lsn: appended.lsn }))
+    }
+
+    /// Appends the record of a change that pages have already, and gives back what was reserved for it alone. `look` is
+    /// called in each epoch that the record might come to lie in, and puts an image into it where one is needed.
+    fn append(
+        &self,
+        to: &Destination<'_>,
+        kind: u8,
+        payload: &mut Vec<u8>,
+        look: &mut dyn FnMut(Epoch, &mut Vec<u8>),
+    ) -> Result<Appended, AccessError> {
+        loop {
+            let epoch = to.log.log().epoch();
+            look(epoch, payload);
+            let described = to.hobt.map_or(Ok(()), |hobt| hobt.log(to.log, epoch));
+            let appended = described.and_then(|()| match to.chain {
+                Some(chain) => chain.append_in(epoch, kind, payload),
+                None => append_structure(to.log, epoch, kind, payload, to.own),
             });
             match appended {
-                Ok(appended) => break appended,
+                Ok(appended) => {
+                    to.log.log().release(to.own);
+                    return Ok(appended);
+                }
                 Err(AppendError::EpochChanged) => {}
                 Err(AppendError::Failed(error)) => {
-                    // The page has what the log has not.
+                    // The pages have what the log has not.
                     self.mark_broken(&error.to_string());
                     return Err(error.into());
                 }
             }
-        };
-        log.log().release(&own);
-        PageHeader::stamp_lsn(page, appended.lsn);
-        Ok(Some(Changed { undo: changed, lsn: appended.lsn }))
+        }
     }
 
     /// Changes several pages of a HOBT that are held, with one record: after a crash all of it is there or nothing. Never
@@ -338,8 +372,8 @@ impl Storage {
                 return other.map(|_| None).map_err(damaged);
             }
         }
-        let appended = loop {
-            let epoch = log.log().epoch();
+        let to = Destination { log, hobt: Some(hobt), chain, own: &own };
+        let appended = self.append(&to, kind::TOGETHER, &mut payload, &mut |epoch, payload| {
             let mut has_new_images = false;
             for (part, before) in parts.iter_mut().zip(&before) {
                 if !part.changes.first().is_some_and(stands_alone) && *before < epoch.begin {
@@ -349,27 +383,9 @@ impl Storage {
                 }
             }
             if has_new_images {
-                payload = encode(parts);
+                *payload = encode(parts);
             }
-            let described = hobt.log(log, epoch);
-            let appended = described.and_then(|()| match chain {
-                Some(chain) => chain.append_in(epoch, kind::TOGETHER, &payload),
-                None => {
-                    let record =
-                        NewRecord { kind: kind::TOGETHER, transaction: 0, previous: Lsn(0), payload: &payload };
-                    log.log().append(epoch, &record, &own)
-                }
-            });
-            match appended {
-                Ok(appended) => break appended,
-                Err(AppendError::EpochChanged) => {}
-                Err(AppendError::Failed(error)) => {
-                    self.mark_broken(&error.to_string());
-                    return Err(error.into());
-                }
-            }
-        };
-        log.log().release(&own);
+        })?;
         parts.iter_mut().for_each(|part| PageHeader::stamp_lsn(part.page, appended.lsn));
         Ok(Some(appended.lsn))
     }

@@ -21,7 +21,7 @@
 //! Changes that stand together are of one structure: all are there or none is. They are never undone.
 
 use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
-use hobt_page::{EncodingDamage, PageBytes, PageChange, RowImage, RowLayout};
+use hobt_page::{EncodingDamage, EncodingReader, PageBytes, PageChange, RowImage, RowLayout};
 
 use crate::btree::TreeKey;
 
@@ -243,11 +243,11 @@ impl Undo {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Undo, EncodingDamage> {
+    fn decode(from: &mut EncodingReader<'_>) -> Result<Undo, EncodingDamage> {
         Ok(match from.u8()? {
             1 => Undo::RemoveRow { slot: SlotId(from.u16()?) },
             2 => Undo::RestoreRow { slot: SlotId(from.u16()?) },
-            3 => Undo::FreeRun { first: from.page()?, extents: from.u32()? },
+            3 => Undo::FreeRun { first: from.page_id()?, extents: from.u32()? },
             4 => {
                 Undo::Unpublish { hobt: HobtId(from.u64()?), runs: from.u32()?, until: from.u32()?, rows: from.u64()? }
             }
@@ -258,10 +258,10 @@ impl Undo {
                 };
                 Undo::Untruncate { hobt, rows, list_page }
             }
-            6 => Undo::RemoveKey { key: from.key()? },
-            7 => Undo::RestoreKey { key: from.key()? },
+            6 => Undo::RemoveKey { key: read_key(from)? },
+            7 => Undo::RestoreKey { key: read_key(from)? },
             8 => {
-                let key = from.key()?;
+                let key = read_key(from)?;
                 let PageChange::ReplaceRow { row, .. } = PageChange::decode(from.rest())? else {
                     return Err(EncodingDamage { rule: "the row that was replaced" });
                 };
@@ -330,15 +330,15 @@ pub(crate) fn encode_together(hobt: HobtId, parts: &[(PageId, &[PageChange])]) -
     out
 }
 
-fn decode_together(from: &mut Reader<'_>) -> Result<StorageRecord, EncodingDamage> {
+fn decode_together(from: &mut EncodingReader<'_>) -> Result<StorageRecord, EncodingDamage> {
     let hobt = HobtId(from.u64()?);
     let mut parts = Vec::new();
     for _ in 0..from.u8()? {
-        let page = from.page()?;
+        let page = from.page_id()?;
         let mut changes = Vec::new();
         for _ in 0..from.u8()? {
             let length = usize::try_from(from.u32()?).map_err(|_| EncodingDamage { rule: "a record's length" })?;
-            changes.push(PageChange::decode(from.take(length)?)?);
+            changes.push(PageChange::decode(from.bytes(length)?)?);
         }
         parts.push((page, changes));
     }
@@ -368,7 +368,7 @@ pub(crate) fn encode_undone(compensates: Lsn, hobt: HobtId, rows: i64) -> Vec<u8
 impl StorageRecord {
     /// A record of `kind`, one of [`kind`]; `None` for those of others.
     pub(crate) fn decode(kind: u8, payload: &[u8]) -> Result<Option<StorageRecord>, EncodingDamage> {
-        let mut from = Reader(payload);
+        let mut from = EncodingReader::new(payload);
         let record = match kind {
             kind::CHANGE => StorageRecord::Change(Box::new(ChangeRecord::decode(&mut from)?)),
             kind::NOTE => StorageRecord::Note(Undo::decode(&mut from)?),
@@ -377,13 +377,13 @@ impl StorageRecord {
                 hobt: HobtId(from.u64()?),
                 rows: from.u64()?.cast_signed(),
             },
-            kind::PENDING_FREE => StorageRecord::PendingFree { first: from.page()?, extents: from.u32()? },
+            kind::PENDING_FREE => StorageRecord::PendingFree { first: from.page_id()?, extents: from.u32()? },
             kind::HOBT => StorageRecord::Hobt(Box::new(HobtRecord {
                 hobt: HobtId(from.u64()?),
-                run_list: from.page()?,
+                run_list: from.page_id()?,
                 filegroup: FilegroupId(from.u16()?),
                 layout_version: from.u32()?,
-                key: TreeKey::decode(&mut from.0)?,
+                key: TreeKey::decode(&mut from)?,
                 rows: RowLayout::decode(from.rest())?,
             })),
             kind::GROW => StorageRecord::Grow { file: FileId(from.u16()?), pages: from.u32()? },
@@ -391,27 +391,27 @@ impl StorageRecord {
             kind::TOGETHER => decode_together(&mut from)?,
             _ => return Ok(None),
         };
-        if from.0.is_empty() { Ok(Some(record)) } else { Err(EncodingDamage { rule: "bytes behind a record's end" }) }
+        if from.is_empty() { Ok(Some(record)) } else { Err(EncodingDamage { rule: "bytes behind a record's end" }) }
     }
 }
 
 impl ChangeRecord {
-    fn decode(from: &mut Reader<'_>) -> Result<ChangeRecord, EncodingDamage> {
+    fn decode(from: &mut EncodingReader<'_>) -> Result<ChangeRecord, EncodingDamage> {
         let flags = from.u8()?;
         let both = flag::ROW_MORE | flag::ROW_LESS;
         if flags & !flag::ALL != 0 || flags & both == both {
             return Err(EncodingDamage { rule: "the flags of a change" });
         }
         let is_set = |bit| flags & bit != 0;
-        let (page, hobt) = (from.page()?, HobtId(from.u64()?));
+        let (page, hobt) = (from.page_id()?, HobtId(from.u64()?));
         let compensates = if is_set(flag::COMPENSATES) { Some(Lsn(from.u64()?)) } else { None };
-        let freed = if is_set(flag::FREES) { Some((from.page()?, from.u32()?)) } else { None };
+        let freed = if is_set(flag::FREES) { Some((from.page_id()?, from.u32()?)) } else { None };
         let undo = match is_set(flag::UNDO) {
             true => {
                 let length = usize::from(from.u16()?);
-                let mut own = Reader(from.take(length)?);
+                let mut own = EncodingReader::new(from.bytes(length)?);
                 let undo = Undo::decode(&mut own)?;
-                if !own.0.is_empty() {
+                if !own.is_empty() {
                     return Err(EncodingDamage { rule: "bytes behind an undo's end" });
                 }
                 Some(undo)
@@ -432,48 +432,10 @@ impl ChangeRecord {
     }
 }
 
-/// Bytes that are being read.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], EncodingDamage> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(EncodingDamage { rule: "a record's length" })?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], EncodingDamage> {
-        self.take(N).map(|bytes| bytes.try_into().expect("so many were taken"))
-    }
-
-    fn u8(&mut self) -> Result<u8, EncodingDamage> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Result<u16, EncodingDamage> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, EncodingDamage> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, EncodingDamage> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn page(&mut self) -> Result<PageId, EncodingDamage> {
-        Ok(PageId::new(FileId(self.u16()?), self.u32()?))
-    }
-
-    fn key(&mut self) -> Result<Vec<u8>, EncodingDamage> {
-        let length = usize::from(self.u16()?);
-        self.take(length).map(<[u8]>::to_vec)
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
-    }
+/// A key behind its length.
+fn read_key(from: &mut EncodingReader<'_>) -> Result<Vec<u8>, EncodingDamage> {
+    let length = usize::from(from.u16()?);
+    from.bytes(length).map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

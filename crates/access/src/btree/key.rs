@@ -7,7 +7,7 @@
 //! Whether a key is unique is no matter here: all keys of a tree differ. One that SQL lets repeat ends in a hidden
 //! column that makes them differ.
 
-use hobt_page::{EncodingDamage, PageDamage, RowImage, RowLayout, RowPage};
+use hobt_page::{EncodingDamage, EncodingReader, PageDamage, RowImage, RowLayout, RowPage};
 use hobt_types::{Collation, KeyColumn, KeyError, MaxLength, SqlType};
 
 /// A column of a tree's key.
@@ -175,21 +175,14 @@ impl TreeKey {
     }
 
     /// Reads what [`TreeKey::encode`] wrote from the front of `from`; `None` for a count of 0, which a heap has.
-    pub(crate) fn decode(from: &mut &[u8]) -> Result<Option<TreeKey>, EncodingDamage> {
-        const SHORT: EncodingDamage = EncodingDamage { rule: "the length of a key" };
+    pub(crate) fn decode(from: &mut EncodingReader<'_>) -> Result<Option<TreeKey>, EncodingDamage> {
         let damage = |rule| EncodingDamage { rule };
-        let mut take = |count: usize| {
-            let (taken, rest) = from.split_at_checked(count).ok_or(SHORT)?;
-            *from = rest;
-            Ok(taken)
-        };
-        let count = take(1)?[0];
         let mut columns = Vec::new();
-        for _ in 0..count {
-            let head: [u8; 7] = take(7)?.try_into().expect("seven were taken");
-            let [column_low, column_high, number, low, high, flags, length] = head;
-            let sql_type = type_of_bytes(number, u16::from_le_bytes([low, high]));
-            let name = std::str::from_utf8(take(length.into())?).map_err(|_| damage("the collation of a key"))?;
+        for _ in 0..from.u8()? {
+            let column = usize::from(from.u16()?);
+            let sql_type = type_of_bytes(from.u8()?, from.u16()?);
+            let (flags, length) = (from.u8()?, from.u8()?);
+            let name = std::str::from_utf8(from.bytes(length.into())?).map_err(|_| damage("the collation of a key"))?;
             let collation = Collation::from_name(name).filter(|found| found.to_string() == name);
             if flags & !(NULLABLE | DESCENDING) != 0 {
                 return Err(damage("the flags of a key"));
@@ -200,7 +193,6 @@ impl TreeKey {
                 flags & NULLABLE != 0,
                 flags & DESCENDING != 0,
             );
-            let column = usize::from(u16::from_le_bytes([column_low, column_high]));
             columns.push(TreeKeyColumn { column, key: key.ok_or(damage("the type of a key"))? });
         }
         Ok((!columns.is_empty()).then(|| TreeKey::new(columns)))
@@ -238,14 +230,14 @@ mod tests {
         key.encode(&mut bytes);
         let length = bytes.len();
         bytes.push(9);
-        let mut from = &bytes[..];
+        let mut from = EncodingReader::new(&bytes);
         assert_eq!(TreeKey::decode(&mut from), Ok(Some(key)));
-        assert_eq!(from, [9]);
-        assert!((0..length).all(|cut| TreeKey::decode(&mut &bytes[..cut]).is_err()));
+        assert_eq!(from.rest(), [9]);
+        assert!((0..length).all(|cut| TreeKey::decode(&mut EncodingReader::new(&bytes[..cut])).is_err()));
         for at in 0..length {
             for bit in 0..8 {
                 bytes[at] ^= 1 << bit;
-                if let Ok(Some(other)) = TreeKey::decode(&mut &bytes[..length]) {
+                if let Ok(Some(other)) = TreeKey::decode(&mut EncodingReader::new(&bytes[..length])) {
                     let mut again = Vec::new();
                     other.encode(&mut again);
                     assert!(bytes.starts_with(&again), "byte {at}, bit {bit}");
@@ -253,7 +245,7 @@ mod tests {
                 bytes[at] ^= 1 << bit;
             }
         }
-        assert_eq!(TreeKey::decode(&mut &[0][..]), Ok(None));
+        assert_eq!(TreeKey::decode(&mut EncodingReader::new(&[0])), Ok(None));
     }
 
     #[test]

@@ -144,6 +144,7 @@ fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
         // The start that this makes recovers; now and then it is killed itself.
         if random.below(3) == 0 {
             let mut child = start(folder);
+            // Nothing tells when recovery is at which step: a moment by chance is what is wanted here.
             std::thread::sleep(Duration::from_millis(random.below(60)));
             child.kill().expect("it waits for batches");
             child.wait().expect("it has ended");

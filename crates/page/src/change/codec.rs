@@ -68,33 +68,68 @@ impl fmt::Display for EncodingDamage {
 
 impl std::error::Error for EncodingDamage {}
 
-/// What is left to read of an encoding.
-struct Reader<'a>(&'a [u8]);
+/// What is left to read of an encoding: of a change here, of a record around it elsewhere. Fixed numbers are little-endian.
+#[derive(Debug)]
+pub struct EncodingReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], EncodingDamage> {
+impl<'a> EncodingReader<'a> {
+    /// A reader of all of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> EncodingReader<'a> {
+        EncodingReader(bytes)
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// There are not so many; so with all that follow.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], EncodingDamage> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(EncodingDamage { rule: "it ends too early" })?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], EncodingDamage> {
+    /// The next bytes, as many as the array has.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], EncodingDamage> {
         self.bytes(N).map(|bytes| bytes.try_into().expect("as many as were asked for"))
     }
 
-    fn u8(&mut self) -> Result<u8, EncodingDamage> {
+    /// One byte.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn u8(&mut self) -> Result<u8, EncodingDamage> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn u16(&mut self) -> Result<u16, EncodingDamage> {
+    /// Two bytes.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn u16(&mut self) -> Result<u16, EncodingDamage> {
         self.array().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, EncodingDamage> {
+    /// Four bytes.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn u32(&mut self) -> Result<u32, EncodingDamage> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, EncodingDamage> {
+    /// Eight bytes.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn u64(&mut self) -> Result<u64, EncodingDamage> {
         self.array().map(u64::from_le_bytes)
     }
 
@@ -128,7 +163,11 @@ impl<'a> Reader<'a> {
         self.number().map(Stamp)
     }
 
-    fn page_id(&mut self) -> Result<PageId, EncodingDamage> {
+    /// The address of a page: six bytes.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn page_id(&mut self) -> Result<PageId, EncodingDamage> {
         Ok(PageId::new(FileId(self.u16()?), self.u32()?))
     }
 
@@ -195,7 +234,8 @@ impl<'a> Reader<'a> {
         count.ok_or(EncodingDamage { rule: "how many columns there are" })
     }
 
-    fn rest(&mut self) -> &'a [u8] {
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
@@ -353,7 +393,7 @@ impl PageChange {
     /// # Errors
     /// They are none.
     pub fn decode(bytes: &[u8]) -> Result<PageChange, EncodingDamage> {
-        let mut reader = Reader(bytes);
+        let mut reader = EncodingReader(bytes);
         let change = match reader.u8()? {
             kind::FORMAT => PageChange::Format { header: reader.header()? },
             kind::IMAGE => PageChange::Image { bytes: reader.image()? },
@@ -430,7 +470,7 @@ impl RowLayout {
     /// # Errors
     /// They are none.
     pub fn decode(bytes: &[u8]) -> Result<RowLayout, EncodingDamage> {
-        let mut reader = Reader(bytes);
+        let mut reader = EncodingReader(bytes);
         let is_ordered = reader.flag()?;
         let count = reader.column_count()?;
         let column = |byte: &u8| {

@@ -200,16 +200,21 @@ impl Interpreter<'_> {
                 if time >= now { time - now } else { time + day - now }
             }
         };
+        self.wait_interruptibly(delay)?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Lets time pass (`WAITFOR`), less if the statement is cancelled.
+    pub(super) fn wait_interruptibly(&self, delay: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + delay;
-        let wait = Wait::begin(WaitType::WaitFor);
+        let _waiting = Wait::begin(WaitType::WaitFor);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.is_cancelled() {
-                drop(wait);
                 return Err(Failure::cancelled());
             }
             if left.is_zero() {
-                return Ok(Outcome::QUIET);
+                return Ok(());
             }
             std::thread::sleep(left.min(CANCEL_CHECK));
         }

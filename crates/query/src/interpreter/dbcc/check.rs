@@ -148,7 +148,7 @@ impl Interpreter<'_> {
             if certain || pass.found.is_empty() {
                 break;
             }
-            self.pause()?;
+            self.wait_interruptibly(BETWEEN_PASSES)?;
             let next = self.pass(database, scope)?;
             pass.found.retain(|found| next.found.contains(found));
             certain = next.is_certain;
@@ -230,7 +230,7 @@ impl Interpreter<'_> {
                 if found.is_empty() || !table.is_system {
                     break;
                 }
-                this.pause()?;
+                this.wait_interruptibly(BETWEEN_PASSES)?;
                 let (again, _) = this.look_at_table(&database, &table)?;
                 found.retain(|found| again.contains(found));
             }
@@ -356,13 +356,6 @@ impl Interpreter<'_> {
             self.say(position, number::CHECK_TABLE_RESULT, text)?;
         }
         Ok(())
-    }
-
-    /// Waits a moment, or less if the statement is cancelled.
-    fn pause(&self) -> Result<(), Failure> {
-        let _waiting = hobt_sync::Wait::begin(hobt_sync::WaitType::WaitFor);
-        std::thread::sleep(BETWEEN_PASSES);
-        if self.is_cancelled() { Err(Failure::cancelled()) } else { Ok(()) }
     }
 
     fn say(&mut self, position: Position, number: i32, text: String) -> Result<(), Failure> {
