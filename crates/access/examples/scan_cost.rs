@@ -13,7 +13,9 @@ use hobt_access::scan::{
     Aggregator, Arithmetic, Counts, IntegerWidth, NextPage, PageVisitor, Scan, ScanAggregate, ScanExpression,
     ScanSettings, ScanWorker,
 };
-use hobt_access::{AccessError, DataFileDescription, Hobt, LoadColumn, LoadValues, Loader, Storage, StorageSettings};
+use hobt_access::{
+    AccessError, DataFileDescription, Hobt, LoadColumn, LoadValues, Loader, RowStore, Storage, StorageSettings,
+};
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PageId, SessionId, SplitMix64, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{DiskKind, OpenOptions, open_disk};
@@ -150,8 +152,8 @@ fn scan(hobt: &Arc<Hobt>, workers: usize, settings: ScanSettings, work: &str) ->
     let counts = Arc::new(IoCounts::default());
     let start = Instant::now();
     let cpu = AtomicU64::new(0);
-    let hobts = [Arc::clone(hobt)];
-    let scan = Scan::new(&hobts, workers, settings, context(), Arc::clone(&counts)).expect("the file is there");
+    let stores = [RowStore::Heap(Arc::clone(hobt))];
+    let scan = Scan::new(&stores, workers, settings, context(), Arc::clone(&counts)).expect("the file is there");
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

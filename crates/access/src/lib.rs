@@ -26,6 +26,7 @@ mod log_record;
 #[doc(hidden)]
 pub mod planted;
 mod recovery;
+mod row_store;
 pub mod scan;
 mod storage;
 
@@ -38,4 +39,5 @@ pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, ValueReader};
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
 pub use recovery::{RecoverySummary, recover};
+pub use row_store::RowStore;
 pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

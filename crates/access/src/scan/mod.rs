@@ -34,7 +34,7 @@ use hobt_buffer::PageRun;
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, RowLayout, RowPage, Run, ValuePointer, apply};
 use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
 
-use crate::{AccessError, DataFile, Hobt, LargeValues, ValueReader};
+use crate::{AccessError, DataFile, LargeValues, RowStore, ValueReader};
 
 pub use aggregate::{
     AggregateError, AggregateValue, Aggregator, Arithmetic, IntegerWidth, ScanAggregate, ScanExpression,
@@ -79,8 +79,8 @@ impl Default for ScanSettings {
 /// One HOBT's part of a scan.
 #[derive(Clone, Debug)]
 pub struct ScanPartition {
-    /// The heap.
-    pub hobt: Arc<Hobt>,
+    /// Where its rows are.
+    pub store: RowStore,
     /// Its runs when the scan started.
     pub runs: Vec<Run>,
 }
@@ -177,7 +177,7 @@ pub struct ScanValues<'a> {
 impl LargeValues for ScanValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
         let reader = ValueReader { context: &self.scan.context, counts: &self.scan.counts };
-        self.scan.partitions[self.partition].hobt.large_value(pointer, Some(reader))
+        self.scan.partitions[self.partition].store.hobt().large_value(pointer, Some(reader))
     }
 
     fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
@@ -186,28 +186,31 @@ impl LargeValues for ScanValues<'_> {
 }
 
 impl Scan {
-    /// A scan of `hobts` (one table's) by `workers` workers. Takes the runs as they are now.
+    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs as they are now.
     ///
     /// # Errors
-    /// A run lies in a file that is not there.
+    /// A run lies in a file that is not there, or a store is a tree, which is read by [`crate::Cursor`].
     ///
     /// # Panics
-    /// If there is no HOBT or no worker, or the settings are outside their ranges.
+    /// If there is no store or no worker, or the settings are outside their ranges.
     pub fn new(
-        hobts: &[Arc<Hobt>],
+        stores: &[RowStore],
         workers: usize,
         settings: ScanSettings,
         context: Arc<StatementContext>,
         counts: Arc<IoCounts>,
     ) -> Result<Arc<Scan>, AccessError> {
-        assert!(workers > 0 && !hobts.is_empty(), "somebody scans something");
+        assert!(workers > 0 && !stores.is_empty(), "somebody scans something");
         let whole_extents = settings.read_pages > 0 && settings.read_pages.is_multiple_of(EXTENT_PAGES);
         assert!(whole_extents && settings.read_pages <= LOAD_PAGES_MAX, "reads of {} pages", settings.read_pages);
-        let first = &hobts[0];
+        if stores.iter().any(|store| store.tree().is_some()) {
+            return Err(AccessError::Closed("a B+tree is read by a cursor".to_owned()));
+        }
+        let first = stores[0].hobt();
         // Before the runs are looked at: whatever the view sees lies in them then.
         let view = context.view().filter(|_| !settings.reads_uncommitted).cloned();
         let partitions: Vec<ScanPartition> =
-            hobts.iter().map(|hobt| ScanPartition { hobt: Arc::clone(hobt), runs: hobt.runs() }).collect();
+            stores.iter().map(|store| ScanPartition { store: store.clone(), runs: store.hobt().runs() }).collect();
         let files = first.storage().files();
         let mut runs = Vec::new();
         for (partition, part) in partitions.iter().enumerate() {
@@ -254,7 +257,7 @@ impl Scan {
         if PageHeader::is_bulk(bytes) {
             return Ok(if view.sees(writer) { Visible::AsItStands } else { Visible::Nothing });
         }
-        let storage = self.partitions[partition].hobt.storage();
+        let storage = self.partitions[partition].store.hobt().storage();
         let changes = storage.versions().changes(id, view);
         if changes.is_empty() {
             return Ok(Visible::AsItStands);

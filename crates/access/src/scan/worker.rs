@@ -461,7 +461,7 @@ impl Worker {
         let words = &mut words[..word_count];
         let horizon = self.scan.horizon();
         let bytes = word_count * 8;
-        let (columns, hobt) = (self.scan.rows.columns().len(), self.scan.partitions[range.partition].hobt.id());
+        let (columns, hobt) = (self.scan.rows.columns().len(), self.scan.partitions[range.partition].store.hobt().id());
         let end = range.first + range.count;
         for number in range.first..(range.first + PREFETCH_PAGES).min(end) {
             run.prefetch(number, 0, bytes);
@@ -530,7 +530,7 @@ impl Worker {
         let mut changed = Vec::new();
         file.pool_file().changed_since(&snapshot, &mut changed);
         let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
-        let tag = self.scan.partitions[range.partition].hobt.storage().database_tag();
+        let tag = self.scan.partitions[range.partition].store.hobt().storage().database_tag();
         if changed.is_empty() && verify(&pages[0], id, tag).is_ok() {
             return self.show(range, number, &pages[0], work, None);
         }
@@ -577,7 +577,8 @@ impl Worker {
         for (number, page) in (range.first..).zip(&pages[from..from + range.count as usize]) {
             let id = PageId::new(file.id(), number);
             let sound = changed.binary_search(&number).is_err()
-                && verify(page, id, self.scan.partitions[range.partition].hobt.storage().database_tag()).is_ok();
+                && verify(page, id, self.scan.partitions[range.partition].store.hobt().storage().database_tag())
+                    .is_ok();
             if sound {
                 self.show(range, number, page, work, None)?;
             } else {
@@ -602,7 +603,7 @@ impl Worker {
     ) -> Result<(), AccessError> {
         let scan = &self.scan;
         let id = PageId::new(scan.files[range.file].id(), number);
-        let hobt = &scan.partitions[range.partition].hobt;
+        let hobt = scan.partitions[range.partition].store.hobt();
         let opened = RowPage::open(bytes, &scan.rows).and_then(|page| {
             let is_own = page.hobt() == hobt.id();
             if is_own { Ok(page) } else { Err(PageDamage::Structure { rule: "a page of another HOBT" }) }

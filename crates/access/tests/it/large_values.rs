@@ -7,7 +7,7 @@ use hobt_access::scan::{
     AggregateValue, Aggregator, ColumnKind, ColumnVector, PageVisitor, Scan, ScanAggregate, ScanExpression,
     ScanSettings, VectorData,
 };
-use hobt_access::{AccessError, Hobt, LargeValues, StorageSettings};
+use hobt_access::{AccessError, Hobt, LargeValues, RowStore, StorageSettings};
 use hobt_base::{FileId, HobtId, PageId, SlotId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_page::{
@@ -234,7 +234,8 @@ fn aggregates_and_vectors_see_the_values_and_reads_are_counted() {
     context.commit().expect("committed");
     world.make_cold();
     let counts = Arc::default();
-    let of = |counts| Scan::new(&[Arc::clone(&hobt)], 1, ScanSettings::default(), world.context(), counts);
+    let of =
+        |counts| Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, ScanSettings::default(), world.context(), counts);
     let text = |row: &Row| String::from_utf8(row[3].clone().expect("NOT NULL")).expect("ASCII");
     let length = ScanExpression::Length(3);
     let collation = Collation::Latin1GeneralCiAs;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use hobt_access::scan::{
     ColumnKind, ColumnVector, Counts, DealerKind, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
 };
-use hobt_access::{AccessError, Hobt};
+use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{PAGE_SIZE, PageId, SlotId, SplitMix64};
 use hobt_disk::{DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig, open_disk};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
@@ -137,7 +137,8 @@ fn a_scan_that_nobody_polls_holds_no_other_up() {
     within_a_minute(|| {
         let world = slow_world(4096);
         let (hobt, rows) = world.cold_heap(6000, 5);
-        let idle = Scan::new(&[Arc::clone(&hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+        let idle = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, small_reads(), world.context(), Arc::default())
+            .expect("a scan");
         let mut idle = ScanWorker::new(idle);
         // Its reads are under way or done, and but for the first range nobody takes them in: the client does not fetch.
         if let Poll::Ready(range) = idle.poll_range(&mut Context::from_waker(Waker::noop()), &mut Collect::default()) {
@@ -157,7 +158,8 @@ fn a_scan_that_nobody_polls_gives_its_pages_to_who_waits_for_them() {
         let world = slow_world(4096);
         let (hobt, rows) = world.cold_heap(6000, 15);
         let settings = ScanSettings { queue_depth: 64, ..small_reads() };
-        let idle = Scan::new(&[Arc::clone(&hobt)], 1, settings, world.context(), Arc::default()).expect("a scan");
+        let idle = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, settings, world.context(), Arc::default())
+            .expect("a scan");
         let mut idle = ScanWorker::new(idle);
         let mut seen = Collect::default();
         if let Poll::Ready(range) = idle.poll_range(&mut Context::from_waker(Waker::noop()), &mut seen) {
@@ -233,7 +235,7 @@ fn a_damaged_page_is_named() {
         assert_eq!((file.as_str(), page), (world.storage.file(bad.file).expect("the file").name(), bad));
         assert!(matches!(damage, PageDamage::Checksum { .. }));
         let context = world.context();
-        let scan = Scan::new(&[hobt], 1, settings, context, Arc::default()).expect("a scan");
+        let scan = Scan::new(&[RowStore::Heap(hobt)], 1, settings, context, Arc::default()).expect("a scan");
         let mut worker = ScanWorker::new(scan);
         let mut counts = Counts::new(vec![1]);
         let met = loop {
@@ -255,7 +257,7 @@ fn a_page_that_was_never_written_is_not_counted_as_empty() {
     let file = world.storage.file(run.first.file).expect("the file");
     // In the pool as zeros, which pass for a page that was never formatted.
     drop(file.pool_file().create(run.first.number + 1).expect("a frame"));
-    let scan = Scan::new(&[hobt], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+    let scan = Scan::new(&[RowStore::Heap(hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
     let mut worker = ScanWorker::new(scan);
     let mut counts = Counts::new(Vec::new());
     let mut outcome = Ok(());
@@ -284,7 +286,8 @@ fn a_page_with_more_nulls_than_rows_is_damage_and_no_count() {
         let settings = ScanSettings { pool_share_percent: 100, ..small_reads() };
         let error = scan(&world, &[Arc::clone(&hobt)], 1, settings).err().expect("the damage is met");
         assert!(is_named(error));
-        let counted = Scan::new(&[Arc::clone(&hobt)], 1, settings, world.context(), Arc::default()).expect("a scan");
+        let counted = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, settings, world.context(), Arc::default())
+            .expect("a scan");
         let mut worker = ScanWorker::new(counted);
         let mut counts = Counts::new(vec![1]);
         let mut outcome = Ok(());
@@ -336,7 +339,8 @@ fn a_visitor_that_stops_within_a_range_is_shown_the_rest() {
                     scan(&world, &[Arc::clone(&hobt)], 1, small_reads()).expect("no faults");
                 }
                 let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
-                let scan = Scan::new(&[hobt], 1, settings, world.context(), Arc::default()).expect("a scan");
+                let scan =
+                    Scan::new(&[RowStore::Heap(hobt)], 1, settings, world.context(), Arc::default()).expect("a scan");
                 let mut worker = ScanWorker::new(Arc::clone(&scan));
                 let mut sipping = Sipping(Collect::default(), pages_at_once);
                 let mut times = 0;
@@ -361,7 +365,8 @@ fn the_rest_of_a_range_whose_pages_were_evicted_is_read_again() {
     let world = slow_world(2048);
     let (hobt, rows) = world.cold_heap(9000, 22);
     let counts: Arc<IoCounts> = Arc::default();
-    let scan = Scan::new(&[hobt], 1, small_reads(), world.context(), Arc::clone(&counts)).expect("a scan");
+    let scan =
+        Scan::new(&[RowStore::Heap(hobt)], 1, small_reads(), world.context(), Arc::clone(&counts)).expect("a scan");
     let mut worker = ScanWorker::new(Arc::clone(&scan));
     let mut sipping = Sipping(Collect::default(), 5);
     while let Some(range) = block_on(poll_fn(|task| worker.poll_range(task, &mut sipping))) {
@@ -381,7 +386,8 @@ fn a_scan_that_is_left_within_a_range_gives_its_memory_back() {
         let (hobt, _) = world.cold_heap(3000, 23);
         let context = world.context();
         let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
-        let scan = Scan::new(&[hobt], 1, settings, Arc::clone(&context), Arc::default()).expect("a scan");
+        let scan =
+            Scan::new(&[RowStore::Heap(hobt)], 1, settings, Arc::clone(&context), Arc::default()).expect("a scan");
         let mut worker = ScanWorker::new(scan);
         let mut sipping = Sipping(Collect::default(), 1);
         block_on(poll_fn(|task| worker.poll_range(task, &mut sipping))).expect("a range").expect("no faults");
@@ -397,7 +403,7 @@ fn a_cancelled_scan_stops() {
     let (hobt, _) = world.cold_heap(5000, 10);
     let cancelled = Arc::new(AtomicBool::new(false));
     let context = world.cancellable(Arc::clone(&cancelled));
-    let scan = Scan::new(&[hobt], 1, small_reads(), context, Arc::default()).expect("a scan");
+    let scan = Scan::new(&[RowStore::Heap(hobt)], 1, small_reads(), context, Arc::default()).expect("a scan");
     let mut worker = ScanWorker::new(Arc::clone(&scan));
     let mut collect = Collect::default();
     block_on(poll_fn(|task| worker.poll_range(task, &mut collect))).expect("a range").expect("no fault");
@@ -435,7 +441,8 @@ fn counts_are_those_of_a_visit() {
                 world.make_cold();
             }
             let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
-            let scan = Scan::new(&[Arc::clone(&hobt)], 2, settings, world.context(), Arc::default()).expect("a scan");
+            let scan = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 2, settings, world.context(), Arc::default())
+                .expect("a scan");
             let mut total = Counts::new((0..6).collect());
             for _ in 0..2 {
                 let mut worker = ScanWorker::new(Arc::clone(&scan));
@@ -465,7 +472,8 @@ fn workers_finish_together() {
                 scan(&world, &[Arc::clone(&hobt)], 1, small_reads()).expect("no faults");
             }
             let settings = ScanSettings { queue_depth: 32, ..small_reads() };
-            let scan = Scan::new(&[hobt], 2, settings, world.context(), Arc::default()).expect("a scan");
+            let scan =
+                Scan::new(&[RowStore::Heap(hobt)], 2, settings, world.context(), Arc::default()).expect("a scan");
             let mut workers: Vec<_> =
                 (0..2).map(|_| (ScanWorker::new(Arc::clone(&scan)), Collect::default(), false)).collect();
             while let Some((worker, collect, done)) =
@@ -537,7 +545,8 @@ fn vectors_hold_what_the_rows_hold() {
         let vectors = (0..columns.len())
             .map(|column| ColumnVector::new(column, columns[column].physical, kind, column == 5 && pass != 1))
             .collect();
-        let scan = Scan::new(&[Arc::clone(&hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
+        let scan = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, small_reads(), world.context(), Arc::default())
+            .expect("a scan");
         let mut visitor = Vectors(vectors, Vec::new(), Arc::clone(&scan));
         run_worker(&scan, &mut visitor).expect("no faults");
         let Vectors(vectors, rows, _) = visitor;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hobt_access::Hobt;
 use hobt_access::scan::{Scan, ScanSettings};
+use hobt_access::{Hobt, RowStore};
 use hobt_base::{PageId, SessionId, SlotId, SplitMix64};
 use hobt_txn::{StatementContext, StatementContextSettings, Transactions};
 
@@ -30,7 +30,8 @@ fn insert(hobt: &Arc<Hobt>, context: &StatementContext, rows: &[Row]) -> Vec<(Pa
 
 /// The rows that a statement's scan shows.
 fn scanned(hobt: &Arc<Hobt>, context: &Arc<StatementContext>) -> Vec<Row> {
-    let scan = Scan::new(&[Arc::clone(hobt)], 1, ScanSettings::default(), Arc::clone(context), Arc::default());
+    let scan =
+        Scan::new(&[RowStore::Heap(Arc::clone(hobt))], 1, ScanSettings::default(), Arc::clone(context), Arc::default());
     let mut rows = Collect::default();
     run_worker(&scan.expect("a scan"), &mut rows).expect("no faults");
     rows.rows

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use hobt_access::scan::{PageVisitor, Scan, ScanSettings, ScanWorker};
 use hobt_access::{
     AccessError, AllocationCheck, DataFileDescription, Finding, Hobt, LargeValues, LoadColumn, LoadValues, Loader,
-    Storage, StorageSettings,
+    RowStore, Storage, StorageSettings,
 };
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PAGE_SIZE, PageId, SessionId, SplitMix64, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
@@ -387,7 +387,8 @@ pub(crate) fn scan(
     settings: ScanSettings,
 ) -> Result<Scanned, AccessError> {
     let counts = Arc::new(IoCounts::default());
-    let scan = Scan::new(hobts, workers, settings, world.context(), Arc::clone(&counts))?;
+    let stores: Vec<RowStore> = hobts.iter().cloned().map(RowStore::Heap).collect();
+    let scan = Scan::new(&stores, workers, settings, world.context(), Arc::clone(&counts))?;
     let results: Vec<Result<Collect, AccessError>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
             .map(|_| {

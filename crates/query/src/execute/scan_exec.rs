@@ -24,8 +24,8 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::AccessError;
 use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData};
+use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
@@ -110,7 +110,8 @@ impl ScanExec {
         let counts = run.io_counts(name);
         counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
         let hobts = self.table.hobts().map_err(external)?;
-        let scan = Scan::new(&hobts, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
+        let stores: Vec<RowStore> = hobts.into_iter().map(RowStore::Heap).collect();
+        let scan = Scan::new(&stores, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
             .map_err(|error| external(self.table.sql_error(error)))?;
         run.add_scan(&scan);
         let profile = Arc::new(OperatorProfile::new("Table Scan", name.clone(), run.degree()));
