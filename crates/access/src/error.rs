@@ -35,6 +35,8 @@ pub enum AccessError {
     },
     /// The log failed: nothing can be changed until the database is recovered.
     LogFailed(String),
+    /// A transaction was prepared whose outcome another database knows, which cannot be asked: why. Nothing was written.
+    Undecided(String),
     /// The device failed: error 823.
     Disk(DiskError),
     /// The pool has no frame to give: error 701.
@@ -65,6 +67,7 @@ impl fmt::Display for AccessError {
             }
             AccessError::LogFull { reason } => write!(f, "the log is full: {reason}"),
             AccessError::LogFailed(reason) => write!(f, "the log failed: {reason}"),
+            AccessError::Undecided(reason) => write!(f, "a transaction is in doubt: {reason}"),
             AccessError::Disk(error) => error.fmt(f),
             AccessError::OutOfFrames => f.write_str("every frame of the buffer pool is in use"),
             AccessError::OutOfMemory(error) => error.fmt(f),

@@ -38,6 +38,6 @@ pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, ValueReader};
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
-pub use recovery::{RecoverySummary, recover};
+pub use recovery::{AskCoordinator, RecoverySummary, recover, recovered_decisions};
 pub use row_store::RowStore;
 pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

@@ -5,6 +5,8 @@
 //!    look like, how many rows it has more than the count that was saved last.
 //! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. A page that does not
 //!    pass its checks and whose first change since the checkpoint is an image becomes the image.
+//!    A transaction that was prepared to do as another database decides is asked after before that: it is one that
+//!    committed, or one that did not.
 //! 3. *Undo* takes back what open transactions did, the latest first, logging each step as the compensation of a record,
 //!    so that a crash in the middle begins again where it was. Then what committed transactions had put off is done.
 //!
@@ -20,7 +22,10 @@ use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_log::{Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
-use hobt_txn::{COMMIT_RECORD, END_RECORD, LogChain, TransactionLog};
+use hobt_txn::{
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD, RecoveredDecision,
+    TransactionLog, read_commit, read_decision, read_prepare,
+};
 
 use crate::btree::{BTree, KeyChange, TreeKey};
 use crate::change::Identity;
@@ -54,20 +59,53 @@ struct Known {
     first: Lsn,
     last: Lsn,
     committed: bool,
+    /// Another database decides, or has.
+    prepared: Option<GlobalTransaction>,
     /// By the position of the record that says so.
     pending: BTreeMap<Lsn, (PageId, u32)>,
     /// Records that were taken back before the crash.
     compensated: HashSet<Lsn>,
 }
 
-/// Makes a database whole whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
+/// Who knows whether a transaction that was prepared here was decided to be kept; why it cannot be known.
+pub type AskCoordinator<'a> = &'a dyn Fn(&GlobalTransaction) -> Result<bool, String>;
+
+/// The decisions that other databases may still ask for, from the log of a database that needs no recovery.
 ///
 /// # Errors
-/// A file cannot be read or written, the log has what is no record, or a page is damaged that the log cannot repair.
+/// The log cannot be read, or has what is no record.
+pub fn recovered_decisions(recovered: &Recovered) -> Result<Vec<RecoveredDecision>, AccessError> {
+    let mut decisions = Vec::new();
+    recovered.for_each(recovered.keep, &mut |record| {
+        decisions.extend(decision_of(&record)?);
+        Ok::<(), AccessError>(())
+    })?;
+    Ok(decisions)
+}
+
+fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError> {
+    let read = match record.kind {
+        COMMIT_RECORD if !record.payload.is_empty() => read_commit(record.transaction, &record.payload),
+        DECISION_RECORD => read_decision(&record.payload),
+        _ => return Ok(None),
+    };
+    let damage = EncodingDamage { rule: "a decision over several databases" };
+    read.map(Some).ok_or_else(|| not_decoded(record, damage))
+}
+
+/// Makes a database whole whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened;
+/// `ask` is asked before anything is written. Its log then has the decisions that others may ask for.
+///
+/// # Errors
+/// [`AccessError::Undecided`]: whoever decides on a transaction cannot be asked. A file cannot be read or written, the log has what is no record, or a page is damaged that the log cannot repair.
 ///
 /// # Panics
 /// The database has no log.
-pub fn recover(storage: &Arc<Storage>, recovered: &Recovered) -> Result<RecoverySummary, AccessError> {
+pub fn recover(
+    storage: &Arc<Storage>,
+    recovered: &Recovered,
+    ask: AskCoordinator<'_>,
+) -> Result<RecoverySummary, AccessError> {
     let log = storage.log().expect("a database that is recovered has a log");
     let mut recovery = Recovery {
         storage,
@@ -80,9 +118,11 @@ pub fn recover(storage: &Arc<Storage>, recovered: &Recovered) -> Result<Recovery
         row_changes: BTreeMap::new(),
         file_pages: HashMap::new(),
         broken: BTreeSet::new(),
+        decisions: Vec::new(),
         summary: RecoverySummary::default(),
     };
     recovery.analyse()?;
+    recovery.decide(ask)?;
     recovery.size_files()?;
     recovery.redo()?;
     for file in storage.files() {
@@ -92,6 +132,7 @@ pub fn recover(storage: &Arc<Storage>, recovered: &Recovered) -> Result<Recovery
     recovery.finish_committed()?;
     recovery.refuse_broken()?;
     recovery.save_counts()?;
+    log.recover_decisions(recovery.decisions);
     Ok(recovery.summary)
 }
 
@@ -110,6 +151,8 @@ struct Recovery<'a> {
     file_pages: HashMap<FileId, u32>,
     /// Pages that are damaged so far: a later record may make them anew, or their extents may be free in the end.
     broken: BTreeSet<PageId>,
+    /// What this database decided for others.
+    decisions: Vec<RecoveredDecision>,
     summary: RecoverySummary,
 }
 
@@ -143,12 +186,20 @@ impl Recovery<'_> {
                 first: record.lsn,
                 last: record.lsn,
                 committed: false,
+                prepared: None,
                 pending: BTreeMap::new(),
                 compensated: HashSet::new(),
             });
             known.last = record.lsn;
         }
+        self.decisions.extend(decision_of(record)?);
         match record.kind {
+            DECISION_RECORD => {}
+            PREPARE_RECORD => {
+                let damage = EncodingDamage { rule: "the preparation of a transaction" };
+                let prepared = read_prepare(id, &record.payload).ok_or_else(|| not_decoded(record, damage))?;
+                self.transactions.entry(id).and_modify(|known| known.prepared = Some(prepared));
+            }
             COMMIT_RECORD => self.commit(id),
             END_RECORD => drop(self.transactions.remove(&id)),
             _ => {
@@ -156,6 +207,16 @@ impl Recovery<'_> {
                 let decoded = decoded.map_err(|damage| not_decoded(record, damage))?;
                 let unknown = EncodingDamage { rule: "the kind of a record" };
                 self.analyse_storage(record, decoded.ok_or_else(|| not_decoded(record, unknown))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of transactions that others decide on.
+    fn decide(&mut self, ask: AskCoordinator<'_>) -> Result<(), AccessError> {
+        for known in self.transactions.values_mut().filter(|known| !known.committed) {
+            if let Some(prepared) = &known.prepared {
+                known.committed = ask(prepared).map_err(AccessError::Undecided)?;
             }
         }
         Ok(())
@@ -459,6 +520,10 @@ impl Recovery<'_> {
     fn finish_committed(&mut self) -> Result<(), AccessError> {
         for (id, known) in std::mem::take(&mut self.transactions) {
             let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last);
+            if known.prepared.is_some() {
+                // Here too, so that nobody is asked again. One that had it already has it twice.
+                chain.append(COMMIT_RECORD, &[])?;
+            }
             for (first, extents) in known.pending.into_values() {
                 let file = self.storage.file(first.file)?;
                 if file.is_allocated(first.number / EXTENT_PAGES) {

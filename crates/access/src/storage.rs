@@ -709,7 +709,9 @@ impl Storage {
     pub fn end_checkpoint(&self, begun: Option<Lsn>) -> Result<(), AccessError> {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
         let keep = log.oldest().map_or(begun, |oldest| oldest.min(begun));
-        log.log().flush_past(begun)?;
+        // Recovery will begin behind what they were written in first.
+        let last = log.carry_decisions()?.unwrap_or(begun);
+        log.log().flush_past(last)?;
         log.log().set_redo_start(begun, keep)?;
         log.checkpoint_ended();
         Ok(())

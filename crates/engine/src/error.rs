@@ -119,6 +119,10 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                  below it, and restart: recovery brings back everything that was committed."
             ),
         ),
+        AccessError::Undecided(reason) => SqlError::new(
+            number::DATABASE_INACCESSIBLE,
+            format!("Database '{database}' cannot be recovered: a transaction is in doubt, because {reason}."),
+        ),
         AccessError::Disk(error) => disk_error(error),
         AccessError::OutOfFrames | AccessError::OutOfMemory(_) => SqlError::new(
             number::OUT_OF_MEMORY,

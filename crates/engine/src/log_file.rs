@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hobt_base::DatabaseId;
 use hobt_disk::{Disk, DiskError, OpenOptions};
 use hobt_log::{Log, LogError, LogFile, Recovered};
-use hobt_txn::TransactionLog;
+use hobt_txn::{Settlements, TransactionLog};
 
 use crate::data_file::{FileProblem, lock_patiently};
 
@@ -19,6 +20,20 @@ const LOG_GROWTH_BYTES: u64 = 64 << 20;
 const LOG_BYTES_MAX: u64 = 2 << 40;
 /// What may be appended and not flushed, in bytes, unless the settings say otherwise.
 pub(crate) const RING_BYTES: usize = 4 << 20;
+
+/// Whose log it is, and what is above it.
+pub(crate) struct LogOwner<'a> {
+    pub(crate) database: DatabaseId,
+    pub(crate) guid: &'a [u8; 16],
+    pub(crate) settlements: &'a Arc<Settlements>,
+    pub(crate) ring_bytes: usize,
+}
+
+impl LogOwner<'_> {
+    fn transactions(&self, log: Log) -> Arc<TransactionLog> {
+        TransactionLog::of_database(Arc::new(log), self.database, *self.guid, Arc::clone(self.settlements))
+    }
+}
 
 /// Where the log of a database lies whose first file is `first`.
 pub(crate) fn log_path(first: &Path) -> PathBuf {
@@ -44,21 +59,16 @@ fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<LogFile, 
     Ok(LogFile { disk: file, bytes: LOG_BYTES, growth_bytes: LOG_GROWTH_BYTES, bytes_max: LOG_BYTES_MAX })
 }
 
-/// Makes an empty log for the database `guid`; a file that is there already is an error.
-pub(crate) fn create(
-    disk: &dyn Disk,
-    path: &Path,
-    guid: &[u8; 16],
-    ring_bytes: usize,
-) -> Result<Arc<TransactionLog>, DiskError> {
+/// Makes an empty log; a file that is there already is an error.
+pub(crate) fn create(disk: &dyn Disk, path: &Path, owner: &LogOwner<'_>) -> Result<Arc<TransactionLog>, DiskError> {
     let made = open_file(disk, path, true).and_then(|file| {
-        Log::create(&[file], log_id(guid), ring_bytes).map_err(|error| match error {
+        Log::create(&[file], log_id(owner.guid), owner.ring_bytes).map_err(|error| match error {
             LogError::Disk(error) => error,
             other => unreachable!("a new log holds nothing that can be wrong: {other}"),
         })
     });
     match made {
-        Ok(log) => Ok(TransactionLog::new(Arc::new(log))),
+        Ok(log) => Ok(owner.transactions(log)),
         Err(error @ DiskError::AlreadyExists { .. }) => Err(error),
         Err(error) => {
             // The first error is the one to report.
@@ -68,17 +78,16 @@ pub(crate) fn create(
     }
 }
 
-/// Opens the log of the database `guid`, with what recovery may need of it.
+/// Opens the log of a database, with what recovery may need of it.
 pub(crate) fn open(
     disk: &dyn Disk,
     path: &Path,
-    guid: &[u8; 16],
-    ring_bytes: usize,
+    owner: &LogOwner<'_>,
 ) -> Result<(Arc<TransactionLog>, Recovered), FileProblem> {
     let file = open_file(disk, path, false).map_err(FileProblem::Inaccessible)?;
-    let (log, recovered) = Log::open(&[file], ring_bytes).map_err(problem)?;
-    if log.id() != log_id(guid) {
+    let (log, recovered) = Log::open(&[file], owner.ring_bytes).map_err(problem)?;
+    if log.id() != log_id(owner.guid) {
         return Err(FileProblem::Invalid("it is the log of another database".to_owned()));
     }
-    Ok((TransactionLog::new(Arc::new(log)), recovered))
+    Ok((owner.transactions(log), recovered))
 }

@@ -124,6 +124,7 @@ impl std::fmt::Debug for Filling {
 /// The log of one database.
 pub struct Log {
     id: u64,
+    life: u64,
     ring: Ring,
     /// Where the last checkpoint began, with its epoch, as the ring's tail has them.
     begin: AtomicU64,
@@ -182,6 +183,7 @@ impl Log {
         let ring = Ring::new(ring_bytes, end.0);
         Log {
             id: writer.log,
+            life: writer.life,
             begin: AtomicU64::new(Ring::packed(ring.epoch(), begin.0)),
             ring,
             checkpointing: Mutex::default(),
@@ -204,6 +206,11 @@ impl Log {
     /// Which log it is, as [`Log::create`] was told.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Which life of the log it is: one more at each opening.
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// The epoch that an append is about to be made in.
@@ -501,6 +508,13 @@ impl Log {
     /// The log takes nothing more; who waits hears of it.
     fn fail(&self, error: &LogError) {
         self.failed.get_or_init(|| error.to_string());
+        self.waiters.wake_all();
+    }
+
+    /// Ends the log's life as a failure does, for a reason that lies elsewhere: it takes nothing more until it is opened
+    /// again.
+    pub fn end_life(&self, reason: &str) {
+        self.failed.get_or_init(|| reason.to_owned());
         self.waiters.wake_all();
     }
 

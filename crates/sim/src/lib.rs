@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole or
-//!   not at all (in each database for itself: a transaction over several databases commits in one after the other);
+//!   not at all, in all databases that its transaction changed;
 //! * the catalog lists exactly the tables, and `master` exactly the databases;
 //! * the counts of rows are right, and [`hobt_access::AllocationCheck`] finds nothing;
 //! * nothing panics, and without a crash nothing fails.
@@ -66,6 +66,8 @@ pub struct Report {
     pub crashes_in_recovery: u64,
     /// Commits that were acknowledged.
     pub commits: u64,
+    /// Those of them that changed more than one database.
+    pub commits_across: u64,
     /// Commits that were under way when the power failed or an operation did.
     pub doubtful: u64,
     /// Statements.
@@ -91,6 +93,7 @@ impl Report {
         self.crashes += other.crashes;
         self.crashes_in_recovery += other.crashes_in_recovery;
         self.commits += other.commits;
+        self.commits_across += other.commits_across;
         self.doubtful += other.doubtful;
         self.statements += other.statements;
         self.errors += other.errors;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::simulation::DATABASES;
+
 /// A row without its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
@@ -24,6 +26,22 @@ impl State {
     pub(crate) fn new(databases: usize) -> State {
         State(vec![Tables::new(); databases])
     }
+
+    /// How what was found differs, database by database.
+    fn differences(&self, found: &State) -> String {
+        let texts = self
+            .0
+            .iter()
+            .zip(&found.0)
+            .zip(DATABASES)
+            .map(|((expected, found), name)| format!("{name}: {}", differences(expected, found)));
+        texts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// How many databases have other tables or rows than in `other`.
+    pub(crate) fn changed_from(&self, other: &State) -> usize {
+        self.0.iter().zip(&other.0).filter(|(own, other)| own != other).count()
+    }
 }
 
 /// What a session has been told, and what it has not.
@@ -31,7 +49,7 @@ impl State {
 pub(crate) struct Truth {
     /// What every acknowledged commit left.
     pub(crate) committed: State,
-    /// What a commit would leave that was asked for and not acknowledged: in each database it is there or not.
+    /// What a commit would leave that was asked for and not acknowledged: it is there in all databases, or in none.
     pub(crate) doubtful: Option<State>,
 }
 
@@ -40,19 +58,18 @@ impl Truth {
         Truth { committed: State::new(databases), doubtful: None }
     }
 
-    /// Takes what was found in a database for the truth from now on; says what is wrong with it, if something is.
-    pub(crate) fn settle(&mut self, database: usize, found: Tables) -> Result<(), String> {
-        let committed = &self.committed.0[database];
-        let is_known = found == *committed || self.doubtful.as_ref().is_some_and(|state| state.0[database] == found);
+    /// Takes what was found in the databases for the truth from now on; says what is wrong with it, if something is.
+    pub(crate) fn settle(&mut self, found: State) -> Result<(), String> {
+        let is_known = found == self.committed || self.doubtful.as_ref() == Some(&found);
         if !is_known {
-            let mut text = differences(committed, &found);
+            let mut text = self.committed.differences(&found);
             if let Some(doubtful) = &self.doubtful {
                 text.push_str("\n and against the commit under way: ");
-                text.push_str(&differences(&doubtful.0[database], &found));
+                text.push_str(&doubtful.differences(&found));
             }
             return Err(text);
         }
-        self.committed.0[database] = found;
+        self.committed = found;
         Ok(())
     }
 }

@@ -151,7 +151,7 @@ impl Simulation {
     fn reopen(&mut self) -> Step<()> {
         self.end_transactions()?;
         self.note("looks around".to_owned());
-        self.verify_alive()
+        self.verify_alive().map(|_| ())
     }
 
     fn session_step(&mut self) -> Step<()> {
@@ -203,6 +203,7 @@ impl Simulation {
         let uses = self.uses()?;
         let databases: Vec<_> = uses.iter().map(|database| &***database).collect();
         let open = self.sessions[session].open.take().expect("the caller has looked");
+        let is_across = open.working.changed_from(&self.sessions[session].truth.committed) > 1;
         if commits {
             self.sessions[session].truth.doubtful = Some(open.working);
             self.report.doubtful += 1;
@@ -210,6 +211,7 @@ impl Simulation {
         let ended = instance.end_transaction(&open.transaction, commits, &databases);
         ended.map_err(|error| self.stop("the end of a transaction", &error))?;
         if commits {
+            self.report.commits_across += u64::from(is_across);
             self.acknowledge(session);
         }
         Ok(())

@@ -336,28 +336,29 @@ impl Simulation {
 
     fn verify(&mut self) -> Step<()> {
         self.verify_databases()?;
-        for (index, name) in DATABASES.into_iter().enumerate() {
-            let database = self.database(index)?;
-            let checked = allocation(&database).and_then(|()| contents(&database));
-            let tables = checked.map_err(|error| self.check_failed(name, error))?;
-            self.report.rows_checked += tables.values().map(|rows| rows.len() as u64).sum::<u64>();
-            self.settle(index, tables)?;
-        }
+        let rows = self.verify_alive()?;
+        self.report.rows_checked += rows;
         for session in &mut self.sessions {
             session.truth.doubtful = None;
         }
         Ok(())
     }
 
-    /// Looks in the middle of a life, when no transaction is open.
-    pub(crate) fn verify_alive(&mut self) -> Step<()> {
+    /// Looks when no transaction is open, into all databases at once: a transaction may have changed several. Gives the
+    /// number of rows.
+    pub(crate) fn verify_alive(&mut self) -> Step<u64> {
+        let mut found = Vec::new();
+        // Either may be the first that recovery comes to, and ask the other what became of a transaction.
+        let first = self.below(DATABASES.len());
+        self.database(first)?;
         for (index, name) in DATABASES.into_iter().enumerate() {
             let database = self.database(index)?;
             let checked = allocation(&database).and_then(|()| contents(&database));
-            let tables = checked.map_err(|error| self.check_failed(name, error))?;
-            self.settle(index, tables)?;
+            found.push(checked.map_err(|error| self.check_failed(name, error))?);
         }
-        Ok(())
+        let rows = found.iter().flat_map(|tables| tables.values()).map(|rows| rows.len() as u64).sum();
+        self.settle(found)?;
+        Ok(rows)
     }
 
     fn check_failed(&mut self, name: &str, error: CheckError) -> Stop {
@@ -368,16 +369,17 @@ impl Simulation {
         }
     }
 
-    fn settle(&mut self, index: usize, mut tables: Tables) -> Step<()> {
+    fn settle(&mut self, mut found: Vec<Tables>) -> Step<()> {
         for (number, session) in self.sessions.iter_mut().enumerate() {
             let prefix = session_prefix(number);
-            let theirs = tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect();
-            let settled = session.truth.settle(index, theirs);
-            settled.map_err(|text| Stop::Bug(format!("{}, session {number}: {text}", DATABASES[index])))?;
+            let of_session = |tables: &mut Tables| tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect();
+            let theirs = State(found.iter_mut().map(of_session).collect());
+            let settled = session.truth.settle(theirs);
+            settled.map_err(|text| Stop::Bug(format!("session {number}: {text}")))?;
         }
-        match tables.keys().next() {
+        match found.iter().zip(DATABASES).find_map(|(tables, database)| tables.keys().next().zip(Some(database))) {
             None => Ok(()),
-            Some(name) => Err(Stop::Bug(format!("{}: table {name} is nobody's", DATABASES[index]))),
+            Some((name, database)) => Err(Stop::Bug(format!("{database}: table {name} is nobody's"))),
         }
     }
 

@@ -4,21 +4,29 @@
 //! have to read. A [`LogChain`] is one transaction in one log; its records name each other backwards. [`LogChains`] are
 //! those of one transaction, at most one a database, begun at its first change there.
 //!
-//! Leaves to others: what a record says (crate `access`), apart from the two that end a transaction.
+//! Leaves to others: what a record says (crate `access`), apart from those that end a transaction or are about to
+//! ([`decision`](crate::decision) for those over several databases).
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hobt_base::Lsn;
+use hobt_base::{DatabaseId, Lsn};
 use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, record_bytes};
 use parking_lot::Mutex;
+
+use crate::decision::{CommitError, DatabaseGuid, Decisions, Settlements, commit_across};
 
 /// The kind of the record that makes a transaction's changes last.
 pub const COMMIT_RECORD: u8 = 1;
 /// The kind of a transaction's last record: nothing of it is left to be done or undone.
 pub const END_RECORD: u8 = 2;
+
+/// The kind of the record that says that a transaction will do as another database's log decides.
+pub const PREPARE_RECORD: u8 = 3;
+/// The kind of the record by which a checkpoint keeps a decision that others may still ask for.
+pub const DECISION_RECORD: u8 = 4;
 
 /// Transactions of the storage's own are numbered from here; stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
@@ -26,6 +34,11 @@ const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 /// The log of one database, with the transactions that write into it.
 pub struct TransactionLog {
     log: Arc<Log>,
+    /// 0 for the log of no database.
+    database: DatabaseId,
+    pub(crate) guid: DatabaseGuid,
+    pub(crate) decisions: Decisions,
+    pub(crate) settlements: Arc<Settlements>,
     open: Mutex<HashMap<u64, Open>>,
     /// Users' transactions that have begun to write.
     begun: AtomicU64,
@@ -84,11 +97,26 @@ impl fmt::Debug for TransactionLog {
 }
 
 impl TransactionLog {
-    /// A log that nobody writes into yet.
+    /// A log that nobody writes into yet, of no database: no transaction over several has a part in it.
     pub fn new(log: Arc<Log>) -> Arc<TransactionLog> {
+        TransactionLog::of_database(log, DatabaseId(0), [0; 16], Arc::default())
+    }
+
+    /// The log of a database, which nobody writes into yet. Of the databases that a transaction changed, the one of lowest
+    /// id decides whether it is kept; `settlements` are the instance's.
+    pub fn of_database(
+        log: Arc<Log>,
+        database: DatabaseId,
+        guid: DatabaseGuid,
+        settlements: Arc<Settlements>,
+    ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
         Arc::new(TransactionLog {
             log,
+            database,
+            guid,
+            settlements,
+            decisions: Decisions::default(),
             due_below_bytes,
             on_due: OnceLock::new(),
             open: Mutex::default(),
@@ -255,6 +283,12 @@ impl LogChain {
         Ok(appended)
     }
 
+    /// Makes the transaction last, as the only one of its chains.
+    fn commit(&self) -> Result<(), LogError> {
+        let appended = self.append(COMMIT_RECORD, &[])?;
+        self.owner.log.flush_past(appended.lsn)
+    }
+
     /// Appends the transaction's last record and gives back what it had reserved.
     ///
     /// # Errors
@@ -295,17 +329,18 @@ impl LogChains {
         chain
     }
 
-    /// Makes the transaction last: returns when that is durable. Blocks (`WRITELOG`).
+    /// Makes the transaction last, in all databases or in none: returns when that is durable. Blocks (`WRITELOG`).
     ///
     /// # Errors
-    /// A log has failed: whether the transaction is kept there, its recovery will say.
-    pub fn commit(&self) -> Result<(), LogError> {
-        let chains = self.0.lock().clone();
-        for chain in &chains {
-            let appended = chain.append(COMMIT_RECORD, &[])?;
-            chain.owner.log.flush_past(appended.lsn)?;
+    /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will say.
+    pub(crate) fn commit(&self) -> Result<(), CommitError> {
+        let mut chains = self.0.lock().clone();
+        chains.sort_by_key(|chain| chain.owner.database);
+        match &*chains {
+            [] => Ok(()),
+            [one] => one.commit().map_err(CommitError::InDoubt),
+            [coordinator, participants @ ..] => commit_across(coordinator, participants),
         }
-        Ok(())
     }
 
     /// Ends the chains: what was put off until the commit is done, or all is undone. The transaction's next change begins

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{PageId, SessionId, SlotId, Stamp};
 use parking_lot::Mutex;
 
+use crate::decision::CommitError;
 use crate::locks::{LockOwner, LockOwnerKind};
 use crate::{
     Before, LogChain, LogChains, MemoryAccount, MemoryBudget, Running, Snapshot, TransactionLog, VersionStore,
@@ -125,14 +126,22 @@ impl Transaction {
     /// Blocks on the flush of the log (`WRITELOG`).
     ///
     /// # Errors
-    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. Or the
-    /// first action that failed or panicked; the rest have been run all the same.
+    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. A log failed
+    /// before a transaction over several was decided: it is undone. Or the first action that failed or panicked; the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
-        if let Err(error) = self.chains.commit() {
-            // The database's recovery decides; in memory nothing is taken back that may have been kept.
-            self.undo.lock().clear();
-            self.commit.lock().clear();
-            return Err(UndoError(format!("its commit could not be written to the log: {error}")));
+        match self.chains.commit() {
+            Ok(()) => {}
+            Err(CommitError::Undecided(error)) => {
+                // A log that failed fails the undo in its database too; what matters is why.
+                let _of_the_same = self.roll_back();
+                return Err(UndoError(format!("its commit could not be prepared, and it was undone: {error}")));
+            }
+            Err(CommitError::InDoubt(error)) => {
+                // The database's recovery decides; in memory nothing is taken back that may have been kept.
+                self.undo.lock().clear();
+                self.commit.lock().clear();
+                return Err(UndoError(format!("its commit could not be written to the log: {error}")));
+            }
         }
         self.undo.lock().clear();
         let actions = std::mem::take(&mut *self.commit.lock());

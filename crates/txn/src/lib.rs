@@ -15,13 +15,19 @@
 
 mod chain;
 mod context;
+mod decision;
 pub mod locks;
 mod memory;
 mod transactions;
 mod versions;
 
-pub use chain::{COMMIT_RECORD, END_RECORD, LogChain, LogChains, OpenChain, TransactionLog};
+pub use chain::{
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD, TransactionLog,
+};
 pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
+pub use decision::{
+    DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
+};
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use versions::{Before, VersionStore};

@@ -14,11 +14,6 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// The guid of its files.
-    pub(crate) fn guid(&self) -> [u8; 16] {
-        self.guid
-    }
-
     /// Adds an empty filegroup.
     pub(crate) fn add_filegroup(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
         check_name(name)?;

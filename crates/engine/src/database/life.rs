@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use hobt_access::{AccessError, RecoverySummary, Storage, StorageSettings};
+use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, StorageSettings};
 use hobt_base::{DatabaseId, FilegroupId, SessionId};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
@@ -19,7 +19,7 @@ use super::pending::PendingChanges;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
-use crate::log_file;
+use crate::log_file::{self, LogOwner};
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -59,6 +59,23 @@ pub(crate) struct StorageParts {
     pub(crate) shared: Shared,
     pub(crate) log_ring_bytes: usize,
     pub(crate) checkpoints_by_hand: bool,
+}
+
+impl StorageParts {
+    /// Whose log a file is to be.
+    pub(crate) fn log_owner<'a>(&'a self, database: DatabaseId, guid: &'a [u8; 16]) -> LogOwner<'a> {
+        LogOwner { database, guid, settlements: &self.shared.settlements, ring_bytes: self.log_ring_bytes }
+    }
+}
+
+/// A database that is to be opened.
+pub(crate) struct OldDatabase<'a> {
+    pub(crate) id: DatabaseId,
+    pub(crate) name: &'a str,
+    /// By their ids.
+    pub(crate) files: Vec<DataFile>,
+    /// Who is asked what became of transactions over several databases.
+    pub(crate) ask: AskCoordinator<'a>,
 }
 
 /// What a database is made of.
@@ -123,25 +140,22 @@ impl Database {
             },
         )?;
         database.save_clean()?;
+        parts.shared.settlements.note(database.guid);
         Ok(database)
     }
 
     /// Opens a database, and recovers it if its files are not clean. Blocks on that.
     ///
     /// # Errors
-    /// The log is missing or damaged, a page is damaged that the log cannot repair, or the catalog contradicts itself.
-    pub(crate) fn open(
-        parts: &StorageParts,
-        id: DatabaseId,
-        name: &str,
-        files: Vec<DataFile>,
-    ) -> Result<Arc<Database>> {
+    /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or a
+    /// transaction is in doubt.
+    pub(crate) fn open(parts: &StorageParts, old: OldDatabase<'_>) -> Result<Arc<Database>> {
         let suspect = |reason: String| EngineError::Unavailable {
-            database: name.to_owned(),
+            database: old.name.to_owned(),
             state: DatabaseState::Suspect,
             reason,
         };
-        let first = files.first().ok_or_else(|| suspect("it has no files".to_owned()))?;
+        let first = old.files.first().ok_or_else(|| suspect("it has no files".to_owned()))?;
         let boot = first.read_boot()?.map_err(|damage| {
             let (path, page) = (first.path.display(), hobt_page::BOOT_PAGE);
             suspect(format!("the boot page (1:{page}) of '{path}' is damaged: {damage}"))
@@ -150,25 +164,33 @@ impl Database {
             return Err(suspect("its boot page belongs to another database".to_owned()));
         }
         let tag = first.header.database_tag();
-        let (log, recovered) = open_log(parts, name, &files)?;
-        let storage = Storage::new(id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
-        let opened = Database::open_in(parts, id, name, files, &boot, &storage, recovered);
-        if opened.is_err() {
-            let _ = storage.discard();
+        let (log, recovered) = open_log(parts, old.id, old.name, &old.files)?;
+        let storage = Storage::new(old.id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
+        let opened = Database::open_in(parts, old, &boot, &storage, recovered);
+        match &opened {
+            Ok(database) => parts.shared.settlements.note(database.guid),
+            // The first error is the one to report.
+            Err(_) => drop(storage.discard()),
         }
         opened
     }
 
     fn open_in(
         parts: &StorageParts,
-        id: DatabaseId,
-        name: &str,
-        mut files: Vec<DataFile>,
+        old: OldDatabase<'_>,
         boot: &BootPage,
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        let fail = |error| EngineError::Storage { database: name.to_owned(), filegroup: None, error };
+        let OldDatabase { id, name, mut files, ask } = old;
+        let fail = |error| match error {
+            AccessError::Undecided(reason) => EngineError::Unavailable {
+                database: name.to_owned(),
+                state: DatabaseState::RecoveryPending,
+                reason: format!("a transaction over several databases is in doubt: {reason}"),
+            },
+            error => EngineError::Storage { database: name.to_owned(), filegroup: None, error },
+        };
         let mut summary = RecoverySummary::default();
         if let Some(recovered) = &recovered {
             // A mark that was cut off may have left a copy of a header that says "clean": none may say so from here on.
@@ -177,7 +199,7 @@ impl Database {
                 file.write_header()?;
             }
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
-            summary = hobt_access::recover(storage, recovered).map_err(fail)?;
+            summary = hobt_access::recover(storage, recovered, ask).map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
             make_alike(&mut files)?;
         } else {
@@ -292,15 +314,22 @@ impl Database {
 }
 
 /// Opens the log of a database; what is to be recovered from it, unless the files are clean.
-fn open_log(parts: &StorageParts, name: &str, files: &[DataFile]) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
+fn open_log(
+    parts: &StorageParts,
+    id: DatabaseId,
+    name: &str,
+    files: &[DataFile],
+) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
     let first = &files[0];
-    let (path, guid) = (log_file::log_path(&first.path), &first.header.database_guid);
+    let (path, owner) = (log_file::log_path(&first.path), parts.log_owner(id, &first.header.database_guid));
     let is_clean = files.iter().all(|file| file.header.clean);
     let refuse = |state, reason| EngineError::Unavailable { database: name.to_owned(), state, reason };
-    match log_file::open(&*parts.disk, &path, guid, parts.log_ring_bytes) {
+    match log_file::open(&*parts.disk, &path, &owner) {
         Ok((log, recovered)) if !is_clean => Ok((log, Some(recovered))),
         Ok((log, recovered)) => {
             if recovered.end == first.header.log_end {
+                let decisions = hobt_access::recovered_decisions(&recovered);
+                log.recover_decisions(decisions.map_err(|error| refuse(DatabaseState::Suspect, error.to_string()))?);
                 return Ok((log, None));
             }
             let reason = format!(
@@ -312,7 +341,7 @@ fn open_log(parts: &StorageParts, name: &str, files: &[DataFile]) -> Result<(Arc
         }
         Err(FileProblem::Inaccessible(DiskError::NotFound { .. })) if is_clean => {
             // Nothing in it is needed: the files are whole.
-            let made = log_file::create(&*parts.disk, &path, guid, parts.log_ring_bytes).map_err(|error| {
+            let made = log_file::create(&*parts.disk, &path, &owner).map_err(|error| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))

@@ -30,7 +30,7 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
-use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, Transactions};
+use hobt_txn::{MemoryBudget, Settlements, StatementContext, StatementContextSettings, Transactions};
 use parking_lot::{Mutex, RwLock};
 
 use crate::data_file::DataFile;
@@ -39,7 +39,7 @@ use pending::{Claim, PendingChanges};
 
 pub use table::LockTable;
 
-pub(crate) use life::{MASTER, NewDatabase, StorageParts, TEMPDB, primary_filegroup};
+pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
 /// In which state a database is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -102,6 +102,8 @@ enum Marked {
 pub(crate) struct Shared {
     pub(crate) clock: Arc<Transactions>,
     pub(crate) memory: Arc<MemoryBudget>,
+    /// Which databases have heard of every decision of before.
+    pub(crate) settlements: Arc<Settlements>,
 }
 
 /// A database that is open.
@@ -152,6 +154,11 @@ impl Database {
         if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
     }
 
+    /// What it is known by for ever, whatever its name and id.
+    pub(crate) fn guid(&self) -> [u8; 16] {
+        self.guid
+    }
+
     /// Its data files: pages, extents, sizes.
     pub fn storage(&self) -> &Arc<Storage> {
         &self.storage
@@ -176,6 +183,14 @@ impl Database {
     /// be. It stays so after a restart. Storage does the same where a change stops half-way or cannot be undone.
     pub fn mark_suspect(&self, reason: &str) {
         self.storage.mark_broken(reason);
+    }
+
+    /// Refuses the database from now on if its log takes nothing more: what was to be written may be there or not.
+    pub(crate) fn suspect_if_log_failed(&self) {
+        let failed = self.storage.log().and_then(|log| log.log().check().err());
+        if let Some(error) = failed.filter(|_| !self.closed.load(Ordering::Acquire)) {
+            self.mark_suspect(&error.to_string());
+        }
     }
 
     /// Refuses a database whose pages are not what they should be: nothing of it may be saved as whole.

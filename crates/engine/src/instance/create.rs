@@ -90,6 +90,7 @@ impl Instance {
         self.registry.insert(Entry {
             id: database.id(),
             name: name.clone(),
+            guid: database.guid(),
             created: database.created(),
             files: Mutex::new(paths),
             state: Mutex::new(EntryState::Open(database)),
@@ -118,7 +119,7 @@ impl Instance {
         }
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
         let log_path = log_file::log_path(paths[0]);
-        let log = match log_file::create(&*self.disk, &log_path, &guid, self.parts.log_ring_bytes) {
+        let log = match log_file::create(&*self.disk, &log_path, &self.parts.log_owner(id, &guid)) {
             Ok(log) => log,
             Err(error) => {
                 drop(files);
@@ -197,6 +198,8 @@ impl Instance {
             EntryState::Open(database) => database.abandon(),
             EntryState::Closed(_) | EntryState::Unavailable { .. } => Ok(()),
         };
+        // Nobody will ask for what it was prepared for.
+        self.parts.shared.settlements.note(entry.guid);
         let paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
         self.remove_database_files(paths.iter().map(PathBuf::as_path));
         released

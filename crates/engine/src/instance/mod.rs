@@ -325,6 +325,7 @@ fn does_not_exist(name: &str) -> EngineError {
 fn suspect_if_failed(ended: std::result::Result<(), UndoError>, databases: &[&Database]) -> Result<()> {
     ended.map_err(|error| {
         let reason = error.to_string();
+        databases.iter().for_each(|database| database.suspect_if_log_failed());
         let is_suspect = |database: &&Database| database.state() == DatabaseState::Suspect;
         let mut failed: Vec<&Database> = databases.iter().copied().filter(is_suspect).collect();
         if failed.is_empty() {

@@ -7,15 +7,20 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
+use hobt_txn::GlobalTransaction;
 use parking_lot::Mutex;
 
 use crate::data_file::DataFile;
-use crate::database::{Database, DatabaseState, StorageParts};
+use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
 use crate::log_description::{LogDescription, LogReuseWait};
+
+/// How long a database that is being opened waits for one of higher id that is, too.
+const DECIDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of a database.
 pub(super) enum EntryState {
@@ -36,6 +41,7 @@ pub(super) enum EntryState {
 pub(super) struct Entry {
     pub(super) id: DatabaseId,
     pub(super) name: String,
+    pub(super) guid: [u8; 16],
     pub(super) created: i64,
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     pub(super) state: Mutex<EntryState>,
@@ -47,8 +53,11 @@ impl Entry {
     }
 
     /// The open database; opens it if need be.
-    fn open(&self, parts: &StorageParts) -> Result<Arc<Database>> {
-        let mut state = self.state.lock();
+    fn open(&self, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
+        self.open_locked(&mut self.state.lock(), parts, registry)
+    }
+
+    fn open_locked(&self, state: &mut EntryState, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
         let files = match &mut *state {
             EntryState::Open(database) => {
                 database.check_usable()?;
@@ -57,7 +66,8 @@ impl Entry {
             EntryState::Unavailable { state, reason } => return Err(self.unavailable(*state, reason)),
             EntryState::Closed(files) => std::mem::take(files),
         };
-        match Database::open(parts, self.id, &self.name, files) {
+        let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
+        match Database::open(parts, OldDatabase { id: self.id, name: &self.name, files, ask: &ask }) {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
                 Ok(database)
@@ -149,7 +159,33 @@ impl Registry {
             Arc::clone(entry)
         };
         let held = Held { registry: Arc::clone(self), id: entry.id };
-        Some(entry.open(parts).map(|database| DatabaseUse { viewer: None, database, held }))
+        Some(entry.open(parts, self).map(|database| DatabaseUse { viewer: None, database, held }))
+    }
+
+    /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it. Opens that
+    /// database, while `asker` is being opened.
+    fn has_decided(
+        &self,
+        parts: &StorageParts,
+        asker: &Entry,
+        transaction: &GlobalTransaction,
+    ) -> std::result::Result<bool, String> {
+        let decider = self.all().into_iter().find(|entry| entry.guid == transaction.coordinator).ok_or_else(|| {
+            "the database that decides on it is not in this instance: attach it, and set this one ONLINE".to_owned()
+        })?;
+        let fail = |why: String| {
+            format!("database '{}' decides on it and cannot be asked: {why} Then set this one ONLINE", decider.name)
+        };
+        // Who decides has a lower id, so that databases wait for each other in one direction, unless one was attached.
+        let mut state = if decider.id < asker.id {
+            decider.state.lock()
+        } else {
+            let state = decider.state.try_lock_for(DECIDER_PATIENCE);
+            state.ok_or_else(|| fail("it is being opened itself.".to_owned()))?
+        };
+        let database = decider.open_locked(&mut state, parts, self).map_err(|error| fail(error.to_string()))?;
+        let log = database.storage().log().ok_or_else(|| fail("it has no log.".to_owned()))?;
+        Ok(log.has_decided(transaction.life, transaction.number))
     }
 
     /// Takes an entry out if nobody uses it; `false` if somebody does.

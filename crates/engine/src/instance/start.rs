@@ -16,7 +16,9 @@ use super::registry::{Entry, EntryState, Registry};
 use super::{Instance, create};
 use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FilePlan, FileProblem};
-use crate::database::{Database, DatabaseState, MASTER, NewDatabase, Shared, StorageParts, TEMPDB, primary_filegroup};
+use crate::database::{
+    Database, DatabaseState, MASTER, NewDatabase, OldDatabase, Shared, StorageParts, TEMPDB, primary_filegroup,
+};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file;
 use crate::path::{AllowedFolders, resolve_folder};
@@ -60,7 +62,7 @@ impl Instance {
         pool_memory.grow(pool_bytes).map_err(|error| refuse(&folder, format!("the buffer pool: {error}")))?;
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
-        let shared = Shared { clock: Arc::default(), memory: Arc::clone(&memory) };
+        let shared = Shared { clock: Arc::default(), memory: Arc::clone(&memory), settlements: Arc::default() };
         let parts = StorageParts {
             disk: Arc::clone(&disk),
             pool,
@@ -146,6 +148,7 @@ impl Start<'_> {
         self.registry.insert(Entry {
             id,
             name: database.name().to_owned(),
+            guid: database.guid(),
             created: database.created(),
             files: Mutex::new(vec![(FileId(1), self.folder.join(file))]),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
@@ -167,7 +170,9 @@ impl Start<'_> {
             return self.new_database(MASTER, "master", MASTER_FILE, 512);
         }
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
-        Database::open(self.parts, MASTER, "master", vec![file])
+        // Of several databases master has the lowest id: it decides itself.
+        let ask = |_: &_| Err("nobody decides for master".to_owned());
+        Database::open(self.parts, OldDatabase { id: MASTER, name: "master", files: vec![file], ask: &ask })
             .map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
@@ -201,7 +206,7 @@ impl Start<'_> {
                 // A log without its database is what a first start left that was cut off.
                 let _ = self.disk.remove(&log_path);
                 Some(
-                    log_file::create(self.disk, &log_path, &guid, self.parts.log_ring_bytes)
+                    log_file::create(self.disk, &log_path, &self.parts.log_owner(id, &guid))
                         .map_err(|error| refuse(&log_path, error))?,
                 )
             }
@@ -249,6 +254,7 @@ impl Start<'_> {
         Ok(Entry {
             id,
             name: row.name.clone(),
+            guid: row.guid,
             created: row.created.0,
             state: Mutex::new(self.inspect(&paths, row.guid)),
             files: Mutex::new(paths),

@@ -1,5 +1,6 @@
 //! Instances from outside: what survives a restart, what a failure leaves, what is refused.
 
+mod across;
 mod databases;
 mod definitions;
 mod failures;

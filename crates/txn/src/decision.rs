@@ -1,0 +1,277 @@
+//! Commits over several databases: what is decided, by whom, and who has yet to hear of it.
+//!
+//! The databases that a transaction changed are ordered by their ids. The first decides, by the commit record in its log,
+//! which names the others; those have been prepared before, durably, and get their commit records behind it. Until all of
+//! them have these on the disk, the decision is kept ([`TransactionLog::carry_decisions`]), because whoever recovers a prepared
+//! transaction asks for it ([`TransactionLog::has_decided`]). What is not known was not decided.
+//!
+//! Leaves to others: how the others find the one who decides (crate `engine`), undo and redo (crate `access`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use hobt_base::Lsn;
+use hobt_log::{LogError, NewRecord, Reservation};
+use parking_lot::Mutex;
+
+use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
+
+/// What makes a database different from every other, for ever.
+pub type DatabaseGuid = [u8; 16];
+
+/// A transaction over several databases, named so that no other ever has the name: a stamp alone may come again after a
+/// crash, in one life of a log it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct GlobalTransaction {
+    /// The database that decides.
+    pub coordinator: DatabaseGuid,
+    /// Which life of its log.
+    pub life: u64,
+    /// The transaction's number there, and everywhere.
+    pub number: u64,
+}
+
+/// A commit over several databases, as a log has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecoveredDecision {
+    /// The life of the log in which it was decided.
+    pub life: u64,
+    /// The transaction's number.
+    pub number: u64,
+    /// The databases that were prepared.
+    pub participants: Vec<DatabaseGuid>,
+}
+
+/// How often each database of an instance came to a state in which nothing of before is undecided: opened and whole, or
+/// dropped.
+#[derive(Debug, Default)]
+pub struct Settlements(Mutex<HashMap<DatabaseGuid, u64>>);
+
+impl Settlements {
+    /// Everything that the database was prepared for until now is done, durably.
+    pub fn note(&self, database: DatabaseGuid) {
+        *self.0.lock().entry(database).or_default() += 1;
+    }
+
+    fn count(&self, database: &DatabaseGuid) -> u64 {
+        self.0.lock().get(database).copied().unwrap_or(0)
+    }
+}
+
+/// A database that has to hear of a decision.
+#[derive(Debug)]
+struct Participant {
+    guid: DatabaseGuid,
+    /// Its settlements when it was prepared: one more, and it has heard.
+    settlements: u64,
+    /// Its log, and where its commit record is.
+    committed: Option<(Weak<TransactionLog>, Lsn)>,
+}
+
+#[derive(Debug)]
+struct Decision {
+    life: u64,
+    number: u64,
+    participants: Vec<Participant>,
+}
+
+/// The decisions of one database that others may still ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions(Mutex<Vec<Decision>>);
+
+impl TransactionLog {
+    /// Which database it is the log of, for ever; zeros for one of none.
+    pub fn guid(&self) -> DatabaseGuid {
+        self.guid
+    }
+
+    /// Whether the transaction was decided here, to be kept.
+    pub fn has_decided(&self, life: u64, number: u64) -> bool {
+        self.decisions.0.lock().iter().any(|decision| decision.life == life && decision.number == number)
+    }
+
+    /// Decisions that others may still ask for.
+    pub fn decision_count(&self) -> usize {
+        self.decisions.0.lock().len()
+    }
+
+    /// Takes over the decisions that its log had when it was opened.
+    pub fn recover_decisions(&self, recovered: Vec<RecoveredDecision>) {
+        // A database that was open before has decided things that settlements of its time do not cover.
+        let is_first = self.settlements.count(&self.guid) == 0;
+        let participant = |guid| {
+            let settlements = if is_first { 0 } else { self.settlements.count(&guid) };
+            Participant { guid, settlements, committed: None }
+        };
+        let mut decisions = self.decisions.0.lock();
+        for RecoveredDecision { life, number, participants } in recovered {
+            if decisions.iter().all(|known| known.life != life || known.number != number) {
+                let participants = participants.into_iter().map(participant).collect();
+                decisions.push(Decision { life, number, participants });
+            }
+        }
+    }
+
+    /// Forgets the decisions that everybody has heard of, and writes the others into the log again; gives the position of
+    /// the last one. Called when a checkpoint has begun: its log needs nothing older for their sake. Has the others
+    /// flush.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn carry_decisions(&self) -> Result<Option<Lsn>, LogError> {
+        for (log, lsn) in self.unheard() {
+            // One that has failed hears of it when it is recovered.
+            let _of_its_own = log.log().flush_past(lsn);
+        }
+        let mut decisions = self.decisions.0.lock();
+        decisions.retain_mut(|decision| {
+            decision.participants.retain(|participant| !participant.has_heard(&self.settlements));
+            !decision.participants.is_empty()
+        });
+        let mut last = None;
+        for decision in &*decisions {
+            let mut payload = Vec::new();
+            payload.extend_from_slice(&decision.life.to_le_bytes());
+            payload.extend_from_slice(&decision.number.to_le_bytes());
+            decision.participants.iter().for_each(|participant| payload.extend_from_slice(&participant.guid));
+            let record = NewRecord { kind: DECISION_RECORD, transaction: 0, previous: Lsn(0), payload: &payload };
+            last = Some(self.log().append_always(&record, &Reservation::default())?.lsn);
+        }
+        Ok(last)
+    }
+
+    /// The latest commit record of each log that has one which is not durable.
+    fn unheard(&self) -> Vec<(Arc<TransactionLog>, Lsn)> {
+        let mut latest: Vec<(Arc<TransactionLog>, Lsn)> = Vec::new();
+        let decisions = self.decisions.0.lock();
+        for participant in decisions.iter().flat_map(|decision| &decision.participants) {
+            let Some((log, lsn)) = &participant.committed else { continue };
+            let Some(log) = log.upgrade().filter(|log| log.log().durable() <= *lsn) else { continue };
+            match latest.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &log)) {
+                Some((_, known)) => *known = (*known).max(*lsn),
+                None => latest.push((log, *lsn)),
+            }
+        }
+        latest
+    }
+
+    /// Notes where a participant's commit record is.
+    fn participant_committed(&self, number: u64, participant: &Arc<TransactionLog>, lsn: Lsn) {
+        let mut decisions = self.decisions.0.lock();
+        let (life, guid) = (self.log().life(), participant.guid);
+        let decided = decisions.iter_mut().rev().find(|decision| decision.life == life && decision.number == number);
+        let known = decided.and_then(|decision| decision.participants.iter_mut().find(|known| known.guid == guid));
+        if let Some(known) = known {
+            known.committed = Some((Arc::downgrade(participant), lsn));
+        }
+    }
+}
+
+impl Participant {
+    fn has_heard(&self, settlements: &Settlements) -> bool {
+        let is_durable =
+            |(log, lsn): &(Weak<TransactionLog>, Lsn)| log.upgrade().is_some_and(|log| log.log().durable() > *lsn);
+        settlements.count(&self.guid) > self.settlements || self.committed.as_ref().is_some_and(is_durable)
+    }
+}
+
+/// How a commit over several databases failed.
+#[derive(Debug)]
+pub(crate) enum CommitError {
+    /// Nothing is decided: the transaction is to be undone.
+    Undecided(LogError),
+    /// It may be decided: recovery will tell.
+    InDoubt(LogError),
+}
+
+/// Commits a transaction that has written into several logs, the first of which decides. Returns when that is durable.
+pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<(), CommitError> {
+    let decider = coordinator.log();
+    let mut prepare = decider.guid.to_vec();
+    prepare.extend_from_slice(&decider.log().life().to_le_bytes());
+    let prepared = participants.iter().map(|chain| chain.append(PREPARE_RECORD, &prepare));
+    let prepared: Vec<_> = prepared.collect::<Result<_, _>>().map_err(CommitError::Undecided)?;
+    for (chain, prepared) in participants.iter().zip(prepared) {
+        chain.log().log().flush_past(prepared.lsn).map_err(CommitError::Undecided)?;
+    }
+    let decided = decide(coordinator, participants).map_err(CommitError::Undecided)?;
+    if let Err(error) = decider.log().flush_past(decided) {
+        for chain in participants {
+            chain
+                .log()
+                .log()
+                .end_life("whether a transaction was committed is known to another database's log, which failed");
+        }
+        return Err(CommitError::InDoubt(error));
+    }
+    for chain in participants {
+        // It is decided. A log that fails now hears of it when it is recovered.
+        if let Ok(appended) = chain.append(COMMIT_RECORD, &[]) {
+            decider.participant_committed(coordinator.id(), chain.log(), appended.lsn);
+        }
+    }
+    Ok(())
+}
+
+/// Appends the decision and keeps it, in one step for a checkpoint that comes meanwhile; gives its position.
+fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn, LogError> {
+    let log = coordinator.log();
+    let life = log.log().life();
+    let mut payload = life.to_le_bytes().to_vec();
+    participants.iter().for_each(|chain| payload.extend_from_slice(&chain.log().guid));
+    let mut decisions = log.decisions.0.lock();
+    let appended = coordinator.append(COMMIT_RECORD, &payload)?;
+    let waiting = |chain: &Arc<LogChain>| {
+        let guid = chain.log().guid;
+        Participant { guid, settlements: log.settlements.count(&guid), committed: None }
+    };
+    let participants = participants.iter().map(waiting).collect();
+    decisions.push(Decision { life, number: coordinator.id(), participants });
+    Ok(appended.lsn)
+}
+
+/// The life that is the first word of a payload, and what is behind it.
+fn word(payload: &[u8]) -> Option<(u64, &[u8])> {
+    let (first, rest) = payload.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*first), rest))
+}
+
+fn guids(bytes: &[u8]) -> Option<Vec<DatabaseGuid>> {
+    let (guids, rest) = bytes.as_chunks::<16>();
+    (rest.is_empty() && !guids.is_empty()).then(|| guids.to_vec())
+}
+
+/// What a prepare record of the transaction `number` says; `None` for what is none.
+pub fn read_prepare(number: u64, payload: &[u8]) -> Option<GlobalTransaction> {
+    let (coordinator, rest) = payload.split_first_chunk::<16>()?;
+    let (life, rest) = word(rest)?;
+    rest.is_empty().then_some(GlobalTransaction { coordinator: *coordinator, life, number })
+}
+
+/// The decision in a commit record of the transaction `number` that is not empty; `None` for what is none.
+pub fn read_commit(number: u64, payload: &[u8]) -> Option<RecoveredDecision> {
+    let (life, rest) = word(payload)?;
+    Some(RecoveredDecision { life, number, participants: guids(rest)? })
+}
+
+/// A decision that a checkpoint wrote again; `None` for what is none.
+pub fn read_decision(payload: &[u8]) -> Option<RecoveredDecision> {
+    let (life, rest) = word(payload)?;
+    let (number, rest) = word(rest)?;
+    Some(RecoveredDecision { life, number, participants: guids(rest)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_of_a_decision_is_none() {
+        for length in 0..64_usize {
+            let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+            assert_eq!(read_prepare(1, &bytes).is_some(), length == 24, "{length}");
+            assert_eq!(read_commit(1, &bytes).is_some(), length > 8 && (length - 8) % 16 == 0, "{length}");
+            assert_eq!(read_decision(&bytes).is_some(), length > 16 && length % 16 == 0, "{length}");
+        }
+    }
+}
