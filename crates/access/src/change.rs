@@ -103,8 +103,6 @@ impl<'a> Logged<'a> {
 /// A change that was made.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// What takes the page back.
-    pub(crate) undo: PageChange,
     /// Where its record is; 0 in a database without a log.
     pub(crate) lsn: Lsn,
 }
@@ -251,7 +249,7 @@ impl Storage {
             if undo.is_some() {
                 PageHeader::clear_bulk(page);
             }
-            return Ok(undo.map(|undo| Changed { undo, lsn: Lsn(0) }));
+            return Ok(undo.map(|_| Changed { lsn: Lsn(0) }));
         };
         // A page that a bulk load built is not in the log, wherever its run was allocated.
         let before = if PageHeader::is_bulk(page) { Lsn(0) } else { PageHeader::lsn_of(page) };
@@ -280,13 +278,13 @@ impl Storage {
                 None => log.log().reserve(&own, record_bytes(bytes) as u64)?,
             }
         }
-        let changed = match apply(page, rows, change) {
-            Ok(Some(undo)) => undo,
+        match apply(page, rows, change) {
+            Ok(Some(_)) => {}
             other => {
                 log.log().release(&own);
-                return Ok(other.map_err(damaged)?.map(|undo| Changed { undo, lsn: Lsn(0) }));
+                return other.map(|_| None).map_err(damaged);
             }
-        };
+        }
         let mut has_image = false;
         let to = Destination { log, hobt, chain: logged.chain, own: &own };
         let appended = self.append(&to, kind::CHANGE, &mut payload, &mut |epoch, payload| {
@@ -298,7 +296,7 @@ impl Storage {
             }
         })?;
         PageHeader::stamp_lsn(page, appended.lsn);
-        Ok(Some(Changed { undo: changed, lsn: appended.lsn }))
+        Ok(Some(Changed { lsn: appended.lsn }))
     }
 
     /// Appends the record of a change that pages have already, and gives back what was reserved for it alone. `look` is

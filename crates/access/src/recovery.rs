@@ -454,7 +454,7 @@ impl Recovery<'_> {
             }
             Undo::PutBack { slot, row } => {
                 let opened = self.opened_for_rows(hobt)?;
-                opened.put_back(Some(chain), &Replaced { page, slot, row, lsn }, Stamp(0), Stamp(0))
+                opened.put_back(Some(chain), &Replaced { page, slot, row, lsn }, Stamp(0))
             }
             Undo::RemoveKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Inserted { key }),
             Undo::RestoreKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Deleted { key }),
@@ -493,7 +493,7 @@ impl Recovery<'_> {
         }
         *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
         // The page's newest writer stays: a stamp that no reader waits for any more.
-        self.opened_for_rows(hobt)?.undo_row(Some(chain), done, Stamp(0), Stamp(0))
+        self.opened_for_rows(hobt)?.undo_row(Some(chain), done, Stamp(0))
     }
 
     /// A heap of which single rows are undone; its run list does not count.

@@ -234,6 +234,14 @@ pub const COMMIT_IN_INSERT_EXEC: i32 = 3916;
 pub const TRANSACTION_DOOMED: i32 = 3930;
 /// The current transaction cannot be committed and cannot be rolled back to a savepoint.
 pub const DOOMED_TO_SAVEPOINT: i32 = 3931;
+/// A statement under SNAPSHOT in a transaction that began under another level.
+pub const SNAPSHOT_BEGUN_OTHERWISE: i32 = 3951;
+/// The database does not allow SNAPSHOT isolation.
+pub const SNAPSHOT_NOT_ALLOWED: i32 = 3952;
+/// Snapshot isolation transaction aborted due to update conflict.
+pub const SNAPSHOT_CONFLICT: i32 = 3960;
+/// The definition of a table changed after the snapshot was taken.
+pub const SNAPSHOT_DEFINITION_CHANGED: i32 = 3961;
 /// Uncommittable transaction is detected at the end of the batch.
 pub const DOOMED_AT_END_OF_BATCH: i32 = 3998;
 /// The multi-part identifier could not be bound.
@@ -242,6 +250,8 @@ pub const MULTI_PART_IDENTIFIER: i32 = 4104;
 pub const NOT_A_CONDITION: i32 = 4145;
 /// Cannot truncate a table.
 pub const CANNOT_TRUNCATE: i32 = 4701;
+/// Option '%s' cannot be set in database '%s'.
+pub const OPTION_OF_DATABASE: i32 = 5058;
 /// A device activation error: the physical file name may be incorrect.
 pub const DEVICE_ACTIVATION: i32 = 5120;
 /// A file cannot be opened or created: operating system error.

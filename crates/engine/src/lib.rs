@@ -32,6 +32,7 @@
 //!   database(name) / database_by_id(id) / master() / tempdb() -> DatabaseUse
 //!   create_database(&DatabaseDefinition) -> Created { database, warnings }     drop_database(name)
 //!   add_filegroup / set_default_filegroup(&DatabaseUse, name), add_files(&DatabaseUse, filegroup, &[FileDefinition])
+//!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() says what is in force
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.
 //!
@@ -58,6 +59,7 @@ mod database;
 mod definition;
 mod error;
 mod instance;
+mod isolation;
 mod log_description;
 mod log_file;
 mod path;
@@ -70,5 +72,6 @@ pub use definition::{
 };
 pub use error::{EngineError, storage_error};
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
+pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription, LogReuseWait};
 pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

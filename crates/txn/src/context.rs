@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hobt_base::{PageId, SessionId, SlotId, Stamp};
 use parking_lot::Mutex;
@@ -69,6 +69,8 @@ pub struct Transaction {
     chains: LogChains,
     /// Its place among the running, if readers need to know of it.
     running: Mutex<Option<Arc<Running>>>,
+    /// What its statements see under `SNAPSHOT`, once one has looked.
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
     undo: Mutex<Vec<Action>>,
     commit: Mutex<Vec<Action>>,
     /// What is let go of when the transaction has ended, the last first.
@@ -92,8 +94,8 @@ impl Transaction {
     /// A transaction of a session. `stamp` is its place in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
-        let (chains, running, undo, commit, held) = Default::default();
-        Arc::new(Transaction { session, stamp, lock_owner, chains, running, undo, commit, held })
+        let (chains, running, snapshot, undo, commit, held) = Default::default();
+        Arc::new(Transaction { session, stamp, lock_owner, chains, running, snapshot, undo, commit, held })
     }
 
     /// Its place in the order of writers.
@@ -115,6 +117,14 @@ impl Transaction {
     pub fn set_running(&self, running: Running) {
         assert_eq!(running.stamp(), self.stamp, "the place of this transaction");
         *self.running.lock() = Some(Arc::new(running));
+    }
+
+    /// What had committed when this was first called, and what the transaction itself changes. `None` if readers need not
+    /// know of it.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        let running = self.running.lock().clone()?;
+        let mut snapshot = self.snapshot.lock();
+        Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot(self.stamp, self.stamp))))
     }
 
     /// Keeps a value until the transaction has ended.
@@ -179,6 +189,7 @@ impl Transaction {
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
     pub fn let_go(&self) {
+        drop(self.snapshot.lock().take());
         // Before its locks go: who has waited for one sees what was done.
         let running = self.running.lock().take();
         drop(running);
@@ -208,6 +219,16 @@ pub struct StatementContextSettings {
     pub memory: Arc<MemoryBudget>,
 }
 
+/// What a statement sees of others.
+enum View {
+    /// What stands in the pages.
+    Present,
+    /// What was committed when it first looked, and what its transaction and the one beside which it runs have changed.
+    OfStatement { beside: Stamp, seen: Option<Arc<Snapshot>> },
+    /// What was committed when a transaction first looked.
+    OfTransaction(Arc<Transaction>),
+}
+
 /// A running statement, shared by its workers.
 ///
 /// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. One that is dropped without either, because
@@ -217,11 +238,7 @@ pub struct StatementContext {
     /// Where the transaction was when the statement began; `None` if the transaction is the statement's own.
     begun_at: Option<Savepoint>,
     ended: AtomicBool,
-    /// What the statement sees of others, once it has looked.
-    view: OnceLock<Option<Arc<Snapshot>>>,
-    reads_versions: AtomicBool,
-    /// The transaction beside which the statement runs; 0 for none.
-    beside: AtomicU64,
+    view: Mutex<View>,
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
@@ -265,9 +282,7 @@ impl StatementContext {
             transaction,
             begun_at,
             ended: AtomicBool::new(false),
-            view: OnceLock::new(),
-            reads_versions: AtomicBool::new(false),
-            beside: AtomicU64::new(0),
+            view: Mutex::new(View::Present),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
@@ -324,23 +339,44 @@ impl StatementContext {
     /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer. It sees
     /// the changes of its own transaction, and of the one beside which it runs.
     pub fn read_versions(&self, beside: Option<Stamp>) {
-        self.beside.store(beside.unwrap_or_default().0, Ordering::Relaxed);
-        self.reads_versions.store(true, Ordering::Relaxed);
+        let mut view = self.view.lock();
+        if let View::Present = *view {
+            *view = View::OfStatement { beside: beside.unwrap_or_default(), seen: None };
+        }
+    }
+
+    /// From now on the statement reads rows as they were committed when `transaction` first looked: its own, or the one beside
+    /// which it runs.
+    pub fn read_snapshot(&self, transaction: &Arc<Transaction>) {
+        *self.view.lock() = View::OfTransaction(Arc::clone(transaction));
+    }
+
+    /// Lets the statement look anew: it runs its query once more. What a transaction has seen it sees as before.
+    pub fn look_again(&self) {
+        if let View::OfStatement { seen, .. } = &mut *self.view.lock() {
+            *seen = None;
+        }
     }
 
     /// What the statement sees of others' changes; `None` if it reads what stands in the pages, under locks or without.
     /// The first call decides: it comes after the statement's locks.
-    pub fn view(&self) -> Option<&Arc<Snapshot>> {
-        if !self.reads_versions.load(Ordering::Relaxed) {
-            return None;
+    pub fn view(&self) -> Option<Arc<Snapshot>> {
+        match &mut *self.view.lock() {
+            View::Present => None,
+            View::OfTransaction(transaction) => transaction.snapshot(),
+            View::OfStatement { beside, seen } => {
+                if seen.is_none() {
+                    *seen = self.snapshot_now(*beside);
+                }
+                seen.clone()
+            }
         }
-        let look = || {
-            let running = self.transaction.running.lock().clone();
-            running.map(|running| {
-                running.transactions().snapshot(self.transaction.stamp, Stamp(self.beside.load(Ordering::Relaxed)))
-            })
-        };
-        self.view.get_or_init(look).as_ref()
+    }
+
+    /// What has committed by now, and what the statement's transaction changes and the one of stamp `also`.
+    pub fn snapshot_now(&self, also: Stamp) -> Option<Arc<Snapshot>> {
+        let running = self.transaction.running.lock().clone()?;
+        Some(running.transactions().snapshot(self.transaction.stamp, also))
     }
 
     /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.

@@ -33,6 +33,9 @@ struct Version {
     slot: SlotId,
     writer: Stamp,
     before: Before,
+    /// What it tells of has been undone: what was before stands there again. Who has an older copy of the page needs it
+    /// all the same.
+    is_undone: bool,
 }
 
 /// What is known of a slot while its versions are walked back.
@@ -69,7 +72,7 @@ impl VersionStore {
 
     /// Puts what stood in a row's place; the page is held exclusively.
     pub fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) {
-        let version = Version { slot, writer: writer.stamp(), before };
+        let version = Version { slot, writer: writer.stamp(), before, is_undone: false };
         self.shard(page).lock().entry(page).or_default().push(version);
         writer.note(self, writer.stamp(), page);
     }
@@ -80,7 +83,7 @@ impl VersionStore {
         if changer.transactions().is_seen_by_all(loader) {
             return;
         }
-        let loaded = |slot| Version { slot: SlotId(slot), writer: loader, before: Before::Absent };
+        let loaded = |slot| Version { slot: SlotId(slot), writer: loader, before: Before::Absent, is_undone: false };
         self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
         changer.note(self, loader, page);
     }
@@ -108,10 +111,21 @@ impl VersionStore {
         changed.collect()
     }
 
-    /// Whether a row was changed by somebody whom a snapshot does not see.
+    /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held exclusively.
+    pub fn undone(&self, writer: Stamp, page: PageId, slot: SlotId) {
+        let mut shard = self.shard(page).lock();
+        let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
+        let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
+        if let Some(version) = last {
+            version.is_undone = true;
+        }
+    }
+
+    /// Whether a row was changed by somebody whom a snapshot does not see, and the change stands.
     pub fn is_changed(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> bool {
         let shard = self.shard(page).lock();
-        let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(|version| version.slot == slot));
+        let stands = |version: &&Version| version.slot == slot && !version.is_undone;
+        let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(stands));
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
@@ -147,5 +161,29 @@ impl VersionStore {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::FileId;
+
+    use super::*;
+    use crate::Transactions;
+
+    #[test]
+    fn what_was_undone_is_no_change_but_an_older_copy_still_finds_it() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let (page, slot) = (PageId::new(FileId(1), 9), SlotId(3));
+        let reader = all.snapshot(Stamp(0), Stamp(0));
+        let writer = all.begin();
+        store.put(&writer, page, slot, Before::Present);
+        store.put(&writer, page, slot, Before::Absent);
+        assert!(store.is_changed(page, slot, &reader));
+        store.undone(writer.stamp(), page, slot);
+        assert!(store.is_changed(page, slot, &reader), "the first of the two stands");
+        store.undone(writer.stamp(), page, slot);
+        assert!(!store.is_changed(page, slot, &reader));
+        assert_eq!(store.changes(page, &reader), vec![(slot, Before::Present)]);
     }
 }

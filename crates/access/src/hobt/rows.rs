@@ -44,7 +44,7 @@ impl Hobt {
         let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
         let variable_bytes = row.variable_bytes(&self.identity.rows);
         let bytes = row.byte_count();
-        let change = PageChange::AppendRow { row, writer: context.stamp() };
+        let mut change = PageChange::AppendRow { row, writer: context.stamp() };
         let chain = self.storage.chain_of(context);
         let mut state = self.state_to_change()?;
         loop {
@@ -57,6 +57,9 @@ impl Hobt {
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
                 self.put_loaded_versions(context, id, &header);
+                if let PageChange::AppendRow { writer, .. } = &mut change {
+                    *writer = newest_writer(&header, context);
+                }
                 let undo = Undo::RemoveRow { slot };
                 let counting = self.begin_counting();
                 let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
@@ -66,9 +69,8 @@ impl Hobt {
                     self.row_count.fetch_add(1, Ordering::Relaxed);
                     drop(counting);
                     let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
-                    let (writer, before) = (context.stamp(), header.newest_writer);
-                    let hobt = Arc::clone(self);
-                    context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
+                    let (hobt, writer) = (Arc::clone(self), context.stamp());
+                    context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer)));
                     return Ok((id, slot));
                 }
                 drop(counting);
@@ -146,8 +148,6 @@ impl Hobt {
     /// # Errors
     /// The page is damaged or cannot be read.
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
-        let writer = context.stamp();
-        let change = PageChange::SetDeleted { slot, deleted: true, writer };
         let chain = self.storage.chain_of(context);
         self.storage.in_one_piece(|| {
             let file = self.storage.file(page.file)?;
@@ -156,19 +156,17 @@ impl Hobt {
             let header = PageHeader::read(&guard).map_err(|damage| self.damaged(page, damage))?;
             self.put_loaded_versions(context, page, &header);
             let undo = Undo::RestoreRow { slot };
+            let change = PageChange::SetDeleted { slot, deleted: true, writer: newest_writer(&header, context) };
             let counting = self.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
             let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
-            let PageChange::SetDeleted { writer: before, .. } = changed.undo else {
-                unreachable!("the undo of a deleted bit is the bit before");
-            };
             context.put_version(self.storage.versions(), page, slot, Before::Present);
             drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
             drop(counting);
             let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
-            let hobt = Arc::clone(self);
-            context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer, before)));
+            let (hobt, writer) = (Arc::clone(self), context.stamp());
+            context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer)));
             Ok(())
         })
     }
@@ -217,15 +215,14 @@ impl Hobt {
         }
         self.put_loaded_versions(context, id, &header);
         let undo = Undo::PutBack { slot, row: old.clone() };
-        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: context.stamp() };
+        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: newest_writer(&header, context) };
         let logged = Logged::of(chain.as_ref()).undone_by(&undo);
         let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
         context.put_version(self.storage.versions(), id, slot, Before::Row(Arc::new(old.clone())));
         drop(page);
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
-        let (writer, before) = (context.stamp(), header.newest_writer);
-        let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer, before)));
+        let (hobt, writer) = (Arc::clone(self), context.stamp());
+        context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer)));
         Ok(true)
     }
 
@@ -235,15 +232,15 @@ impl Hobt {
         chain: Option<&Arc<LogChain>>,
         done: &Replaced,
         writer: Stamp,
-        before: Stamp,
     ) -> Result<(), AccessError> {
         let id = done.page;
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
-        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
-        let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer };
+        let newest = header.newest_writer;
+        let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer: newest };
         let put = self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn))?;
+        self.storage.versions().undone(writer, id, done.slot);
         let no_room = PageDamage::Structure { rule: "room for a row that stood there before" };
         put.map(drop).ok_or_else(|| self.damaged(id, no_room))
     }
@@ -256,24 +253,30 @@ impl Hobt {
         chain: Option<&Arc<LogChain>>,
         done: &RowChange,
         writer: Stamp,
-        before: Stamp,
     ) -> Result<(), AccessError> {
         let (id, slot) = (done.page, done.slot);
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
-        let writer = if header.newest_writer == writer { before } else { header.newest_writer };
+        let newest = header.newest_writer;
         let change = if done.was_inserted && header.row_count == slot.0 + 1 {
-            PageChange::RemoveLastRow { writer }
+            PageChange::RemoveLastRow { writer: newest }
         } else {
-            PageChange::SetDeleted { slot, deleted: done.was_inserted, writer }
+            PageChange::SetDeleted { slot, deleted: done.was_inserted, writer: newest }
         };
         let rows = if done.was_inserted { -1 } else { 1 };
         let _counting = self.begin_counting();
         self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn).rows(rows))?;
+        self.storage.versions().undone(writer, id, slot);
         self.row_count.fetch_add_signed(rows.into());
         Ok(())
     }
+}
+
+/// What a page that `context` changes says of its newest writer. Stamps are in the order of beginnings, changes are not: an
+/// older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
+fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
+    header.newest_writer.max(context.stamp())
 }
 
 /// A row that came or went.

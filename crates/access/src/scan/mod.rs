@@ -208,7 +208,7 @@ impl Scan {
         }
         let first = stores[0].hobt();
         // Before the runs are looked at: whatever the view sees lies in them then.
-        let view = context.view().filter(|_| !settings.reads_uncommitted).cloned();
+        let view = context.view().filter(|_| !settings.reads_uncommitted);
         let partitions: Vec<ScanPartition> =
             stores.iter().map(|store| ScanPartition { store: store.clone(), runs: store.hobt().runs() }).collect();
         let files = first.storage().files();

@@ -250,6 +250,8 @@ system_row! {
         guid: [u8; 16] = "guid",
         /// When it was made.
         created: Timestamp = "created",
+        /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, added up.
+        isolation: i32 = "isolation",
     }
 }
 

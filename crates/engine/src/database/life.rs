@@ -270,6 +270,7 @@ impl Database {
             heaps: made.heaps,
             published: ArcSwap::from_pointee(snapshot),
             pending: PendingChanges::default(),
+            definitions: Default::default(),
             catalog_writes: Mutex::new(()),
             hobts: RwLock::new(HashMap::new()),
             next_ids: Mutex::new(made.next_ids),

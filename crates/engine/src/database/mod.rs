@@ -11,6 +11,7 @@
 //! The clean flag: a database is open and clean until its first change ([`Database::prepare_to_change`]), which marks
 //! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
 
+mod changed_definitions;
 mod files;
 mod life;
 mod module;
@@ -30,11 +31,12 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, Hobt, Storage};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
-use hobt_txn::{MemoryBudget, Settlements, StatementContext, StatementContextSettings, Transactions};
+use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
 use parking_lot::{Mutex, RwLock};
 
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
+use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
 pub use table::LockTable;
@@ -117,6 +119,7 @@ pub struct Database {
     heaps: SystemHeaps,
     published: ArcSwap<DatabaseSnapshot>,
     pending: PendingChanges,
+    definitions: ChangedDefinitions,
     /// One group of catalog rows at a time.
     catalog_writes: Mutex<()>,
     hobts: RwLock<HashMap<HobtId, Arc<Hobt>>>,
@@ -167,6 +170,11 @@ impl Database {
     /// The objects that are committed. Cheap: a statement takes it once and keeps it.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         self.published.load_full()
+    }
+
+    /// Whether a table is the one that a snapshot saw, and not changed, emptied or made by somebody whom it does not see.
+    pub fn has_seen_definition(&self, table: ObjectId, snapshot: &Snapshot) -> bool {
+        self.definitions.are_seen(table, snapshot)
     }
 
     /// The objects that `ctx` sees: the committed ones with its own changes.
@@ -317,10 +325,14 @@ impl Database {
             Ok(())
         });
         let database = Arc::clone(self);
+        let changer = ctx.stamp();
         ctx.on_commit(move || {
             // What is dropped is freed by later actions, which a panic here does not keep from running.
             database.storage.in_one_piece(|| {
-                database.pending.release(token, |changes| database.publish(&changes));
+                database.pending.release(token, |changes| {
+                    database.definitions.changed(&changes, changer, &database.shared.clock);
+                    database.publish(&changes);
+                });
             });
             Ok(())
         });

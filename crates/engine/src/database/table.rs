@@ -228,6 +228,12 @@ impl Database {
         for heap in self.heaps_of(&table)? {
             heap.truncate(ctx).map_err(|error| self.storage_error(error))?;
         }
+        // Its rows have left no versions.
+        let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
+        ctx.on_commit(move || {
+            database.definitions.changed_table(id, changer, &database.shared.clock);
+            Ok(())
+        });
         Ok(table.id)
     }
 }

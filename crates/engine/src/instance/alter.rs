@@ -1,19 +1,19 @@
-//! ALTER DATABASE: filegroups and files.
+//! ALTER DATABASE: filegroups, files and options.
 
 use std::sync::Arc;
 
 use hobt_base::{FileId, SessionId, number};
-use hobt_catalog::DatabaseFileRow;
-use hobt_catalog::Text;
+use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
 use super::plan::logical_name_in_use;
-use super::{DatabaseUse, Instance};
+use super::{DatabaseUse, Instance, does_not_exist};
 use crate::data_file::{DataFile, FilePlan};
 use crate::database::Database;
 use crate::definition::FileDefinition;
-use crate::error::{EngineError, Result, cannot_create};
+use crate::error::{EngineError, Result, cannot_create, of_catalog};
+use crate::isolation::IsolationOption;
 
 impl Instance {
     /// Adds an empty filegroup.
@@ -48,6 +48,32 @@ impl Instance {
         for plan in &plans {
             self.add_file(&master, database, plan)?;
         }
+        Ok(())
+    }
+
+    /// Turns an option on or off, durably. Statements that are bound later heed it.
+    ///
+    /// # Errors
+    /// 5058: the database is the instance's own. A device's error.
+    pub fn set_isolation_option(&self, database: &DatabaseUse, option: IsolationOption, on: bool) -> Result<()> {
+        let _alone = self.definitions.lock();
+        if is_system(database.id()) {
+            let text = format!("Option '{}' cannot be set in database '{}'.", option.name(), database.name());
+            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
+        }
+        let bits = database.isolation().bits_with(option, on);
+        let id = database.id().0.cast_signed();
+        let master = self.master()?;
+        let (rows, _) = master.listed_databases().map_err(|error| of_catalog("master", error))?;
+        let Some(row) = rows.into_iter().find(|row| row.id == id) else {
+            return Err(does_not_exist(database.name()));
+        };
+        let row = DatabaseRow { isolation: bits, ..row };
+        master.change_and_save(|heaps, ctx| {
+            heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
+            heaps.insert(ctx, &row)
+        })?;
+        database.isolation().set_bits(bits);
         Ok(())
     }
 

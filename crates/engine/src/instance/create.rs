@@ -22,6 +22,7 @@ use crate::data_file::DataFile;
 use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
+use crate::isolation::IsolationOptions;
 use crate::log_file;
 
 /// A database that was made.
@@ -92,6 +93,7 @@ impl Instance {
             name: name.clone(),
             guid: database.guid(),
             created: database.created(),
+            isolation: Arc::new(IsolationOptions::of_new_database()),
             files: Mutex::new(paths),
             state: Mutex::new(EntryState::Open(database)),
         });
@@ -153,6 +155,7 @@ impl Instance {
             name: database.name().to_owned(),
             guid: database.guid(),
             created: Timestamp(database.created()),
+            isolation: IsolationOptions::of_new_database().bits(),
         };
         master.change_and_save(|heaps, ctx| {
             heaps.insert(ctx, &row)?;

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
+use crate::isolation::{IsolationOption, IsolationOptions};
 use crate::log_description::{LogDescription, LogReuseWait};
 
 /// How long a database that is being opened waits for one of higher id that is, too.
@@ -43,6 +44,7 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) guid: [u8; 16],
     pub(super) created: i64,
+    pub(super) isolation: Arc<IsolationOptions>,
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     pub(super) state: Mutex<EntryState>,
 }
@@ -99,6 +101,8 @@ impl Entry {
             created: self.created,
             state,
             log_reuse_wait,
+            allows_snapshot: self.isolation.has(IsolationOption::AllowSnapshot),
+            read_committed_snapshot: self.isolation.has(IsolationOption::ReadCommittedSnapshot),
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
         }
     }
@@ -117,6 +121,10 @@ pub struct DatabaseDescription {
     pub state: DatabaseState,
     /// What its log waits for; nothing while it is not open.
     pub log_reuse_wait: LogReuseWait,
+    /// `ALLOW_SNAPSHOT_ISOLATION`.
+    pub allows_snapshot: bool,
+    /// `READ_COMMITTED_SNAPSHOT`.
+    pub read_committed_snapshot: bool,
     /// Where its files lie, by file id.
     pub files: Vec<PathBuf>,
 }
@@ -159,7 +167,8 @@ impl Registry {
             Arc::clone(entry)
         };
         let held = Held { registry: Arc::clone(self), id: entry.id };
-        Some(entry.open(parts, self).map(|database| DatabaseUse { viewer: None, database, held }))
+        let isolation = Arc::clone(&entry.isolation);
+        Some(entry.open(parts, self).map(|database| DatabaseUse { viewer: None, database, isolation, held }))
     }
 
     /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it. Opens that
@@ -232,6 +241,7 @@ impl Drop for Held {
 #[derive(Clone)]
 pub struct DatabaseUse {
     database: Arc<Database>,
+    isolation: Arc<IsolationOptions>,
     #[expect(dead_code, reason = "counts the use for as long as it lives")]
     held: Held,
     /// Whose changes of objects are seen besides those that are committed.
@@ -253,6 +263,11 @@ impl DatabaseUse {
             Some(stamp) => self.database.snapshot_seen_by(stamp),
             None => self.database.snapshot(),
         }
+    }
+
+    /// Its options for the isolation of transactions, as they are in force now.
+    pub fn isolation(&self) -> &IsolationOptions {
+        &self.isolation
     }
 
     /// The database. A clone of the `Arc` does not keep it from being dropped.

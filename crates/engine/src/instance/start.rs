@@ -20,6 +20,7 @@ use crate::database::{
     Database, DatabaseState, MASTER, NewDatabase, OldDatabase, Shared, StorageParts, TEMPDB, primary_filegroup,
 };
 use crate::error::{EngineError, Result, of_catalog};
+use crate::isolation::IsolationOptions;
 use crate::log_file;
 use crate::path::{AllowedFolders, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
@@ -150,6 +151,7 @@ impl Start<'_> {
             name: database.name().to_owned(),
             guid: database.guid(),
             created: database.created(),
+            isolation: Arc::new(IsolationOptions::of_system_database()),
             files: Mutex::new(vec![(FileId(1), self.folder.join(file))]),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
         });
@@ -256,6 +258,7 @@ impl Start<'_> {
             name: row.name.clone(),
             guid: row.guid,
             created: row.created.0,
+            isolation: Arc::new(IsolationOptions::of_bits(row.isolation)),
             state: Mutex::new(self.inspect(&paths, row.guid)),
             files: Mutex::new(paths),
         })

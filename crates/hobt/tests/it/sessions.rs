@@ -70,6 +70,20 @@ fn nobody_sees_rows_that_are_about_to_be_undone() {
 }
 
 #[test]
+fn an_older_transaction_does_not_show_what_a_newer_one_has_not_committed() {
+    let (_folder, instance) = open();
+    let (mut older, mut newer, mut reader) = (session(&instance), session(&instance), session(&instance));
+    older.run("BEGIN TRANSACTION; INSERT INTO b VALUES (1)").expect("begun");
+    newer.run("BEGIN TRANSACTION; INSERT INTO a VALUES (1)").expect("begun");
+    older.run("INSERT INTO a VALUES (2); COMMIT").expect("committed");
+    assert_eq!(number(&mut reader, "SELECT SUM(n) FROM a"), 2);
+    older.run("BEGIN TRANSACTION; INSERT INTO a VALUES (4); ROLLBACK").expect("rolled back");
+    assert_eq!(number(&mut reader, "SELECT SUM(n) FROM a"), 2);
+    newer.run("COMMIT").expect("committed");
+    assert_eq!(number(&mut reader, "SELECT SUM(n) FROM a"), 3);
+}
+
+#[test]
 fn inserts_from_each_others_tables_wait_one_for_the_other() {
     let (_folder, instance) = open();
     session(&instance).run("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)").expect("rows");

@@ -321,6 +321,21 @@ pub fn update_rows(
     Ok(())
 }
 
+/// Whether a row that changes was changed by somebody whom the statement does not see. `rows` is a batch of [`ChangedRows`] or
+/// [`MergedRows`]; a row that lies nowhere is new.
+///
+/// # Errors
+/// Rows without their places.
+pub fn has_changed(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<bool, SqlError> {
+    let Some(view) = run.context.view() else { return Ok(false) };
+    let places = places_of(rows)?.iter().flatten().map(RowPlace::of_number);
+    let is_changed = |place: RowPlace| {
+        let versions = target.hobts()[place.partition as usize].storage().versions();
+        versions.is_changed(place.page, place.slot, &view)
+    };
+    Ok(places.into_iter().any(is_changed))
+}
+
 fn check_cancelled(run: &StatementRun) -> Result<(), SqlError> {
     if run.is_cancelled() { Err(SqlError::cancelled()) } else { Ok(()) }
 }

@@ -79,6 +79,16 @@ impl InsertTarget {
         InsertTarget { statement, ..self }
     }
 
+    /// The table's database.
+    pub fn database(&self) -> &DatabaseUse {
+        &self.database
+    }
+
+    /// `schema.table`, as messages print it, or `@table`.
+    pub fn name_in_database(&self) -> &str {
+        self.name.strip_prefix(self.database.name()).and_then(|name| name.strip_prefix('.')).unwrap_or(&self.name)
+    }
+
     /// The heaps of its partitions, in order.
     pub(super) fn hobts(&self) -> &[Arc<Hobt>] {
         &self.hobts

@@ -19,7 +19,7 @@ mod workers;
 
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
-pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
+pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, has_changed, stored_columns, update_rows};
 pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use profile::OperatorProfile;

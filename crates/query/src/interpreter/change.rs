@@ -111,7 +111,9 @@ impl Interpreter<'_> {
             let target = change_store(change, &bound)?;
             let mut rows = ChangedRows::new(&run, &target, bound.repeats, bound.limit);
             this.run_prepared(&run, prepared, &mut |batch| rows.take(batch))?;
-            let rows = new_rows(rows.finish(), &mut bound, &target)?;
+            let held = rows.finish();
+            this.check_conflict(&run, &target, held.batches())?;
+            let rows = new_rows(held, &mut bound, &target)?;
             apply(&run, &target, &bound, &rows)?;
             let sink = bound.output.clone().map(|output| OutputSink { output, into });
             if let Some(sink) = &sink {

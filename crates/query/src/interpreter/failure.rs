@@ -88,7 +88,10 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::NESTED_TOO_DEEPLY
         | number::DEADLOCK
         | number::OUT_OF_MEMORY
-        | number::TRANSACTION_DOOMED => Reach::Batch,
+        | number::TRANSACTION_DOOMED
+        | number::SNAPSHOT_BEGUN_OTHERWISE
+        | number::SNAPSHOT_CONFLICT
+        | number::SNAPSHOT_DEFINITION_CHANGED => Reach::Batch,
         _ if error.severity >= 19 => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN
@@ -113,6 +116,9 @@ fn dooms(error: &SqlError) -> bool {
             | number::DEADLOCK
             | number::OUT_OF_MEMORY
             | number::TRANSACTION_DOOMED
+            | number::SNAPSHOT_BEGUN_OTHERWISE
+            | number::SNAPSHOT_CONFLICT
+            | number::SNAPSHOT_DEFINITION_CHANGED
     ) || error.severity >= 19
 }
 

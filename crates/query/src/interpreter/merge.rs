@@ -52,6 +52,7 @@ impl Interpreter<'_> {
             let store = merge_store(merge, &bound)?;
             let mut rows = MergedRows::new(&run, &store, bound.actions.clone());
             this.run_prepared(&run, prepared, &mut |batch| rows.take(&batch))?;
+            this.check_conflict(&run, &store, rows.pieces().map(|(_, rows)| rows))?;
             let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();

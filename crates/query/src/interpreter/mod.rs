@@ -30,6 +30,7 @@ mod output_clause;
 mod procedures;
 mod program;
 mod query;
+mod reading;
 mod run;
 mod server;
 mod settings;

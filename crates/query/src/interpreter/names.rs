@@ -11,7 +11,7 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{Identifier, IndexReference, ObjectName, TableHint, VariableName};
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -20,10 +20,12 @@ use super::environment::Environment;
 use super::frame::Frame;
 use super::globals;
 use super::procedures;
+use super::reading::{Reading, Rows};
 use super::run::{Caught, Interpreter};
 use super::state::SessionState;
 use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
+use super::transaction::OpenTransaction;
 use super::view_table::ViewTable;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
@@ -38,12 +40,23 @@ pub(super) struct UsedTable {
     pub(super) mode: LockMode,
     /// Whether the lock stays until the transaction has ended.
     pub(super) is_kept: bool,
+    /// Whether the statement fails where it would have to wait for the lock.
+    pub(super) waits_for_nobody: bool,
+    /// Whether the statement sees of it what its transaction saw first.
+    pub(super) is_of_snapshot: bool,
 }
 
 impl UsedTable {
     /// A table that the statement changes.
     pub(super) fn changed(database: DatabaseUse, table: Arc<Table>) -> UsedTable {
-        UsedTable { database, table, mode: LockMode::Exclusive, is_kept: true }
+        let (mode, is_kept) = (LockMode::Exclusive, true);
+        UsedTable { database, table, mode, is_kept, waits_for_nobody: false, is_of_snapshot: false }
+    }
+
+    /// A table that the statement reads.
+    fn read(database: DatabaseUse, table: Arc<Table>, reading: Reading) -> UsedTable {
+        let Reading { mode, is_kept, waits_for_nobody, rows } = reading;
+        UsedTable { database, table, mode, is_kept, waits_for_nobody, is_of_snapshot: rows == Rows::OfTransaction }
     }
 }
 
@@ -113,12 +126,19 @@ impl Names<'_> {
     }
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
-        let Reading { mode, is_kept, of_versions } = Reading::of(hints, self.state.options.isolation);
-        self.used.borrow_mut().push(UsedTable { database: database.clone(), table: Arc::clone(table), mode, is_kept });
+        let isolation = self.state.options.isolation;
+        let reading = Reading::of(hints.hints, hints.places, isolation, (database, table));
+        self.used.borrow_mut().push(UsedTable::read(database.clone(), Arc::clone(table), reading));
         let run = self.statement()?;
-        if of_versions {
-            run.context.read_versions(self.state.viewer());
+        match reading.rows {
+            Rows::Present => {}
+            Rows::OfStatement => run.context.read_versions(self.state.viewer()),
+            Rows::OfTransaction => {
+                let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
+                run.context.read_snapshot(open.unwrap_or(run.context.transaction()));
+            }
         }
+        let of_versions = reading.rows != Rows::Present;
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
@@ -277,59 +297,6 @@ impl NameResolver for Names<'_> {
     fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_> {
         Box::new(Names { database: database.clone(), ..self.clone() })
     }
-}
-
-/// How a scan reads its table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Reading {
-    /// How it locks the table.
-    mode: LockMode,
-    /// Whether the lock stays until the transaction has ended.
-    is_kept: bool,
-    /// Whether it reads rows as they were committed when the statement first looked, and so waits for no writer.
-    of_versions: bool,
-}
-
-impl Reading {
-    fn of(ScanHints { hints, places }: &ScanHints<'_>, isolation: IsolationLevel) -> Reading {
-        let (mode, is_kept) = lock_mode(hints, isolation);
-        let locks = [TableHint::ReadCommittedLock, TableHint::TabLock];
-        // What a statement may change it finds as it stands, not as it was.
-        let of_versions =
-            !places && mode == LockMode::Shared && !is_kept && !hints.iter().any(|hint| locks.contains(hint));
-        if of_versions {
-            Reading { mode: LockMode::SchemaStability, is_kept, of_versions }
-        } else {
-            Reading { mode, is_kept, of_versions }
-        }
-    }
-}
-
-/// How a scan that does not read versions locks its table, and whether until the transaction has ended.
-fn lock_mode(hints: &[TableHint], isolation: IsolationLevel) -> (LockMode, bool) {
-    let has = |wanted: &[TableHint]| hints.iter().any(|hint| wanted.contains(hint));
-    if has(&[TableHint::TabLockX, TableHint::XLock]) {
-        return (LockMode::Exclusive, true);
-    }
-    if has(&[TableHint::UpdLock]) {
-        return (LockMode::Update, true);
-    }
-    let locking = [
-        TableHint::ReadCommitted,
-        TableHint::ReadCommittedLock,
-        TableHint::RepeatableRead,
-        TableHint::Serializable,
-        TableHint::HoldLock,
-        TableHint::TabLock,
-    ];
-    let dirty = has(&[TableHint::NoLock, TableHint::ReadUncommitted])
-        || (isolation == IsolationLevel::ReadUncommitted && !has(&locking));
-    if dirty {
-        return (LockMode::SchemaStability, false);
-    }
-    let lasting = matches!(isolation, IsolationLevel::RepeatableRead | IsolationLevel::Serializable)
-        && !has(&[TableHint::ReadCommitted, TableHint::ReadCommittedLock]);
-    (LockMode::Shared, lasting || has(&[TableHint::RepeatableRead, TableHint::Serializable, TableHint::HoldLock]))
 }
 
 /// An index that a hint names must be there; 0 is the heap, or a scan of whatever the table is.

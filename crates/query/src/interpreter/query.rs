@@ -12,15 +12,18 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
-use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, IsolationOption, TableDefinition};
 use hobt_sync::{processor, waits};
-use hobt_tsql::ast::{CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind};
+use hobt_tsql::ast::{
+    CreateView, IsolationLevel, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind,
+};
 use hobt_txn::locks::LockMode;
 
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
 use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
 use super::names::UsedTable;
+use super::reading::{begun_otherwise, changed_since, is_private, snapshot_not_allowed};
 use super::run::{Interpreter, Outcome};
 use super::statistics;
 use super::transaction::OpenTransaction;
@@ -241,18 +244,23 @@ impl Interpreter<'_> {
             let (database, table) = (&same[0].database, same[0].table.id);
             run.uses_database(database);
             let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
+            let timeout = match same.iter().any(|used| used.waits_for_nobody) {
+                true => Some(Duration::ZERO),
+                false => self.state.options.lock_timeout,
+            };
             if same.iter().any(|used| used.is_kept) {
                 if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
                     open.changes_in_tempdb(&same[0].table.name);
                 }
                 let owner = open.map_or(run.context.lock_owner(), |open| open.lock_owner());
-                kept.push(self.lock_for(owner, database, table, mode)?);
+                kept.push(self.lock_for(owner, database, table, mode, timeout)?);
             } else {
-                brief.push(self.lock(&run.context, database, table, mode)?);
+                brief.push(self.lock_for(run.context.lock_owner(), database, table, mode, timeout)?);
             }
         }
         let current = used.iter().all(is_current);
         if current {
+            self.check_snapshot(run, &used)?;
             run.hold_locks_for_statement(brief);
             match open {
                 Some(open) => open.hold(kept),
@@ -260,6 +268,36 @@ impl Interpreter<'_> {
             }
         }
         Ok(current)
+    }
+
+    /// Whether tables, which are locked, may be used under the isolation level that is in force.
+    fn check_snapshot(&self, run: &Arc<StatementRun>, used: &[UsedTable]) -> Result<(), SqlError> {
+        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
+        let mut shared = used.iter().filter(|used| !is_private(&used.database, &used.table)).peekable();
+        let Some(first) = shared.peek() else { return Ok(()) };
+        let began_otherwise = match &self.state.transaction {
+            Some(open) => !open.began_in_snapshot(is_snapshot) && is_snapshot,
+            None => false,
+        };
+        if began_otherwise {
+            return Err(begun_otherwise(&first.database));
+        }
+        for used in shared {
+            // What a statement changes it does not read as it was, but it is bound to what its transaction sees.
+            let is_of_snapshot = used.is_of_snapshot || (is_snapshot && used.is_kept);
+            if !is_of_snapshot {
+                continue;
+            }
+            if !used.database.isolation().has(IsolationOption::AllowSnapshot) {
+                return Err(snapshot_not_allowed(&used.database));
+            }
+            let transaction = self.state.transaction.as_ref().map(OpenTransaction::transaction);
+            let seen = transaction.unwrap_or(run.context.transaction()).snapshot();
+            if seen.is_some_and(|seen| !used.database.has_seen_definition(used.table.id, &seen)) {
+                return Err(changed_since(&used.database));
+            }
+        }
+        Ok(())
     }
 
     fn select_into(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hobt_base::{Position, SqlError, number};
 use hobt_engine::EngineError;
 use hobt_tsql::ast::{Expression, Identifier, Literal};
-use hobt_tsql::ast::{IsolationLevel, SetOption, StatisticsKind, SwitchOption, ValueOption};
+use hobt_tsql::ast::{SetOption, StatisticsKind, SwitchOption, ValueOption};
 use hobt_types::{SqlType, Value};
 
 use super::event::Message;
@@ -34,9 +34,6 @@ impl Interpreter<'_> {
             }
             SetOption::IdentityInsert { table, on } => self.set_identity_insert(table, *on)?,
             SetOption::IsolationLevel(level) => {
-                if matches!(level, IsolationLevel::Snapshot) {
-                    return Err(SqlError::not_supported("SET TRANSACTION ISOLATION LEVEL SNAPSHOT").into());
-                }
                 self.state.options.isolation = *level;
             }
             SetOption::Value { option, value } => self.set_value(*option, value, position)?,

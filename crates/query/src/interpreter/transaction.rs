@@ -14,7 +14,7 @@
 //! Leaves to others: undo and locks (crate `txn`), which errors doom (`failure`), where they are caught (`run`).
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse, Instance};
@@ -86,6 +86,8 @@ pub(super) struct OpenTransaction {
     is_doomed: bool,
     savepoints: Vec<NamedSavepoint>,
     temporary_tables: DroppedTables,
+    /// Whether the first statement of it that used a table ran under `SNAPSHOT`.
+    began_in_snapshot: OnceLock<bool>,
     /// The tables of `tempdb` that it may have changed.
     changed_in_tempdb: Mutex<HashSet<String>>,
 }
@@ -121,6 +123,11 @@ impl OpenTransaction {
     /// The transaction that statements are part of.
     pub(super) fn transaction(&self) -> &Arc<Transaction> {
         &self.shared.transaction
+    }
+
+    /// Whether it began under `SNAPSHOT`; what the first caller says is so from then on.
+    pub(super) fn began_in_snapshot(&self, now: bool) -> bool {
+        *self.began_in_snapshot.get_or_init(|| now)
     }
 
     /// Notes a database that may be changed.
@@ -305,6 +312,7 @@ impl Interpreter<'_> {
             is_doomed: false,
             savepoints: Vec::new(),
             temporary_tables: DroppedTables::default(),
+            began_in_snapshot: OnceLock::new(),
             changed_in_tempdb: Mutex::default(),
         });
         self.note_transaction();

@@ -84,10 +84,9 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         no,
         no,
         no,
-        // SNAPSHOT isolation is not there; what is read under READ COMMITTED is versions.
-        0,
-        "OFF",
-        yes,
+        u8::from(database.allows_snapshot),
+        if database.allows_snapshot { "ON" } else { "OFF" },
+        database.read_committed_snapshot,
         3,
         "SIMPLE",
         2,

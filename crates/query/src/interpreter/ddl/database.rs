@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::Growth;
-use hobt_engine::{DatabaseDefinition, FileDefinition, FilegroupDefinition};
+use hobt_engine::{DatabaseDefinition, FileDefinition, FilegroupDefinition, IsolationOption};
 use hobt_tsql::ast::{
     self, AlterDatabase, AlterDatabaseAction, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
     OptionItem, OptionValue, SizeUnit,
@@ -84,10 +84,27 @@ impl Interpreter<'_> {
             }
             // The log has one file, which grows.
             AlterDatabaseAction::AddLogFiles { .. } => {}
-            AlterDatabaseAction::Set { options, .. } => options.iter().try_for_each(check_option)?,
+            // No statement is in the way of an option that later statements heed, so nobody is put out for it.
+            AlterDatabaseAction::Set { options, termination: _ } => {
+                options.iter().try_for_each(check_option)?;
+                for (option, on) in options.iter().filter_map(isolation_option) {
+                    instance.set_isolation_option(&database, option, on).map_err(SqlError::from)?;
+                }
+            }
             other => return Err(SqlError::not_supported(name_of(other)).into()),
         }
         Ok(Outcome::QUIET)
+    }
+}
+
+/// An option for the isolation of transactions, and what it is set to.
+fn isolation_option(option: &OptionItem) -> Option<(IsolationOption, bool)> {
+    let known = [IsolationOption::AllowSnapshot, IsolationOption::ReadCommittedSnapshot];
+    let known = known.into_iter().find(|known| known.name() == option.name)?;
+    match option.value {
+        OptionValue::On => Some((known, true)),
+        OptionValue::Off => Some((known, false)),
+        _ => None,
     }
 }
 
@@ -110,10 +127,9 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
         | "QUOTED_IDENTIFIER"
         | "RECURSIVE_TRIGGERS"
         | "COMPATIBILITY_LEVEL"
-        | "READ_COMMITTED_SNAPSHOT"
-        | "ALLOW_SNAPSHOT_ISOLATION"
         | "DELAYED_DURABILITY"
         | "TARGET_RECOVERY_TIME" => true,
+        "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION" => isolation_option(option).is_some(),
         _ => false,
     };
     if holds {

@@ -10,6 +10,7 @@ mod table;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
@@ -76,20 +77,20 @@ impl Interpreter<'_> {
         object: ObjectId,
         mode: LockMode,
     ) -> Result<HeldLock, Failure> {
-        self.lock_for(context.lock_owner(), database, object, mode)
+        self.lock_for(context.lock_owner(), database, object, mode, self.state.options.lock_timeout)
     }
 
-    /// The same for another owner than the statement's.
+    /// The same for any owner, waiting no longer than `timeout`.
     pub(super) fn lock_for(
         &self,
         owner: &Arc<LockOwner>,
         database: &DatabaseUse,
         object: ObjectId,
         mode: LockMode,
+        timeout: Option<Duration>,
     ) -> Result<HeldLock, Failure> {
         let locks = self.environment.instance.locks();
-        let options = &self.state.options;
-        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let patience = Patience { timeout, deadlock_priority: self.state.options.deadlock_priority };
         let resource = LockResource::Object(database.id(), object);
         let taken = locks.hold(owner, resource, mode, patience, &|| self.is_cancelled());
         taken.map_err(|error| match error {
