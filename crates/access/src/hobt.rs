@@ -32,7 +32,7 @@ use crate::storage::Allocated;
 use crate::{AccessError, Storage};
 
 pub use large_values::{LargeValues, ValueReader};
-pub(crate) use rows::{Replaced, RowChange};
+pub(crate) use rows::{Replaced, RowChange, newest_writer};
 use run_list::{list_run, overlap};
 
 /// One partition of a heap.

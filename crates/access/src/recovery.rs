@@ -477,7 +477,7 @@ impl Recovery<'_> {
             None => BTree::of_hobt(self.open_hobt(hobt)?)?,
         };
         self.trees.insert(hobt, Arc::clone(&tree));
-        tree.undo_change(Some(chain), lsn, done)
+        tree.undo_change(Some(chain), lsn, done, Stamp(0))
     }
 
     /// Forgets what memory has of a HOBT whose runs are about to change.

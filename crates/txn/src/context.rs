@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hobt_base::{PageId, SessionId, SlotId, Stamp};
+use hobt_base::{HobtId, PageId, SessionId, SlotId, Stamp};
 use parking_lot::Mutex;
 
 use crate::decision::CommitError;
@@ -391,6 +391,37 @@ impl StatementContext {
         if let Some(running) = &*self.transaction.running.lock() {
             store.put_loaded(running, loader, page, rows);
         }
+    }
+
+    /// Keeps what stood at a key of a tree for readers that do not see the change; its leaf is held exclusively.
+    pub fn put_key_version(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], before: Before) {
+        if let Some(running) = &*self.transaction.running.lock() {
+            store.put_key(running, hobt, key, before);
+        }
+    }
+
+    /// The same for all keys of a leaf that `loader` had built whole and that is about to be changed for the first time.
+    /// They are asked for only if somebody may not see the load.
+    ///
+    /// # Errors
+    /// What `keys` returns.
+    pub fn put_loaded_key_versions<E>(
+        &self,
+        store: &Arc<VersionStore>,
+        loader: Stamp,
+        hobt: HobtId,
+        keys: impl FnOnce() -> Result<Vec<Vec<u8>>, E>,
+    ) -> Result<(), E> {
+        let Some(running) = self.running() else { return Ok(()) };
+        if !running.transactions().is_seen_by_all(loader) {
+            store.put_loaded_keys(&running, loader, hobt, keys()?.iter().map(Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    /// Its transaction's place among the running, if readers need to know of it.
+    pub fn running(&self) -> Option<Arc<Running>> {
+        self.transaction.running.lock().clone()
     }
 
     /// Registers how a change that was just made is undone.

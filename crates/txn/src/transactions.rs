@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{PageId, Stamp};
+use hobt_base::{HobtId, PageId, Stamp};
 use parking_lot::Mutex;
 
 use crate::VersionStore;
@@ -43,12 +43,13 @@ struct Ended {
     changed: Vec<Changed>,
 }
 
-/// Versions that `writer` put, or that were put for him, into pages of a store.
+/// Versions that `writer` put, or that were put for him, into a store.
 #[derive(Debug)]
 struct Changed {
     store: Arc<VersionStore>,
     writer: Stamp,
     pages: Vec<PageId>,
+    keys: Vec<(HobtId, Arc<[u8]>)>,
 }
 
 impl Transactions {
@@ -96,6 +97,14 @@ impl Transactions {
     pub fn is_seen_by_all(&self, writer: Stamp) -> bool {
         let state = self.state.lock();
         !state.running.contains(&writer.0) && state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest)
+    }
+
+    /// Whether every snapshot sees what any writer up to `newest` changed, those that are and those that come: none of them is
+    /// running, so that none has anything left to undo either.
+    pub fn are_seen_by_all(&self, newest: Stamp) -> bool {
+        let state = self.state.lock();
+        let is_below = |oldest: Option<u64>| oldest.is_none_or(|oldest| newest.0 < oldest);
+        is_below(state.running.first().copied()) && is_below(state.horizons.keys().next().copied())
     }
 
     /// Ends a transaction, and forgets the versions that nobody needs any more.
@@ -147,7 +156,7 @@ fn take_one(counts: &mut BTreeMap<u64, usize>, key: u64) {
 
 fn forget(gone: Vec<Ended>) {
     for changed in gone.iter().flat_map(|ended| &ended.changed) {
-        changed.store.forget(changed.writer, &changed.pages);
+        changed.store.forget(changed.writer, &changed.pages, &changed.keys);
     }
 }
 
@@ -173,13 +182,26 @@ impl Running {
     /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one has
     /// ended.
     pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: PageId) {
+        self.note_in(store, writer, |changed| {
+            if changed.pages.last() != Some(&page) {
+                changed.pages.push(page);
+            }
+        });
+    }
+
+    /// The same of a version of a tree's key.
+    pub(crate) fn note_key(&self, store: &Arc<VersionStore>, writer: Stamp, hobt: HobtId, key: Arc<[u8]>) {
+        self.note_in(store, writer, |changed| changed.keys.push((hobt, key)));
+    }
+
+    fn note_in(&self, store: &Arc<VersionStore>, writer: Stamp, note: impl FnOnce(&mut Changed)) {
         let mut all = self.changed.lock();
-        let known = all.iter_mut().find(|known| known.writer == writer && Arc::ptr_eq(&known.store, store));
-        match known {
-            Some(known) if known.pages.last() == Some(&page) => {}
-            Some(known) => known.pages.push(page),
-            None => all.push(Changed { store: Arc::clone(store), writer, pages: vec![page] }),
-        }
+        let known = all.iter().position(|known| known.writer == writer && Arc::ptr_eq(&known.store, store));
+        let place = known.unwrap_or_else(|| {
+            all.push(Changed { store: Arc::clone(store), writer, pages: Vec::new(), keys: Vec::new() });
+            all.len() - 1
+        });
+        note(&mut all[place]);
     }
 }
 

@@ -1,18 +1,22 @@
 //! What stood in a row's place before a transaction changed it, for readers that do not see the change.
 //!
-//! Kept by page and slot, off the page and in memory alone: after a restart nobody reads what was before. A version is put
-//! while the page is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and
-//! not yet in his copy changes nothing in it.
+//! Kept off the page and in memory alone: after a restart nobody reads what was before. A version is put while the page
+//! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in his
+//! copy changes nothing in it. Versions of a heap's rows stand here by page and slot, those of a B+tree's by its key
+//! (`keys`).
+
+mod keys;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use hobt_base::{PageId, SlotId, Stamp};
+use hobt_base::{HobtId, PageId, SlotId, Stamp};
 use hobt_page::RowImage;
 use parking_lot::Mutex;
 
 use crate::{Running, Snapshot};
+use keys::KeyVersions;
 
 /// Parts of the store that are locked apart; a power of two.
 const SHARDS: usize = 64;
@@ -26,6 +30,13 @@ pub enum Before {
     Present,
     /// This row, in whose place another one was put.
     Row(Arc<RowImage>),
+}
+
+impl Before {
+    /// Bytes that it keeps.
+    fn row_bytes(&self) -> usize {
+        if let Before::Row(row) = self { size_of::<RowImage>() + row.byte_count() } else { 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -56,13 +67,14 @@ type Shard = Mutex<HashMap<PageId, Vec<Version>>>;
 pub struct VersionStore {
     shards: Box<[Shard]>,
     hasher: RandomState,
+    keys: KeyVersions,
 }
 
 impl VersionStore {
     /// A store without versions.
     pub fn new() -> Arc<VersionStore> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(VersionStore { shards, hasher: RandomState::new() })
+        Arc::new(VersionStore { shards, hasher: RandomState::new(), keys: KeyVersions::default() })
     }
 
     fn shard(&self, page: PageId) -> &Shard {
@@ -111,6 +123,71 @@ impl VersionStore {
         changed.collect()
     }
 
+    /// What stood in a heap row's place before the changes that a snapshot does not see; `None` if it sees what stands
+    /// there.
+    pub fn change(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
+        let shard = self.shard(page).lock();
+        let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.slot == slot);
+        let unseen = of_slot.take_while(|version| !snapshot.sees(version.writer));
+        unseen.last().map(|version| version.before.clone())
+    }
+
+    /// Puts what stood at a key of a tree before `writer` changed it; the leaf is held exclusively.
+    pub fn put_key(self: &Arc<VersionStore>, writer: &Running, hobt: HobtId, key: &[u8], before: Before) {
+        if let Some(key) = self.keys.put(writer.stamp(), hobt, key, before) {
+            writer.note_key(self, writer.stamp(), hobt, key);
+        }
+    }
+
+    /// Puts one version for each key of a leaf that `loader` had built whole and that not all readers see, before `changer`
+    /// is the first to change the leaf. It is held exclusively.
+    pub fn put_loaded_keys<'k>(
+        self: &Arc<VersionStore>,
+        changer: &Running,
+        loader: Stamp,
+        hobt: HobtId,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) {
+        for key in keys {
+            if let Some(key) = self.keys.put(loader, hobt, key, Before::Absent) {
+                changer.note_key(self, loader, hobt, key);
+            }
+        }
+    }
+
+    /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there. The
+    /// leaf is held exclusively.
+    pub fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) {
+        self.keys.keep_row(hobt, key, row);
+    }
+
+    /// The keys of a tree from `low` on and below `high` at which a snapshot sees something else than what stands there, in
+    /// order.
+    pub fn key_changes(
+        &self,
+        hobt: HobtId,
+        low: &[u8],
+        high: Option<&[u8]>,
+        snapshot: &Snapshot,
+    ) -> Vec<(Arc<[u8]>, Before)> {
+        self.keys.changes(hobt, low, high, snapshot)
+    }
+
+    /// What a snapshot sees at a key of a tree, if that is something else than what stands there.
+    pub fn key_change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
+        self.keys.change(hobt, key, snapshot)
+    }
+
+    /// Notes that `writer` has undone its last change at a key that it had not undone before; the leaf is held exclusively.
+    pub fn undone_key(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
+        self.keys.undone(writer, hobt, key);
+    }
+
+    /// Whether what stands at a key was changed by somebody whom a snapshot does not see, and a change of his stands.
+    pub fn is_key_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
+        self.keys.is_changed(hobt, key, snapshot)
+    }
+
     /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held exclusively.
     pub fn undone(&self, writer: Stamp, page: PageId, slot: SlotId) {
         let mut shard = self.shard(page).lock();
@@ -129,8 +206,9 @@ impl VersionStore {
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
-    /// Forgets what a transaction had put for pages.
-    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId]) {
+    /// Forgets what a transaction had put for pages and keys.
+    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId], keys: &[(HobtId, Arc<[u8]>)]) {
+        self.keys.forget(writer, keys);
         for page in pages {
             let mut shard = self.shard(*page).lock();
             if let Some(versions) = shard.get_mut(page) {
@@ -144,18 +222,15 @@ impl VersionStore {
 
     /// How many versions there are.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().values().map(Vec::len).sum::<usize>()).sum()
+        let of_shard = |shard: &Shard| shard.lock().values().map(Vec::len).sum::<usize>();
+        self.shards.iter().map(of_shard).sum::<usize>() + self.keys.len()
     }
 
     /// Bytes that the versions take, without what the maps have in reserve. Looks at all of them.
     pub fn bytes(&self) -> usize {
-        let of_row = |row: &RowImage| size_of::<RowImage>() + row.byte_count();
-        let of_version = |version: &Version| {
-            let row = if let Before::Row(row) = &version.before { of_row(row) } else { 0 };
-            size_of::<Version>() + row
-        };
+        let of_version = |version: &Version| size_of::<Version>() + version.before.row_bytes();
         let of_shard = |shard: &Shard| shard.lock().values().flatten().map(of_version).sum::<usize>();
-        self.shards.iter().map(of_shard).sum()
+        self.shards.iter().map(of_shard).sum::<usize>() + self.keys.bytes()
     }
 
     /// Whether there are none.

@@ -31,13 +31,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use hobt_base::{FilegroupId, HobtId, PageId, SlotId};
+use hobt_base::{FilegroupId, HobtId, PageId, SlotId, Stamp};
 use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
 };
-use hobt_txn::{LogChain, StatementContext};
+use hobt_txn::{Before, LogChain, StatementContext};
 
 use crate::change::{Identity, Logged, Part};
+use crate::hobt::newest_writer;
 use crate::log_record::Undo;
 use crate::{AccessError, Hobt, Storage};
 use descent::{Fences, Step, Target};
@@ -265,13 +266,14 @@ impl BTree {
         self.hobt.storage().in_one_piece(|| {
             let moved = self.hobt.move_out(context, row)?;
             let row = moved.as_ref().unwrap_or(row);
-            self.make_room(&key, row, |step| self.put(context, step, &key, row))
+            self.make_room(context, &key, row, |step| self.put(context, step, &key, row))
         })
     }
 
     /// Lets `put` try the leaf of a key until there is room.
     fn make_room(
         &self,
+        context: &StatementContext,
         key: &[u8],
         row: &RowImage,
         mut put: impl FnMut(&mut Step<'_>) -> Result<Put, AccessError>,
@@ -292,7 +294,7 @@ impl BTree {
             if let Some(done) = answer(put(path.last_mut().expect("a path ends in a leaf"))?) {
                 return done;
             }
-            self.split(path, Wanted { key, row }, None)?;
+            self.split(path, Wanted { key, row }, None, Some(context))?;
         }
     }
 
@@ -304,7 +306,7 @@ impl BTree {
         row: &RowImage,
     ) -> Result<Put, AccessError> {
         let chain = self.hobt.storage().chain_of(context);
-        let writer = context.stamp();
+        let writer = self.begin_change(context, step)?;
         let view = self.leaf(step.id, &step.page)?;
         let change = match self.find_in(step.id, &view, key)? {
             Err(position) => {
@@ -329,13 +331,42 @@ impl BTree {
         let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else {
             return Ok(Put::NoRoom);
         };
+        context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
         self.hobt.count_rows(1);
         drop(counting);
         self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() });
         Ok(Put::Done)
     }
 
-    /// Puts a row in the place of another with its key; whether there was room.
+    /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its youngest
+    /// writer once the statement has changed it.
+    fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
+        let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+        if header.flags.contains(PageFlags::BULK) {
+            self.put_loaded_versions(context, step.id, &step.page)?;
+        }
+        Ok(newest_writer(&header, context))
+    }
+
+    /// A leaf that was built whole says by its stamp alone who sees it; from its first change on its keys do.
+    fn put_loaded_versions(
+        &self,
+        context: &StatementContext,
+        id: PageId,
+        page: &hobt_page::PageBytes,
+    ) -> Result<(), AccessError> {
+        let (store, loader) = (self.hobt.storage().versions(), PageHeader::newest_writer_of(page));
+        context.put_loaded_key_versions(store, loader, self.hobt.id(), || {
+            let view = self.leaf(id, page)?;
+            let key_of = |slot| {
+                let mut key = Vec::new();
+                self.key.of_slot(&view, slot, &mut key).map(|()| key).map_err(|damage| self.hobt.damaged(id, damage))
+            };
+            (0..view.row_count()).map(key_of).collect()
+        })
+    }
+
+    /// Puts a row in the place of another with its key, a ghost or not; whether there was room.
     fn replace_slot(
         self: &Arc<BTree>,
         context: &StatementContext,
@@ -354,11 +385,17 @@ impl BTree {
             // Others may have taken the room by then that the row gives up now.
             chain.reserve(UNDO_SPLIT_BYTES)?;
         }
-        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: context.stamp() };
+        let is_ghost = view.is_deleted(usize::from(slot.0));
+        let writer = self.begin_change(context, step)?;
+        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer };
         let undo = Undo::ReplaceKey { key: key.to_vec(), row: before };
         let logged = Logged::of(chain).undone_by(&undo);
         let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else { return Ok(false) };
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
+        let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
+        store.keep_row(hobt, &key, &row);
+        let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
+        context.put_key_version(store, hobt, &key, before);
         self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row });
         Ok(true)
     }
@@ -370,8 +407,8 @@ impl BTree {
         lsn: hobt_base::Lsn,
         done: KeyChange,
     ) {
-        let tree = Arc::clone(self);
-        context.on_undo(move || tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done)));
+        let (tree, writer) = (Arc::clone(self), context.stamp());
+        context.on_undo(move || tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done, writer)));
     }
 
     /// Deletes the row with a key; whether there was one. Undone with the statement.
@@ -383,11 +420,13 @@ impl BTree {
             let chain = self.hobt.storage().chain_of(context);
             let mut step = self.write_leaf(key)?;
             let Some(slot) = self.live_slot(step.id, &step.page, key)? else { return Ok(false) };
-            let change = PageChange::SetDeleted { slot, deleted: true, writer: context.stamp() };
+            let writer = self.begin_change(context, &step)?;
+            let change = PageChange::SetDeleted { slot, deleted: true, writer };
             let undo = Undo::RestoreKey { key: key.to_vec() };
             let counting = self.hobt.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
             let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?.expect("a bit has room");
+            context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Present);
             self.hobt.count_rows(-1);
             drop(counting);
             self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() });
@@ -409,7 +448,7 @@ impl BTree {
             let row = moved.as_ref().unwrap_or(row);
             let chain = self.hobt.storage().chain_of(context);
             let mut was_there = true;
-            self.make_room(&key, row, |step| {
+            self.make_room(context, &key, row, |step| {
                 let Some(slot) = self.live_slot(step.id, &step.page, &key)? else {
                     was_there = false;
                     return Ok(Put::Done);

@@ -22,7 +22,7 @@ use hobt_page::{
     INDEX_KEY_BYTES_MAX, IndexPage, LeafSplit, PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType,
     RowImage, RowPage, apply,
 };
-use hobt_txn::LogChain;
+use hobt_txn::{LogChain, StatementContext};
 use hobt_types::shortest_separator;
 
 use super::BTree;
@@ -50,7 +50,7 @@ fn narrow(count: usize) -> u16 {
 
 impl BTree {
     /// Makes one split on the way to room for a row in the leaf at the path's end. The record takes the room that `chain`
-    /// has reserved, if there is one.
+    /// has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time.
     ///
     /// # Errors
     /// The row fits no page, the filegroup or the log is full, a page is damaged.
@@ -59,6 +59,7 @@ impl BTree {
         mut path: Vec<Step<'_>>,
         wanted: Wanted<'_>,
         chain: Option<&Arc<LogChain>>,
+        context: Option<&StatementContext>,
     ) -> Result<(), AccessError> {
         let leaf = path.last().expect("a path ends in a leaf");
         let view = self.leaf(leaf.id, &leaf.page)?;
@@ -84,7 +85,12 @@ impl BTree {
         let (parent, left) = (above.last_mut().expect("it was looked at"), &mut below[0]);
         match kept_entries {
             Some(kept) => self.split_index(parent, left, kept, &separator, chain),
-            None => self.split_leaf(parent, left, kept, &separator, wanted.row, chain),
+            None => {
+                if let Some(context) = context {
+                    self.begin_change(context, left)?;
+                }
+                self.split_leaf(parent, left, kept, &separator, wanted.row, chain)
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Lsn, SlotId};
+use hobt_base::{Lsn, SlotId, Stamp};
 use hobt_page::{PageChange, PageHeader, RowImage};
 use hobt_txn::LogChain;
 
@@ -49,7 +49,7 @@ impl KeyChange {
 }
 
 impl BTree {
-    /// Takes back what the record at `lsn` did.
+    /// Takes back what the record at `lsn` did for `writer`.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or there is no room for what was: the tree is not what it should be.
@@ -58,16 +58,23 @@ impl BTree {
         chain: Option<&Arc<LogChain>>,
         lsn: Lsn,
         done: &KeyChange,
+        writer: Stamp,
     ) -> Result<(), AccessError> {
-        while !self.try_undo(chain, lsn, done)? {
+        while !self.try_undo(chain, lsn, done, writer)? {
             let KeyChange::Replaced { key, row } = done else { unreachable!("a bit has room") };
-            self.split(self.write_path(key)?, Wanted { key, row }, chain)?;
+            self.split(self.write_path(key)?, Wanted { key, row }, chain, None)?;
         }
         Ok(())
     }
 
     /// Whether there was room.
-    fn try_undo(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn, done: &KeyChange) -> Result<bool, AccessError> {
+    fn try_undo(
+        &self,
+        chain: Option<&Arc<LogChain>>,
+        lsn: Lsn,
+        done: &KeyChange,
+        writer: Stamp,
+    ) -> Result<bool, AccessError> {
         let mut step = self.write_leaf(done.key())?;
         let view = self.leaf(step.id, &step.page)?;
         let Ok(position) = self.find_in(step.id, &view, done.key())? else {
@@ -77,12 +84,14 @@ impl BTree {
         let slot = SlotId(u16::try_from(index).expect("a slot of the page"));
         let is_deleted = view.is_deleted(index);
         let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
-        // The newest writer stays: a stamp that no reader waits for any more.
-        let writer = header.newest_writer;
+        // The newest writer stays, see `newest_writer`.
+        let newest = header.newest_writer;
         let (change, expected) = match done {
-            KeyChange::Inserted { .. } => (PageChange::SetDeleted { slot, deleted: true, writer }, Some(false)),
-            KeyChange::Deleted { .. } => (PageChange::SetDeleted { slot, deleted: false, writer }, Some(true)),
-            KeyChange::Replaced { row, .. } => (PageChange::ReplaceRow { slot, row: row.clone(), writer }, None),
+            KeyChange::Inserted { .. } => (PageChange::SetDeleted { slot, deleted: true, writer: newest }, Some(false)),
+            KeyChange::Deleted { .. } => (PageChange::SetDeleted { slot, deleted: false, writer: newest }, Some(true)),
+            KeyChange::Replaced { row, .. } => {
+                (PageChange::ReplaceRow { slot, row: row.clone(), writer: newest }, None)
+            }
         };
         if expected.is_some_and(|expected| expected != is_deleted) {
             return Err(self.damaged(step.id, "the deleted bit of a row that is to be undone"));
@@ -92,6 +101,7 @@ impl BTree {
         let logged = Logged::of(chain).compensating(lsn).rows(i8::try_from(rows).expect("one row"));
         let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?;
         if changed.is_some() {
+            self.hobt.storage().versions().undone_key(writer, self.hobt.id(), done.key());
             self.hobt.count_rows(rows);
         }
         Ok(changed.is_some())

@@ -275,7 +275,7 @@ impl Hobt {
 
 /// What a page that `context` changes says of its newest writer. Stamps are in the order of beginnings, changes are not: an
 /// older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
-fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
+pub(crate) fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
     header.newest_writer.max(context.stamp())
 }
 

@@ -94,6 +94,41 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
     }
 }
 
+/// Writers of one page begin, write and end in any order: nobody sees what is not committed, although the page names one
+/// writer.
+#[test]
+fn a_page_with_several_writers_shows_what_committed() {
+    for seed in 0..60 {
+        let mut random = SplitMix64::new(seed);
+        let world = World::new(128, &[file_of(8 * 40)]);
+        let all: Arc<Transactions> = Arc::default();
+        let hobt = world.create(&table());
+        let mut committed: Vec<Row> = Vec::new();
+        let mut open: Vec<(Arc<StatementContext>, Vec<Row>)> = Vec::new();
+        for step in 0..60 {
+            match random.below(4) {
+                0 if open.len() < 4 => open.push((statement(&world, &all), Vec::new())),
+                1 if !open.is_empty() => {
+                    let (context, rows) = open.swap_remove(random.below(open.len() as u64) as usize);
+                    let commits = random.below(2) == 0;
+                    end(&context, commits);
+                    committed.extend(rows.into_iter().filter(|_| commits));
+                }
+                _ if !open.is_empty() => {
+                    let which = random.below(open.len() as u64) as usize;
+                    let row = random_row(&mut random, &table(), 5);
+                    insert(&hobt, &open[which].0, std::slice::from_ref(&row));
+                    open[which].1.push(row);
+                }
+                _ => {}
+            }
+            let reader = statement(&world, &all);
+            assert!(sorted(scanned(&hobt, &reader)) == sorted(committed.clone()), "seed {seed}, step {step}");
+            end(&reader, true);
+        }
+    }
+}
+
 #[test]
 fn loaded_pages_are_hidden_until_their_loader_has_ended() {
     let world = World::new(512, &[file_of(8 * 400)]);
