@@ -6,12 +6,13 @@
 //! not fit their row lie in runs of their own (`large_values`).
 //!
 //! Here is how a heap is made, opened and asked. `rows` changes single rows, `run_list` its list, `whole` all of it at
-//! once, `tree_pages` is what B+trees take from it.
+//! once, `tree_pages` is what B+trees take from it, `visible` what a statement sees of it.
 
 mod large_values;
 mod rows;
 mod run_list;
 mod tree_pages;
+mod visible;
 mod whole;
 
 use std::sync::Arc;

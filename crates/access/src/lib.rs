@@ -25,10 +25,12 @@ mod log_record;
 #[cfg(feature = "planted-bugs")]
 #[doc(hidden)]
 pub mod planted;
+mod read_ahead;
 mod recovery;
 mod row_store;
 pub mod scan;
 mod storage;
+mod visible;
 
 pub use btree::{
     BTree, BTreeError, Cursor, Direction, KeyRange, ShowLeaf, TreeBuilder, TreeDescription, TreeFigures, TreeKey,

@@ -115,7 +115,10 @@ impl TreeBuilder {
             storage.file(file)?.disk().sync().map_err(AccessError::Disk)?;
         }
         tree.hobt.publish(&context, vec![runs])?;
+        // When the root is what it was, and before the pages are free.
+        tree.note_remade_on_undo(&context);
         storage.in_one_piece(|| tree.hobt.remake_page(&context, tree.root, &PageChange::Image { bytes: root }))?;
+        tree.notes.note_remade();
         Ok(())
     }
 }

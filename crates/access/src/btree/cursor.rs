@@ -111,7 +111,7 @@ impl Cursor {
             Direction::Backward => Target::Before(self.rest.high.as_deref()),
         };
         let mut fences = Fences::default();
-        let (id, page) = tree.read_leaf(target, Some(&mut fences))?;
+        let (id, page) = tree.read_leaf(target, Some(&mut fences), None)?;
         let view = tree.leaf(id, &page)?;
         let from = if self.rest.low <= fences.low { 0 } else { tree.first_at_or_above(id, &view, &self.rest.low)? };
         // What lies behind the leaf's own keys is not looked for.
@@ -144,7 +144,7 @@ impl Cursor {
 
 impl BTree {
     /// The first position of a leaf whose key is not below these bytes.
-    fn first_at_or_above(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<usize, AccessError> {
+    pub(super) fn first_at_or_above(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<usize, AccessError> {
         match self.find_in(id, page, key)? {
             Ok(position) | Err(position) => Ok(position),
         }

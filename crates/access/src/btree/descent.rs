@@ -5,7 +5,7 @@
 //! exclusively and nothing else; who splits holds what changes, from the highest page that does, exclusively.
 
 use hobt_base::PageId;
-use hobt_buffer::{ExclusiveGuard, SharedGuard};
+use hobt_buffer::{ExclusiveGuard, ReadCounts, SharedGuard};
 use hobt_page::{INDEX_KEY_BYTES_MAX, IndexPage, PageBytes, PageDamage};
 
 use super::BTree;
@@ -81,19 +81,44 @@ impl BTree {
     pub(super) fn read_leaf(
         &self,
         target: Target<'_>,
-        mut fences: Option<&mut Fences>,
+        fences: Option<&mut Fences>,
+        reads: Option<&ReadCounts>,
     ) -> Result<(PageId, SharedGuard<'_>), AccessError> {
+        Ok(self.descend(0, target, fences, reads)?.expect("a tree has leaves"))
+    }
+
+    /// The page of a level that is on the way to the leaf, shared; `None` if the tree is not that high.
+    pub(super) fn read_down_to(
+        &self,
+        level: u8,
+        target: Target<'_>,
+        fences: &mut Fences,
+        reads: &ReadCounts,
+    ) -> Result<Option<(PageId, SharedGuard<'_>)>, AccessError> {
+        self.descend(level, target, Some(fences), Some(reads))
+    }
+
+    fn descend(
+        &self,
+        wanted: u8,
+        target: Target<'_>,
+        mut fences: Option<&mut Fences>,
+        reads: Option<&ReadCounts>,
+    ) -> Result<Option<(PageId, SharedGuard<'_>)>, AccessError> {
         let mut id = self.root;
-        let mut page = self.read(id)?;
+        let mut page = self.read_counted(id, reads)?;
         let mut level = self.level_of(id, &page)?;
-        while level > 0 {
+        if level < wanted {
+            return Ok(None);
+        }
+        while level > wanted {
             let child = self.child(id, &page, target, fences.as_deref_mut())?;
-            let next = self.read(child)?;
+            let next = self.read_counted(child, reads)?;
             level -= 1;
             self.expect_level(child, &next, level)?;
             (id, page) = (child, next);
         }
-        Ok((id, page))
+        Ok(Some((id, page)))
     }
 
     /// The leaf to which a key belongs, exclusive.

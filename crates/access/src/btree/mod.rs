@@ -23,9 +23,11 @@ mod check;
 mod cursor;
 mod descent;
 mod key;
+mod leaves;
 mod pages;
 mod split;
 mod undo;
+mod visible;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -42,6 +44,7 @@ use crate::hobt::newest_writer;
 use crate::log_record::Undo;
 use crate::{AccessError, Hobt, Storage};
 use descent::{Fences, Step, Target};
+use leaves::SplitNotes;
 use pages::FileTable;
 use split::Wanted;
 
@@ -50,6 +53,7 @@ pub use build::TreeBuilder;
 pub use check::TreeFigures;
 pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
 pub use key::{TreeKey, TreeKeyColumn};
+pub(crate) use leaves::LeafList;
 pub(crate) use undo::KeyChange;
 
 /// Bytes of log that a row's undo may need for pages that it splits: a split's and that of the page above.
@@ -95,6 +99,7 @@ pub struct BTree {
     key: Arc<TreeKey>,
     root: PageId,
     files: FileTable,
+    notes: SplitNotes,
 }
 
 impl fmt::Debug for BTree {
@@ -189,7 +194,7 @@ impl BTree {
         let key = hobt.identity().key.clone();
         let key = key.ok_or_else(|| hobt.damaged(list, PageDamage::Structure { rule: "a heap's rows have no key" }))?;
         let root = PageId::new(list.file, list.number + 1);
-        Ok(Arc::new(BTree { hobt, key, root, files: FileTable::new() }))
+        Ok(Arc::new(BTree { hobt, key, root, files: FileTable::new(), notes: SplitNotes::default() }))
     }
 
     /// Its runs, counts and long values.
@@ -473,7 +478,7 @@ impl BTree {
     /// # Errors
     /// A page is damaged or cannot be read.
     pub fn find<R>(&self, key: &[u8], show: impl FnOnce(&RowPage<'_>, SlotId) -> R) -> Result<Option<R>, AccessError> {
-        let (id, page) = self.read_leaf(Target::Key(key), None)?;
+        let (id, page) = self.read_leaf(Target::Key(key), None, None)?;
         let Some(slot) = self.live_slot(id, &page, key)? else { return Ok(None) };
         Ok(Some(show(&self.leaf(id, &page)?, slot)))
     }
@@ -507,14 +512,26 @@ impl BTree {
     /// A page cannot be read or the log is full; the rows are there still once the statement is undone.
     pub fn truncate(self: &Arc<BTree>, context: &StatementContext) -> Result<(), AccessError> {
         self.hobt.storage().in_one_piece(|| {
+            self.note_remade_on_undo(context);
             let first = self.hobt.runs()[0];
             let pages = (first.row_pages().start..first.used_end()).map(|number| PageId::new(first.first.file, number));
             for id in pages.rev() {
                 let header = PageHeader { page: id, ..self.empty_root() };
                 self.hobt.remake_page(context, id, &PageChange::Format { header })?;
             }
-            self.hobt.truncate_to(context, |first| hobt_page::Run { used: 2, ..first })
+            self.hobt.truncate_to(context, |first| hobt_page::Run { used: 2, ..first })?;
+            self.notes.note_remade();
+            Ok(())
         })
+    }
+
+    /// Pages that were a scan's are others once the statement is undone, up to here.
+    fn note_remade_on_undo(self: &Arc<BTree>, context: &StatementContext) {
+        let tree = Arc::clone(self);
+        context.on_undo(move || {
+            tree.notes.note_remade();
+            Ok(())
+        });
     }
 
     /// Frees all its extents when the statement commits. Whoever still has the tree then cannot change it any more.

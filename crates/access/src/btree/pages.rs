@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{FileId, PageId};
-use hobt_buffer::{ExclusiveGuard, SharedGuard};
+use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions, SharedGuard};
 use hobt_page::{IndexPage, PageBytes, PageDamage, PageHeader, PageType, RowPage};
 
 use super::BTree;
@@ -49,6 +49,13 @@ impl BTree {
     pub(super) fn read(&self, id: PageId) -> Result<SharedGuard<'_>, AccessError> {
         let file = self.file(id)?;
         file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))
+    }
+
+    /// The same, counted.
+    pub(super) fn read_counted(&self, id: PageId, counts: Option<&ReadCounts>) -> Result<SharedGuard<'_>, AccessError> {
+        let file = self.file(id)?;
+        let options = ReadOptions { counts, ..ReadOptions::default() };
+        file.pool_file().read_with(id.number, options).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
     /// A page of the tree, exclusive.

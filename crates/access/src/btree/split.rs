@@ -69,7 +69,9 @@ impl BTree {
         loop {
             if at == 0 {
                 assert_eq!(path[0].id, self.root, "a path begins with room for an entry, or with the root");
-                return self.push_down(&mut path[0], chain);
+                self.push_down(&mut path[0], chain)?;
+                self.notes.note_split(self.root);
+                return Ok(());
             }
             let parent = &path[at - 1];
             let page = self.index(parent.id, &parent.page)?;
@@ -89,7 +91,9 @@ impl BTree {
                 if let Some(context) = context {
                     self.begin_change(context, left)?;
                 }
-                self.split_leaf(parent, left, kept, &separator, wanted.row, chain)
+                self.split_leaf(parent, left, kept, &separator, wanted.row, chain)?;
+                self.notes.note_split(left.id);
+                Ok(())
             }
         }
     }

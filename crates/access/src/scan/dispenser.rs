@@ -10,7 +10,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hobt_base::EXTENT_PAGES;
-use hobt_page::Run;
 use hobt_sync::{Latch, LatchClass};
 
 /// How ranges are dealt.
@@ -34,6 +33,21 @@ pub struct PageRange {
     pub first: u32,
     /// How many; at least 1.
     pub count: u32,
+    /// The place of the first page in the scan's list of a tree's leaves; of no meaning in a heap.
+    pub leaf: usize,
+}
+
+impl PageRange {
+    /// The place of a page of it in the scan's list of a tree's leaves.
+    pub(super) fn leaf_of(&self, number: u32) -> usize {
+        self.leaf + (number - self.first) as usize
+    }
+
+    /// The range without its first pages.
+    pub(super) fn behind(&self, pages: u32) -> PageRange {
+        let leaf = self.leaf + pages as usize;
+        PageRange { first: self.first + pages, count: self.count - pages, leaf, ..*self }
+    }
 }
 
 /// Deals page ranges to workers.
@@ -48,19 +62,19 @@ pub struct Dispenser {
 const SHARE: u64 = 4;
 
 impl Dispenser {
-    /// Cuts `runs` (partition, file, run) into ranges of at most `unit` pages for `workers` workers.
-    pub fn new(runs: &[(usize, usize, Run)], unit: u32, workers: usize, kind: DealerKind) -> Dispenser {
-        let mut left: u64 = runs.iter().map(|(_, _, run)| u64::from(run.row_page_count())).sum();
-        let mut ranges = Vec::with_capacity(usize::try_from(left / u64::from(unit)).unwrap_or(0) + runs.len());
-        for (partition, file, run) in runs {
-            let pages = run.row_pages();
-            let mut first = pages.start;
-            while first < pages.end {
+    /// Cuts neighbouring pages into ranges of at most `unit` pages for `workers` workers.
+    pub fn new(pages: &[PageRange], unit: u32, workers: usize, kind: DealerKind) -> Dispenser {
+        let mut left: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
+        let mut ranges = Vec::with_capacity(usize::try_from(left / u64::from(unit)).unwrap_or(0) + pages.len());
+        for whole in pages {
+            let mut dealt = 0;
+            while dealt < whole.count {
                 let share = u32::try_from(left / (SHARE * workers as u64)).unwrap_or(u32::MAX);
                 let size = (share / EXTENT_PAGES * EXTENT_PAGES).clamp(EXTENT_PAGES.min(unit), unit);
-                let count = size.min(pages.end - first);
-                ranges.push(PageRange { partition: *partition, file: *file, first, count });
-                first += count;
+                let count = size.min(whole.count - dealt);
+                let leaf = whole.leaf + dealt as usize;
+                ranges.push(PageRange { first: whole.first + dealt, count, leaf, ..*whole });
+                dealt += count;
                 left -= u64::from(count);
             }
         }
@@ -94,20 +108,16 @@ impl Dispenser {
 
 #[cfg(test)]
 mod tests {
-    use hobt_base::{FileId, PageId};
-    use hobt_page::RunContents;
-
     use super::*;
 
-    fn run(first: u32, used: u32, skip: u16) -> Run {
-        let page_count = used.next_multiple_of(EXTENT_PAGES);
-        Run { first: PageId::new(FileId(1), first), page_count, used, skip, contents: RunContents::Rows }
+    fn run(partition: usize, file: usize, first: u32, count: u32) -> PageRange {
+        PageRange { partition, file, first, count, leaf: 1000 * first as usize }
     }
 
     #[test]
     fn every_page_is_dealt_once_whatever_the_dealer() {
         for kind in [DealerKind::Atomic, DealerKind::Latched] {
-            let runs = [(0, 0, run(8, 8, 1)), (0, 0, run(64, 1000, 0)), (1, 1, run(8, 3, 1)), (1, 1, run(800, 0, 0))];
+            let runs = [run(0, 0, 9, 7), run(0, 0, 64, 1000), run(1, 1, 9, 2), run(1, 1, 800, 0)];
             let dispenser = Dispenser::new(&runs, 64, 2, kind);
             let seen: Vec<PageRange> = std::thread::scope(|scope| {
                 let workers: Vec<_> = (0..2)
@@ -115,6 +125,10 @@ mod tests {
                     .collect();
                 workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
             });
+            assert!(seen.iter().all(|range| {
+                let whole = runs.iter().rfind(|whole| whole.file == range.file && whole.first <= range.first);
+                whole.is_some_and(|whole| range.leaf == whole.leaf_of(range.first))
+            }));
             let mut pages: Vec<(usize, u32)> = seen
                 .iter()
                 .flat_map(|range| (range.first..range.first + range.count).map(|page| (range.file, page)))
@@ -129,7 +143,7 @@ mod tests {
 
     #[test]
     fn ranges_shrink_towards_the_end() {
-        let dispenser = Dispenser::new(&[(0, 0, run(8, 4096, 0))], 64, 2, DealerKind::Atomic);
+        let dispenser = Dispenser::new(&[run(0, 0, 8, 4096)], 64, 2, DealerKind::Atomic);
         let counts: Vec<u32> = std::iter::from_fn(|| dispenser.grant()).map(|range| range.count).collect();
         assert_eq!(counts[0], 64);
         assert_eq!(*counts.last().expect("ranges"), EXTENT_PAGES);

@@ -1,10 +1,13 @@
-//! The parallel scan of heaps.
+//! The parallel scan of heaps, and of B+trees by whoever wants their rows in no order.
 //!
 //! ```text
 //!  runs of the HOBTs --cut into--> page ranges --Dispenser--> workers
 //!  worker: keeps a window of ranges in flight (loads into the pool, or private reads past it),
 //!          takes what has arrived, shows each page to a PageVisitor; ranges that are resident are shown at once
 //! ```
+//!
+//! A tree's leaves are read from the pages above them when the scan starts, and dealt by their addresses like a heap's runs.
+//! A worker that comes to a leaf which was split since looks for its rows by key (`show`).
 //!
 //! A table that is larger than a share of the pool is read past it into buffers of the worker's own, so that a scan
 //! does not push out what others use; pages that are resident all the same are taken from the pool, whose copy may be
@@ -22,18 +25,21 @@ mod count;
 mod dispenser;
 mod kernels;
 mod place;
+mod show;
 mod text_extreme;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{EXTENT_PAGES, PAGE_SIZE, PageId, Stamp};
+use hobt_base::{EXTENT_PAGES, FileId, PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::LOAD_PAGES_MAX;
 use hobt_buffer::PageRun;
-use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, RowLayout, RowPage, Run, ValuePointer, apply};
-use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
+use hobt_page::{PageDamage, RowLayout, RowPage, Run, ValuePointer};
+use hobt_txn::{IoCounts, Snapshot, StatementContext};
 
+use crate::btree::LeafList;
+use crate::visible::VisiblePage;
 use crate::{AccessError, DataFile, LargeValues, RowStore, ValueReader};
 
 pub use aggregate::{
@@ -81,8 +87,48 @@ impl Default for ScanSettings {
 pub struct ScanPartition {
     /// Where its rows are.
     pub store: RowStore,
-    /// Its runs when the scan started.
+    /// A heap's runs when the scan started.
     pub runs: Vec<Run>,
+    /// A tree's leaves.
+    leaves: Option<Arc<LeafList>>,
+}
+
+impl ScanPartition {
+    fn begin(
+        store: &RowStore,
+        context: &Arc<StatementContext>,
+        counts: &IoCounts,
+    ) -> Result<ScanPartition, AccessError> {
+        let (runs, leaves) = match store {
+            RowStore::Heap(hobt) => (hobt.runs(), None),
+            RowStore::Tree(tree) => (Vec::new(), Some(Arc::new(LeafList::read(tree, context, counts)?))),
+        };
+        Ok(ScanPartition { store: store.clone(), runs, leaves })
+    }
+
+    /// Its pages with rows, neighbours together. `place_of` gives a file's place in the scan.
+    fn pages(
+        &self,
+        partition: usize,
+        place_of: impl Fn(FileId) -> Result<usize, AccessError>,
+    ) -> Result<Vec<PageRange>, AccessError> {
+        let Some(leaves) = &self.leaves else {
+            let of_run = |run: &Run| {
+                let (file, pages) = (place_of(run.first.file)?, run.row_pages());
+                Ok(PageRange { partition, file, first: pages.start, count: pages.end - pages.start, leaf: 0 })
+            };
+            return self.runs.iter().map(of_run).collect();
+        };
+        let mut ranges: Vec<PageRange> = Vec::new();
+        for leaf in 0..leaves.len() {
+            let (page, file) = (leaves.page(leaf), place_of(leaves.page(leaf).file)?);
+            match ranges.last_mut() {
+                Some(last) if last.file == file && last.first + last.count == page.number => last.count += 1,
+                _ => ranges.push(PageRange { partition, file, first: page.number, count: 1, leaf }),
+            }
+        }
+        Ok(ranges)
+    }
 }
 
 /// A scan of some HOBTs of one table, shared by its workers.
@@ -101,16 +147,6 @@ pub struct Scan {
     view: Option<Arc<Snapshot>>,
     counts: Arc<IoCounts>,
     read_bytes: AtomicU64,
-}
-
-/// What a statement sees of a page.
-enum Visible {
-    /// All of it.
-    AsItStands,
-    /// None of it: whoever loaded it is not seen.
-    Nothing,
-    /// This, with changes taken back.
-    Otherwise(Box<PageBytes>),
 }
 
 /// What looks at the pages of a scan, one worker's.
@@ -186,10 +222,12 @@ impl LargeValues for ScanValues<'_> {
 }
 
 impl Scan {
-    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs as they are now.
+    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs and the leaves as they are now; for a tree it
+    /// reads the pages above its leaves, and blocks on them.
     ///
     /// # Errors
-    /// A run lies in a file that is not there, or a store is a tree, which is read by [`crate::Cursor`].
+    /// A run lies in a file that is not there, a page above the leaves is damaged or cannot be read, or the statement's
+    /// memory does not reach for the list of leaves.
     ///
     /// # Panics
     /// If there is no store or no worker, or the settings are outside their ranges.
@@ -203,32 +241,27 @@ impl Scan {
         assert!(workers > 0 && !stores.is_empty(), "somebody scans something");
         let whole_extents = settings.read_pages > 0 && settings.read_pages.is_multiple_of(EXTENT_PAGES);
         assert!(whole_extents && settings.read_pages <= LOAD_PAGES_MAX, "reads of {} pages", settings.read_pages);
-        if stores.iter().any(|store| store.tree().is_some()) {
-            return Err(AccessError::Closed("a B+tree is read by a cursor".to_owned()));
-        }
         let first = stores[0].hobt();
         // Before the runs are looked at: whatever the view sees lies in them then.
         let view = context.view().filter(|_| !settings.reads_uncommitted);
-        let partitions: Vec<ScanPartition> =
-            stores.iter().map(|store| ScanPartition { store: store.clone(), runs: store.hobt().runs() }).collect();
+        let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts));
+        let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
         let files = first.storage().files();
-        let mut runs = Vec::new();
+        let place_of = |id: FileId| {
+            let place = files.iter().position(|file| file.id() == id);
+            place.ok_or_else(|| AccessError::Closed(format!("the database has no file {id}")))
+        };
+        let mut pages = Vec::new();
         for (partition, part) in partitions.iter().enumerate() {
-            for run in &part.runs {
-                let file = files
-                    .iter()
-                    .position(|file| file.id() == run.first.file)
-                    .ok_or_else(|| AccessError::Closed(format!("the database has no file {}", run.first.file)))?;
-                runs.push((partition, file, *run));
-            }
+            pages.extend(part.pages(partition, place_of)?);
         }
-        let page_count: u64 = runs.iter().map(|(_, _, run)| u64::from(run.row_page_count())).sum();
+        let page_count: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
         let pool_pages = first.storage().pool().statistics().frames;
         let through_pool = page_count * 100 <= pool_pages * u64::from(settings.pool_share_percent);
         let unit = if settings.read_ahead { settings.read_pages } else { settings.read_pages.min(8) };
         Ok(Arc::new(Scan {
             rows: Arc::clone(first.row_layout()),
-            dispenser: Dispenser::new(&runs, unit, workers, settings.dealer),
+            dispenser: Dispenser::new(&pages, unit, workers, settings.dealer),
             partitions,
             files,
             settings,
@@ -247,38 +280,15 @@ impl Scan {
         self.view.as_ref().map_or(Stamp(u64::MAX), |view| view.horizon())
     }
 
-    /// A page as the scan's statement sees it.
-    fn visible(&self, id: PageId, page: &RowPage<'_>, partition: usize) -> Result<Visible, AccessError> {
-        let Some(view) = &self.view else { return Ok(Visible::AsItStands) };
-        let (bytes, writer) = (page.bytes(), PageHeader::newest_writer_of(page.bytes()));
-        if writer < view.horizon() {
-            return Ok(Visible::AsItStands);
-        }
-        if PageHeader::is_bulk(bytes) {
-            return Ok(if view.sees(writer) { Visible::AsItStands } else { Visible::Nothing });
-        }
-        let storage = self.partitions[partition].store.hobt().storage();
-        let changes = storage.versions().changes(id, view);
-        if changes.is_empty() {
-            return Ok(Visible::AsItStands);
-        }
-        let mut copy = Box::new(*bytes);
-        let damaged = |damage| self.damaged_page(id, damage);
-        // A version may be newer than this copy of the page.
-        for (slot, before) in changes.into_iter().filter(|(slot, _)| usize::from(slot.0) < page.row_count()) {
-            let deleted = before == Before::Absent;
-            if page.is_deleted(usize::from(slot.0)) != deleted {
-                let change = PageChange::SetDeleted { slot, deleted, writer };
-                apply(&mut copy, Some(&self.rows), &change).map_err(damaged)?;
-            }
-            if let Before::Row(row) = before {
-                // It is no longer than what stands there now.
-                let change = PageChange::ReplaceRow { slot, row: (*row).clone(), writer };
-                let put = apply(&mut copy, Some(&self.rows), &change).map_err(damaged)?;
-                put.ok_or_else(|| damaged(PageDamage::Structure { rule: "room for a row that stood there before" }))?;
-            }
-        }
-        Ok(Visible::Otherwise(copy))
+    /// A page of a heap as the scan's statement sees it.
+    fn visible(&self, id: PageId, page: &RowPage<'_>, partition: usize) -> Result<VisiblePage, AccessError> {
+        self.partitions[partition].store.hobt().visible_page(id, page, self.view.as_deref())
+    }
+
+    /// Whether a page is a leaf that was split since the scan began. Who asks has read the page before.
+    fn is_split(&self, range: &PageRange, number: u32) -> bool {
+        let leaves = &self.partitions[range.partition].leaves;
+        leaves.as_ref().is_some_and(|leaves| leaves.is_split(range.leaf_of(number)))
     }
 
     /// The table's columns.

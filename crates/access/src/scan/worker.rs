@@ -3,7 +3,7 @@
 //! A worker is polled by one task, and between two polls any thread may publish its loads (see
 //! [`hobt_buffer::LoadOwner`]): a mutex, taken once a range, keeps the two apart.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -11,13 +11,13 @@ use std::task::{Context, Poll};
 use hobt_base::{PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, LoadOwner, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
-use hobt_page::{NEWEST_WRITER_WORD, PageBytes, PageDamage, RowPage, verify};
+use hobt_page::{NEWEST_WRITER_WORD, verify};
 use hobt_sync::{Wait, WaitType};
 use parking_lot::Mutex;
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;
-use super::{NextPage, PageVisitor, Scan, Visible};
+use super::{NextPage, PageVisitor, Scan};
 use crate::{AccessError, DataFile};
 
 /// A page that a scan reads is not marked as used.
@@ -36,8 +36,8 @@ pub struct ScanWorker {
 /// What a worker shares with threads that wait for its loads.
 struct Shared(Mutex<Worker>);
 
-struct Worker {
-    scan: Arc<Scan>,
+pub(super) struct Worker {
+    pub(super) scan: Arc<Scan>,
     queue: Arc<CompletionQueue>,
     window: usize,
     pending: VecDeque<Pending>,
@@ -46,9 +46,11 @@ struct Worker {
     rest: Option<Arrived>,
     next_tag: u64,
     exhausted: bool,
-    rows_by_worker: u64,
+    pub(super) rows_by_worker: u64,
     grants: u64,
     changed: Vec<u32>,
+    /// Pages, by file and number, of whose rows some were shown by key; from which key on the others are.
+    pub(super) resumes: HashMap<(usize, u32), Vec<u8>>,
     /// Bytes of buffers in the statement's memory account.
     held_bytes: u64,
 }
@@ -105,14 +107,14 @@ impl std::fmt::Debug for ScanWorker {
 }
 
 /// What is done with the pages of a range.
-enum Work<'a> {
+pub(super) enum Work<'a> {
     Visit(&'a mut dyn PageVisitor),
     Count(&'a mut Counts),
 }
 
 impl Work<'_> {
     /// Whether the pages shown so far are enough for one time.
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         matches!(self, Work::Visit(visitor) if visitor.is_full())
     }
 }
@@ -201,6 +203,7 @@ impl Worker {
             rows_by_worker: 0,
             grants: 0,
             changed: Vec::new(),
+            resumes: HashMap::new(),
             held_bytes: 0,
         }
     }
@@ -405,8 +408,7 @@ impl Worker {
         }
         match shown {
             Ok(shown) if shown < range.count => {
-                let rest = PageRange { first: range.first + shown, count: range.count - shown, ..range };
-                self.rest = Some(Arrived { range: rest, private });
+                self.rest = Some(Arrived { range: range.behind(shown), private });
             }
             _ => self.spare.extend(private.map(|pages| pages.buffer)),
         }
@@ -437,12 +439,18 @@ impl Worker {
                 run.prefetch(number + 2, 0, HEADER_BYTES);
             }
             let next = (number + 1 < end).then_some(NextPage { run: &run, number: number + 1 });
-            match run.try_read(number) {
-                TryRead::Guard(guard) => self.show(range, number, &guard, work, next.as_ref())?,
-                TryRead::Busy | TryRead::NotResident => self.page_from_pool(file, range, number, work)?,
+            if !self.resume(range, number, work)? {
+                match run.try_read(number) {
+                    TryRead::Guard(guard) => {
+                        let shown = self.show(range, number, &guard, work, next.as_ref())?;
+                        drop(guard);
+                        self.finish_page(shown, range, number, work)?;
+                    }
+                    TryRead::Busy | TryRead::NotResident => self.page_from_pool(file, range, number, work)?,
+                }
             }
             if work.is_done() {
-                return Ok(number + 1 - range.first);
+                return Ok(self.pages_until(range, number));
             }
         }
         Ok(range.count)
@@ -473,7 +481,9 @@ impl Worker {
             let copied = run.optimistic_words(number, 0, words);
             match (copied, &mut *work) {
                 (Optimistic::Ok, Work::Count(counts))
-                    if counts.is_row_page(words, columns, hobt) && Stamp(words[NEWEST_WRITER_WORD]) < horizon =>
+                    if counts.is_row_page(words, columns, hobt)
+                        && Stamp(words[NEWEST_WRITER_WORD]) < horizon
+                        && !self.scan.is_split(range, number) =>
                 {
                     let before = counts.rows();
                     counts.add_words(words);
@@ -509,7 +519,9 @@ impl Worker {
                 pool_file.read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?
             }
         };
-        self.show(range, number, &guard, work, None)
+        let shown = self.show(range, number, &guard, work, None)?;
+        drop(guard);
+        self.finish_page(shown, range, number, work)
     }
 
     /// Shows one page that another scan is bringing into the pool, from a read of its own.
@@ -532,17 +544,20 @@ impl Worker {
         let (pages, _) = buffer.as_chunks::<PAGE_SIZE>();
         let tag = self.scan.partitions[range.partition].store.hobt().storage().database_tag();
         if changed.is_empty() && verify(&pages[0], id, tag).is_ok() {
-            return self.show(range, number, &pages[0], work, None);
+            let shown = self.show(range, number, &pages[0], work, None)?;
+            return self.finish_page(shown, range, number, work);
         }
         self.settle()?;
         let guard =
             file.pool_file().read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        self.show(range, number, &guard, work, None)
+        let shown = self.show(range, number, &guard, work, None)?;
+        drop(guard);
+        self.finish_page(shown, range, number, work)
     }
 
     /// Waits for the worker's own loads and publishes them. A worker that holds pages in the loading state must not
     /// wait for a page that another worker loads: that one may be waiting for ours.
-    fn settle(&mut self) -> Result<(), AccessError> {
+    pub(super) fn settle(&mut self) -> Result<(), AccessError> {
         while self.pending.iter().any(|pending| matches!(pending.source, Source::Load { .. }) && !pending.is_ready()) {
             let wait = Wait::begin(WaitType::PageIoLatchSh);
             let completion = self.queue.wait_pop().expect("a load that is not ready has a read in flight");
@@ -573,64 +588,26 @@ impl Worker {
         file.pool_file().changed_since(&private.snapshot, &mut changed);
         let (pages, _) = private.buffer.as_chunks::<PAGE_SIZE>();
         let from = (range.first - private.first) as usize;
-        let mut shown = 0;
+        let mut shown = range.count;
         for (number, page) in (range.first..).zip(&pages[from..from + range.count as usize]) {
             let id = PageId::new(file.id(), number);
-            let sound = changed.binary_search(&number).is_err()
-                && verify(page, id, self.scan.partitions[range.partition].store.hobt().storage().database_tag())
-                    .is_ok();
-            if sound {
-                self.show(range, number, page, work, None)?;
+            let tag = self.scan.partitions[range.partition].store.hobt().storage().database_tag();
+            let is_sound = || changed.binary_search(&number).is_err() && verify(page, id, tag).is_ok();
+            if self.resume(range, number, work)? {
+                // Its rows were shown in part before.
+            } else if is_sound() {
+                let shown = self.show(range, number, page, work, None)?;
+                self.finish_page(shown, range, number, work)?;
             } else {
                 self.page_from_pool(file, range, number, work)?;
             }
-            shown += 1;
             if work.is_done() {
+                shown = self.pages_until(range, number);
                 break;
             }
         }
         self.changed = changed;
         Ok(shown)
-    }
-
-    fn show(
-        &mut self,
-        range: &PageRange,
-        number: u32,
-        bytes: &PageBytes,
-        work: &mut Work<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
-        let scan = &self.scan;
-        let id = PageId::new(scan.files[range.file].id(), number);
-        let hobt = scan.partitions[range.partition].store.hobt();
-        let opened = RowPage::open(bytes, &scan.rows).and_then(|page| {
-            let is_own = page.hobt() == hobt.id();
-            if is_own { Ok(page) } else { Err(PageDamage::Structure { rule: "a page of another HOBT" }) }
-        });
-        let page = match opened {
-            Ok(page) => page,
-            // A statement that was undone meanwhile has given the page back, and somebody else has it.
-            Err(_) if !hobt.owns(id) => return Ok(()),
-            Err(damage) => return Err(scan.damaged(range, number, damage)),
-        };
-        let copy;
-        let page = match scan.visible(id, &page, range.partition)? {
-            Visible::AsItStands => page,
-            Visible::Nothing => return Ok(()),
-            Visible::Otherwise(bytes) => {
-                copy = bytes;
-                RowPage::open(&copy, &scan.rows).map_err(|damage| scan.damaged(range, number, damage))?
-            }
-        };
-        self.rows_by_worker += (page.row_count() - page.deleted_count()) as u64;
-        match work {
-            Work::Visit(visitor) => visitor.visit_ahead(range.partition, id, &page, next),
-            Work::Count(counts) => {
-                counts.add_page(&page);
-                Ok(())
-            }
-        }
     }
 
     /// Gives back what the worker holds, after its reads.

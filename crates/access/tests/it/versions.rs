@@ -10,7 +10,7 @@ use hobt_txn::{StatementContext, StatementContextSettings, Transactions};
 use crate::world::{Collect, Row, World, file_of, image, random_row, run_worker, sorted, table};
 
 /// A statement that others know of, and that reads versions.
-fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
+pub(crate) fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
     let running = all.begin();
     let settings = StatementContextSettings {
         session: SessionId(51),
@@ -37,7 +37,7 @@ fn scanned(hobt: &Arc<Hobt>, context: &Arc<StatementContext>) -> Vec<Row> {
     rows.rows
 }
 
-fn end(context: &StatementContext, commits: bool) {
+pub(crate) fn end(context: &StatementContext, commits: bool) {
     if commits { context.commit() } else { context.roll_back() }.expect("it ends");
     context.let_go();
 }

@@ -1,0 +1,283 @@
+//! Which leaves a tree has, for a scan that goes over all of them in any order; and which of them are split meanwhile.
+//!
+//! The pages of level 1 name the leaves, with the separators between them. A scan reads these pages when it begins and
+//! goes over the leaves as a heap's scan goes over its runs. From before it reads the first of them, the tree notes which
+//! leaves are split ([`SplitNotes`]): a note is made while the leaf is held exclusively, so that who has read a page and
+//! finds no note of it has read all rows between its separators. Where there is a note, these are looked for by key.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::PageId;
+use hobt_buffer::ReadCounts;
+use hobt_txn::{IoCounts, StatementContext};
+use parking_lot::Mutex;
+
+use super::BTree;
+use super::descent::{Fences, Target};
+use crate::AccessError;
+use crate::read_ahead::{ReadAhead, add_reads};
+
+/// Pages of level 1 that are read before they are asked for.
+const AHEAD_PAGES: usize = 64;
+
+/// Which leaves were split while somebody watches.
+#[derive(Default)]
+pub(super) struct SplitNotes {
+    /// How many notes there have been since the tree was opened.
+    made: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    watchers: usize,
+    /// The last notes that were made, in order.
+    notes: Vec<Note>,
+}
+
+#[derive(Clone, Copy)]
+enum Note {
+    /// Of this leaf's rows some have gone to another page.
+    Split(PageId),
+    /// All pages are others.
+    Remade,
+}
+
+impl SplitNotes {
+    fn note(&self, note: Note) {
+        let mut kept = self.kept.lock();
+        if kept.watchers > 0 {
+            kept.notes.push(note);
+            // Behind the note: who sees the number finds it.
+            self.made.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Some rows of this leaf have gone to another page. It is still held exclusively.
+    pub(super) fn note_split(&self, leaf: PageId) {
+        self.note(Note::Split(leaf));
+    }
+
+    /// The tree's pages are not what they were. Its pages are not used for anything else yet.
+    pub(super) fn note_remade(&self) {
+        self.note(Note::Remade);
+    }
+}
+
+/// What a scan knows of splits since it began.
+#[derive(Default)]
+struct Known {
+    until: u64,
+    split: HashSet<PageId>,
+    is_remade: bool,
+}
+
+/// Makes a tree note its splits.
+struct Watch {
+    tree: Arc<BTree>,
+    since: u64,
+    known: Mutex<Known>,
+}
+
+impl Watch {
+    fn begin(tree: &Arc<BTree>) -> Watch {
+        let mut kept = tree.notes.kept.lock();
+        kept.watchers += 1;
+        let since = tree.notes.made.load(Ordering::Relaxed);
+        let known = Mutex::new(Known { until: since, ..Known::default() });
+        Watch { tree: Arc::clone(tree), since, known }
+    }
+
+    fn is_split(&self, leaf: PageId) -> bool {
+        let notes = &self.tree.notes;
+        let made = notes.made.load(Ordering::Acquire);
+        if made == self.since {
+            return false;
+        }
+        let mut known = self.known.lock();
+        if known.until < made {
+            let kept = notes.kept.lock();
+            let made = notes.made.load(Ordering::Relaxed);
+            let new = usize::try_from(made - known.until).expect("as many notes as are kept");
+            for note in &kept.notes[kept.notes.len() - new..] {
+                match note {
+                    Note::Split(leaf) => drop(known.split.insert(*leaf)),
+                    Note::Remade => known.is_remade = true,
+                }
+            }
+            known.until = made;
+        }
+        known.is_remade || known.split.contains(&leaf)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut kept = self.tree.notes.kept.lock();
+        kept.watchers -= 1;
+        if kept.watchers == 0 {
+            kept.notes = Vec::new();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Leaf {
+    page: PageId,
+    /// Its place in the order of keys.
+    rank: u32,
+}
+
+/// The leaves of a tree, in the order of their addresses, and between which keys the rows of each are.
+pub(crate) struct LeafList {
+    watch: Watch,
+    leaves: Vec<Leaf>,
+    /// The separators between the leaves in the order of keys, one behind the other.
+    separators: Vec<u8>,
+    /// Where each separator ends.
+    ends: Vec<usize>,
+    context: Arc<StatementContext>,
+    /// Bytes in the statement's memory account.
+    held_bytes: u64,
+}
+
+impl fmt::Debug for LeafList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeafList").field("leaves", &self.leaves.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for LeafList {
+    fn drop(&mut self) {
+        self.context.memory().shrink(self.held_bytes);
+    }
+}
+
+impl LeafList {
+    /// Reads the leaves of a tree, which notes splits from now until the list is dropped. Blocks on reads.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or the statement has too little memory for the list.
+    pub(crate) fn read(
+        tree: &Arc<BTree>,
+        context: &Arc<StatementContext>,
+        counts: &IoCounts,
+    ) -> Result<LeafList, AccessError> {
+        let mut list = LeafList {
+            watch: Watch::begin(tree),
+            leaves: Vec::new(),
+            separators: Vec::new(),
+            ends: Vec::new(),
+            context: Arc::clone(context),
+            held_bytes: 0,
+        };
+        let reads = ReadCounts::default();
+        let read = list.read_levels(&reads, counts);
+        add_reads(counts, &reads);
+        read?;
+        list.leaves.sort_unstable_by_key(|leaf| leaf.page);
+        Ok(list)
+    }
+
+    fn read_levels(&mut self, reads: &ReadCounts, counts: &IoCounts) -> Result<(), AccessError> {
+        let tree = Arc::clone(&self.watch.tree);
+        let mut ahead = None;
+        let mut low = Vec::new();
+        loop {
+            let mut fences = Fences::default();
+            // The level above names the pages that come next.
+            if let Some((id, above)) = tree.read_down_to(2, Target::Key(&low), &mut fences, reads)? {
+                let damaged = |damage| tree.hobt.damaged(id, damage);
+                let page = tree.index(id, &above)?;
+                let first = page.child_index(&low).map_err(damaged)?;
+                let last = (first + AHEAD_PAGES).min(page.len());
+                let children: Result<Vec<PageId>, _> = (first..=last).map(|index| page.child(index)).collect();
+                let children = children.map_err(damaged)?;
+                let until =
+                    if last < page.len() { Some(page.key(last).map_err(damaged)?.to_vec()) } else { fences.high };
+                drop(above);
+                let ahead = ahead.get_or_insert_with(|| ReadAhead::new(tree.hobt.storage().pool()));
+                ahead.start(tree.hobt.storage(), &children, counts);
+                ahead.settle();
+                while let Some(next) = self.add_level_one(&tree, &low, reads)? {
+                    low = next;
+                    if until.as_ref().is_some_and(|until| *until <= low) {
+                        break;
+                    }
+                }
+                if until.is_none() {
+                    return Ok(());
+                }
+                continue;
+            }
+            match self.add_level_one(&tree, &low, reads)? {
+                Some(next) => low = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Adds the leaves below the page of level 1 to which a key belongs, which is the first that it has; the key from which on
+    /// the next such page's are.
+    fn add_level_one(
+        &mut self,
+        tree: &Arc<BTree>,
+        low: &[u8],
+        reads: &ReadCounts,
+    ) -> Result<Option<Vec<u8>>, AccessError> {
+        if self.context.is_cancelled() {
+            return Err(AccessError::Cancelled);
+        }
+        let mut fences = Fences::default();
+        let Some((id, bytes)) = tree.read_down_to(1, Target::Key(low), &mut fences, reads)? else {
+            // The root is the only leaf.
+            self.leaves.push(Leaf { page: tree.root, rank: 0 });
+            return Ok(None);
+        };
+        let page = tree.index(id, &bytes)?;
+        let damaged = |damage| tree.hobt.damaged(id, damage);
+        let mut bytes = 0;
+        for index in 0..=page.len() {
+            let separator = if index == 0 { low } else { page.key(index - 1).map_err(damaged)? };
+            let rank = u32::try_from(self.leaves.len()).expect("fewer leaves than pages");
+            if rank > 0 {
+                self.separators.extend_from_slice(separator);
+                self.ends.push(self.separators.len());
+            }
+            self.leaves.push(Leaf { page: page.child(index).map_err(damaged)?, rank });
+            bytes += separator.len() + size_of::<Leaf>() + size_of::<usize>();
+        }
+        self.context.memory().grow(bytes as u64)?;
+        self.held_bytes += bytes as u64;
+        Ok(fences.high)
+    }
+
+    /// How many leaves there are.
+    pub(crate) fn len(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// The page of a leaf, by its place in the list.
+    pub(crate) fn page(&self, place: usize) -> PageId {
+        self.leaves[place].page
+    }
+
+    /// Between which keys the rows of a leaf are.
+    pub(crate) fn bounds(&self, place: usize) -> (&[u8], Option<&[u8]>) {
+        let rank = self.leaves[place].rank as usize;
+        let separator = |index: usize| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            &self.separators[start..self.ends[index]]
+        };
+        let low = if rank == 0 { &[][..] } else { separator(rank - 1) };
+        (low, (rank < self.ends.len()).then(|| separator(rank)))
+    }
+
+    /// Whether a leaf may have been split since the list was begun. Who asks has its page, read before.
+    pub(crate) fn is_split(&self, place: usize) -> bool {
+        self.watch.is_split(self.page(place))
+    }
+}

@@ -1,0 +1,105 @@
+//! What a statement sees of a heap's pages: [18](../../../../docs/design/0018-row-versions.md).
+
+use hobt_base::{PageId, SlotId};
+use hobt_buffer::{ReadCounts, ReadOptions};
+use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
+use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
+
+use super::Hobt;
+use crate::AccessError;
+use crate::read_ahead::add_reads;
+use crate::visible::{PagePiece, VisiblePage};
+
+impl Hobt {
+    /// What is seen of a page; all of it by who has no `view`.
+    pub(crate) fn visible_page(
+        &self,
+        id: PageId,
+        page: &RowPage<'_>,
+        view: Option<&Snapshot>,
+    ) -> Result<VisiblePage, AccessError> {
+        let Some(view) = view else { return Ok(VisiblePage::AsItStands) };
+        let writer = PageHeader::newest_writer_of(page.bytes());
+        if writer < view.horizon() {
+            return Ok(VisiblePage::AsItStands);
+        }
+        if PageHeader::is_bulk(page.bytes()) {
+            return Ok(if view.sees(writer) { VisiblePage::AsItStands } else { VisiblePage::Nothing });
+        }
+        let changes = self.storage.versions().changes(id, view);
+        if changes.is_empty() {
+            return Ok(VisiblePage::AsItStands);
+        }
+        let page = self.take_back(id, page, changes)?;
+        Ok(VisiblePage::Otherwise(vec![page]))
+    }
+
+    /// A copy of a page with changes taken back.
+    fn take_back(
+        &self,
+        id: PageId,
+        page: &RowPage<'_>,
+        changes: Vec<(SlotId, Before)>,
+    ) -> Result<PagePiece, AccessError> {
+        let rows = self.row_layout();
+        let writer = PageHeader::newest_writer_of(page.bytes());
+        let mut copy = Box::new(*page.bytes());
+        let damaged = |damage| self.damaged(id, damage);
+        // A version may be newer than this copy of the page.
+        for (slot, before) in changes.into_iter().filter(|(slot, _)| usize::from(slot.0) < page.row_count()) {
+            let deleted = before == Before::Absent;
+            if page.is_deleted(usize::from(slot.0)) != deleted {
+                let change = PageChange::SetDeleted { slot, deleted, writer };
+                apply(&mut copy, Some(rows), &change).map_err(damaged)?;
+            }
+            if let Before::Row(row) = before {
+                // It is no longer than what stands there now.
+                let change = PageChange::ReplaceRow { slot, row: (*row).clone(), writer };
+                let put = apply(&mut copy, Some(rows), &change).map_err(damaged)?;
+                put.ok_or_else(|| damaged(PageDamage::Structure { rule: "room for a row that stood there before" }))?;
+            }
+        }
+        Ok(PagePiece { first: 0, page: copy })
+    }
+
+    /// Shows the row in a place as a statement sees it: a page that has it (the heap's, which is held shared meanwhile, or a
+    /// copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
+    /// `reads_uncommitted`.
+    ///
+    /// # Errors
+    /// The page is damaged, cannot be read or is none of this heap's rows.
+    pub fn row_visible<R>(
+        &self,
+        (id, slot): (PageId, SlotId),
+        (context, reads_uncommitted): (&StatementContext, bool),
+        counts: &IoCounts,
+        show: impl FnOnce(PageId, &RowPage<'_>, SlotId) -> R,
+    ) -> Result<Option<R>, AccessError> {
+        let view = context.view().filter(|_| !reads_uncommitted);
+        let file = self.storage.file(id.file)?;
+        let reads = ReadCounts::default();
+        let options = ReadOptions { counts: Some(&reads), ..ReadOptions::default() };
+        let guard = file.pool_file().read_with(id.number, options);
+        add_reads(counts, &reads);
+        let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let damaged = |damage| self.damaged(id, damage);
+        let page = RowPage::open(&guard, self.row_layout()).map_err(damaged)?;
+        if page.hobt() != self.id() {
+            return Err(damaged(PageDamage::Structure { rule: "a page of another HOBT" }));
+        }
+        let live = |page: &RowPage<'_>| usize::from(slot.0) < page.row_count() && !page.is_deleted(slot.0.into());
+        let Some(view) = view.filter(|view| PageHeader::newest_writer_of(&guard) >= view.horizon()) else {
+            return Ok(live(&page).then(|| show(id, &page, slot)));
+        };
+        if PageHeader::is_bulk(&guard) {
+            let is_seen = view.sees(PageHeader::newest_writer_of(&guard)) && live(&page);
+            return Ok(is_seen.then(|| show(id, &page, slot)));
+        }
+        let Some(before) = self.storage.versions().change(id, slot, &view) else {
+            return Ok(live(&page).then(|| show(id, &page, slot)));
+        };
+        let piece = self.take_back(id, &page, vec![(slot, before)])?;
+        let page = RowPage::open(&piece.page, self.row_layout()).map_err(damaged)?;
+        Ok(live(&page).then(|| show(id, &page, slot)))
+    }
+}

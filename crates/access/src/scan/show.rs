@@ -1,0 +1,162 @@
+//! What a worker shows of a page that it has read: its rows as the statement sees them.
+//!
+//! Of a leaf that was split since the scan began some rows are elsewhere. The scan knows between which keys they are, so
+//! they are looked for by key, in one leaf or in many, whatever splits meanwhile. If the visitor has enough before they are
+//! all shown, the worker goes on from that key the next time.
+
+use std::sync::Arc;
+
+use hobt_base::PageId;
+use hobt_buffer::ReadCounts;
+use hobt_page::{PageBytes, PageDamage, RowPage};
+
+use super::NextPage;
+use super::dispenser::PageRange;
+use super::worker::{Work, Worker};
+use crate::AccessError;
+use crate::read_ahead::add_reads;
+use crate::visible::VisiblePage;
+
+/// What came of a page.
+#[must_use]
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    /// All that is seen of it was shown.
+    All,
+    /// Nothing was: of its rows some have gone to other pages since the scan began.
+    IsSplit,
+}
+
+impl Worker {
+    /// Shows a page, which is held or the worker's own.
+    pub(super) fn show(
+        &mut self,
+        range: &PageRange,
+        number: u32,
+        bytes: &PageBytes,
+        work: &mut Work<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<Shown, AccessError> {
+        let scan = &self.scan;
+        if scan.is_split(range, number) {
+            return Ok(Shown::IsSplit);
+        }
+        let id = PageId::new(scan.files[range.file].id(), number);
+        let partition = &scan.partitions[range.partition];
+        let hobt = partition.store.hobt();
+        let opened = RowPage::open(bytes, &scan.rows).and_then(|page| {
+            let is_own = page.hobt() == hobt.id();
+            if is_own { Ok(page) } else { Err(PageDamage::Structure { rule: "a page of another HOBT" }) }
+        });
+        let page = match opened {
+            Ok(page) => page,
+            // A statement that was undone meanwhile has given the page back, and somebody else has it.
+            Err(_) if !hobt.owns(id) => return Ok(Shown::All),
+            Err(damage) => return Err(scan.damaged(range, number, damage)),
+        };
+        let seen = match (partition.store.tree(), &partition.leaves) {
+            (Some(tree), Some(leaves)) => {
+                tree.visible_leaf(id, &page, leaves.bounds(range.leaf_of(number)), scan.view.as_deref())?
+            }
+            _ => scan.visible(id, &page, range.partition)?,
+        };
+        match seen {
+            VisiblePage::AsItStands => give(&mut self.rows_by_worker, range.partition, (id, &page), work, next)?,
+            VisiblePage::Nothing => {}
+            VisiblePage::Otherwise(pieces) => {
+                for piece in &pieces {
+                    let page = RowPage::open(&piece.page, &scan.rows);
+                    let page = page.map_err(|damage| scan.damaged(range, number, damage))?;
+                    give(&mut self.rows_by_worker, range.partition, (id, &page), work, None)?;
+                }
+            }
+        }
+        Ok(Shown::All)
+    }
+
+    /// Goes on with a page of whose rows some were shown the last time; whether there is one.
+    pub(super) fn resume(&mut self, range: &PageRange, number: u32, work: &mut Work<'_>) -> Result<bool, AccessError> {
+        if self.resumes.is_empty() {
+            return Ok(false);
+        }
+        let Some(from) = self.resumes.remove(&(range.file, number)) else { return Ok(false) };
+        self.show_by_keys(range, number, Some(from), work)?;
+        Ok(true)
+    }
+
+    /// Does what is left of a page that is not held any more.
+    pub(super) fn finish_page(
+        &mut self,
+        shown: Shown,
+        range: &PageRange,
+        number: u32,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        match shown {
+            Shown::All => Ok(()),
+            Shown::IsSplit => self.show_by_keys(range, number, None, work),
+        }
+    }
+
+    /// How many pages of a range have been shown whole, behind `number` at which the visitor had enough.
+    pub(super) fn pages_until(&self, range: &PageRange, number: u32) -> u32 {
+        let is_whole = !self.resumes.contains_key(&(range.file, number));
+        number + u32::from(is_whole) - range.first
+    }
+
+    /// Shows the rows of a page of the scan's list from `from` on, which is a key of it, or all.
+    pub(super) fn show_by_keys(
+        &mut self,
+        range: &PageRange,
+        number: u32,
+        from: Option<Vec<u8>>,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        // Loads of its own first: it waits for pages and latches now.
+        self.settle()?;
+        let scan = Arc::clone(&self.scan);
+        let partition = &scan.partitions[range.partition];
+        let (Some(leaves), Some(tree)) = (&partition.leaves, partition.store.tree()) else {
+            unreachable!("a heap's pages are not split");
+        };
+        let (low, high) = leaves.bounds(range.leaf_of(number));
+        let mut low = from.unwrap_or_else(|| low.to_vec());
+        loop {
+            if scan.context.is_cancelled() {
+                return Err(AccessError::Cancelled);
+            }
+            let reads = ReadCounts::default();
+            let view = scan.view.as_deref();
+            let next = tree.show_between((&low, high), view, &reads, &mut |id, page| {
+                give(&mut self.rows_by_worker, range.partition, (id, page), work, None)
+            });
+            add_reads(&scan.counts, &reads);
+            match next? {
+                Some(next) => low = next,
+                None => return Ok(()),
+            }
+            if work.is_done() {
+                self.resumes.insert((range.file, number), low);
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Shows a page that is as the statement sees it, and counts its rows.
+fn give(
+    rows: &mut u64,
+    partition: usize,
+    (id, page): (PageId, &RowPage<'_>),
+    work: &mut Work<'_>,
+    next: Option<&NextPage<'_>>,
+) -> Result<(), AccessError> {
+    *rows += (page.row_count() - page.deleted_count()) as u64;
+    match work {
+        Work::Visit(visitor) => visitor.visit_ahead(partition, id, page, next),
+        Work::Count(counts) => {
+            counts.add_page(page);
+            Ok(())
+        }
+    }
+}
