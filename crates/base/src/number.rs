@@ -418,3 +418,27 @@ pub const NESTED_INSERT_EXEC: i32 = 8164;
 pub const NO_INDEX_ID: i32 = 307;
 /// Index '%s' on table '%s' (specified in the FROM clause) does not exist.
 pub const NO_INDEX_NAME: i32 = 308;
+/// The increment for sequence object '%s' cannot be zero.
+pub const SEQUENCE_INCREMENT_ZERO: i32 = 11700;
+/// The absolute value of the increment for sequence object '%s' is larger than its range.
+pub const SEQUENCE_INCREMENT: i32 = 11701;
+/// The sequence object '%s' must be of an integer data type.
+pub const SEQUENCE_TYPE: i32 = 11702;
+/// The start value for sequence object '%s' must be between the minimum and maximum value.
+pub const SEQUENCE_START: i32 = 11703;
+/// The current value '%s' for sequence object '%s' must be between the minimum and maximum value.
+pub const SEQUENCE_CURRENT: i32 = 11704;
+/// The minimum value for sequence object '%s' must be less than its maximum value.
+pub const SEQUENCE_BOUNDS: i32 = 11705;
+/// The cache size for sequence object '%s' must be greater than 0.
+pub const SEQUENCE_CACHE: i32 = 11706;
+/// An invalid value was specified for argument '%s' for the given data type.
+pub const SEQUENCE_ARGUMENT: i32 = 11708;
+/// Object '%s' is not a sequence object.
+pub const NOT_A_SEQUENCE: i32 = 11726;
+/// The sequence object '%s' has reached its minimum or maximum value.
+pub const SEQUENCE_EXHAUSTED: i32 = 11728;
+/// The requested range for sequence object '%s' exceeds the maximum or minimum limit.
+pub const SEQUENCE_RANGE: i32 = 11732;
+/// Cannot %s the %s '%s', because it does not exist or you do not have permission.
+pub const CANNOT_FIND: i32 = 15151;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_base::{FilegroupId, ObjectId};
 
 use crate::schema::{
-    DatabaseFile, DatabaseSnapshot, Filegroup, Module, PartitionFunction, PartitionScheme, Schema, Table,
+    DatabaseFile, DatabaseSnapshot, Filegroup, Module, PartitionFunction, PartitionScheme, Schema, Sequence, Table,
 };
 
 /// One change of a database's objects. Applied when its statement commits, to whatever snapshot is current then.
@@ -19,6 +19,10 @@ pub enum SnapshotChange {
     AddModule(Arc<Module>),
     /// A view, function or procedure is gone.
     RemoveModule(ObjectId),
+    /// A new sequence; replaces the one of the same id.
+    AddSequence(Arc<Sequence>),
+    /// A sequence is gone.
+    RemoveSequence(ObjectId),
     /// A new schema.
     AddSchema(Schema),
     /// A schema is gone.
@@ -55,6 +59,12 @@ impl DatabaseSnapshot {
             }
             SnapshotChange::RemoveModule(id) => {
                 self.modules.remove(id);
+            }
+            SnapshotChange::AddSequence(sequence) => {
+                self.sequences.insert(sequence.id, Arc::clone(sequence));
+            }
+            SnapshotChange::RemoveSequence(id) => {
+                self.sequences.remove(id);
             }
             SnapshotChange::AddSchema(schema) => self.schemas.push(schema.clone()),
             SnapshotChange::RemoveSchema(id) => self.schemas.retain(|schema| schema.id != *id),

@@ -29,7 +29,7 @@ impl fmt::Display for BrokenRule {
 
 impl std::error::Error for BrokenRule {}
 
-fn require(holds: bool, object: &str, rule: &'static str) -> Result<(), BrokenRule> {
+pub(crate) fn require(holds: bool, object: &str, rule: &'static str) -> Result<(), BrokenRule> {
     if holds { Ok(()) } else { Err(BrokenRule { object: object.to_owned(), rule }) }
 }
 
@@ -61,7 +61,8 @@ impl DatabaseSnapshot {
         check_distinct(self.partition_schemes.iter().map(|scheme| (0, scheme.name.as_str())))?;
         let tables = self.tables.values().map(|table| (table.schema, table.name.as_str()));
         let modules = self.modules.values().map(|module| (module.schema, module.name.as_str()));
-        check_distinct(tables.chain(modules))?;
+        let sequences = self.sequences.values().map(|sequence| (sequence.schema, sequence.name.as_str()));
+        check_distinct(tables.chain(modules).chain(sequences))?;
         self.check_files()?;
         for function in &self.partition_functions {
             check_function(function)?;
@@ -79,6 +80,14 @@ impl DatabaseSnapshot {
         for (id, module) in &self.modules {
             let known = *id == module.id && !self.tables.contains_key(id) && self.schema_by_id(module.schema).is_some();
             require(known, &module.name, "a module has an id and a schema")?;
+        }
+        for (id, sequence) in &self.sequences {
+            let known = *id == sequence.id
+                && !self.tables.contains_key(id)
+                && !self.modules.contains_key(id)
+                && self.schema_by_id(sequence.schema).is_some();
+            require(known, &sequence.name, "a sequence has an id and a schema")?;
+            sequence.check()?;
         }
         Ok(())
     }

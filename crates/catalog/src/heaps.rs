@@ -128,6 +128,31 @@ impl SystemHeaps {
         Ok(places.len())
     }
 
+    /// Puts other rows in the place of those for which `change` gives one; gives how many there were.
+    ///
+    /// # Errors
+    /// As of reading, and of any change; the statement's roll-back undoes it.
+    ///
+    /// # Panics
+    /// As [`SystemHeaps::insert`].
+    pub fn replace<R: SystemRow>(
+        &self,
+        ctx: &StatementContext,
+        mut change: impl FnMut(&R) -> Option<R>,
+    ) -> Result<usize, CatalogError> {
+        let mut changed = Vec::new();
+        self.visit(&mut |row: R, page, slot| {
+            changed.extend(change(&row).map(|after| (page, slot, after)));
+        })?;
+        let heap = self.heap(R::TABLE);
+        for (page, slot, row) in &changed {
+            let image = row_image(R::FIELDS.iter().map(|field| field.sql_type), &row.to_values())
+                .expect("a field's value is of its column's type");
+            heap.replace(ctx, *page, *slot, &image)?;
+        }
+        Ok(changed.len())
+    }
+
     fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
         let mut broken = None;
         self.heap(R::TABLE).for_each_row(&mut |page, slot, view| {

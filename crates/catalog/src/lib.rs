@@ -21,6 +21,7 @@ mod heaps;
 mod load;
 mod long_value;
 mod schema;
+mod sequence;
 mod system;
 mod type_columns;
 mod value_bytes;
@@ -33,12 +34,14 @@ pub use heaps::SystemHeaps;
 pub use load::DatabaseIdentity;
 pub use schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKind,
-    Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn, name_equals,
+    Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema, Sequence, Table, TableColumn,
+    name_equals,
 };
+pub use sequence::SequencePosition;
 pub use system::{
     ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow, FilegroupRow,
-    FunctionRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SystemRow, SystemTable, Text,
-    Timestamp, ValueRow,
+    FunctionRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SequenceRow, SystemRow, SystemTable,
+    Text, Timestamp, ValueRow,
 };
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
 pub use write::FIRST_SCHEME_ID;

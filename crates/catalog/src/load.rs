@@ -14,9 +14,10 @@ use crate::schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, IdentityColumn, Index, IndexKind, Module,
     Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
 };
+use crate::sequence::{SEQUENCE_KIND, load_sequence};
 use crate::system::{
     ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow, ObjectRow, RowsetRow,
-    SchemaRow, SchemeRow, SystemTable,
+    SchemaRow, SchemeRow, SequenceRow, SystemTable,
 };
 use crate::type_columns::TypeColumns;
 use crate::value_bytes::value_from_bytes;
@@ -74,6 +75,7 @@ impl SystemHeaps {
             schemas: self.rows()?.into_iter().map(|row: SchemaRow| Schema { id: row.id, name: row.name }).collect(),
             tables: HashMap::new(),
             modules: HashMap::new(),
+            sequences: HashMap::new(),
             filegroups: self.load_filegroups()?,
             files: identity.files,
             partition_functions: self.load_functions(&mut long)?,
@@ -185,12 +187,21 @@ impl SystemHeaps {
         let mut defaults = by_table(self.rows::<DefaultRow>()?, |row| row.table);
         let mut indexes = by_table(self.rows::<IndexRow>()?, |row| row.table);
         let mut rowsets = by_table(self.rows::<RowsetRow>()?, |row| row.table);
+        let mut sequences = by_table(self.rows::<SequenceRow>()?, |row| row.id);
         for row in self.rows::<ObjectRow>()? {
             let id = ObjectId(row.id);
             if let Some(kind) = module_kind(&row.kind) {
                 let definition = long.take_text(ValueClass::Module, row.id, 0)?;
                 let (schema, name, created) = (row.schema, row.name, row.created.0);
                 snapshot.modules.insert(id, Arc::new(Module { id, schema, name, kind, definition, created }));
+                continue;
+            }
+            if row.kind == SEQUENCE_KIND {
+                let found = sequences.remove(&row.id).and_then(|mut rows| rows.pop());
+                let found = found.ok_or_else(|| {
+                    damaged(SystemTable::Sequences, format!("sequence {id} '{}' has no row", row.name))
+                })?;
+                snapshot.sequences.insert(id, Arc::new(load_sequence(row, &found)?));
                 continue;
             }
             if row.kind != "U" || snapshot.tables.contains_key(&id) {
@@ -208,6 +219,7 @@ impl SystemHeaps {
             (defaults.keys().next(), SystemTable::Defaults),
             (indexes.keys().next(), SystemTable::Indexes),
             (rowsets.keys().next(), SystemTable::Rowsets),
+            (sequences.keys().next(), SystemTable::Sequences),
         ] {
             if let Some(id) = rest {
                 return Err(damaged(table, format!("object {id} does not exist")));

@@ -27,6 +27,8 @@ pub struct DatabaseSnapshot {
     pub tables: HashMap<ObjectId, Arc<Table>>,
     /// Views, functions and procedures by id.
     pub modules: HashMap<ObjectId, Arc<Module>>,
+    /// Sequences by id.
+    pub sequences: HashMap<ObjectId, Arc<Sequence>>,
     /// Filegroups by id.
     pub filegroups: Vec<Filegroup>,
     /// Data files by id.
@@ -295,6 +297,33 @@ pub struct Module {
     pub created: i64,
 }
 
+/// A sequence: its definition. How far its values are taken stands in its row alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sequence {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its schema's id.
+    pub schema: i32,
+    /// Its name.
+    pub name: String,
+    /// When it was made: 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// The type of its values: an integer type, or a decimal of scale 0.
+    pub sql_type: SqlType,
+    /// The first value.
+    pub start: i128,
+    /// The step, never 0.
+    pub increment: i128,
+    /// The least value.
+    pub minimum: i128,
+    /// The greatest value.
+    pub maximum: i128,
+    /// Whether it begins again behind its last value.
+    pub cycles: bool,
+    /// Values that are taken at a time: 0 is `NO CACHE`, `None` where no size was given.
+    pub cache: Option<i32>,
+}
+
 /// Whether two object names are the same: without regard to case, as the default collation has it.
 pub fn name_equals(left: &str, right: &str) -> bool {
     left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
@@ -314,6 +343,11 @@ impl DatabaseSnapshot {
     /// A view, function or procedure by its schema and name.
     pub fn module(&self, schema: i32, name: &str) -> Option<&Arc<Module>> {
         self.modules.values().find(|module| module.schema == schema && name_equals(&module.name, name))
+    }
+
+    /// A sequence by its schema and name.
+    pub fn sequence(&self, schema: i32, name: &str) -> Option<&Arc<Sequence>> {
+        self.sequences.values().find(|sequence| sequence.schema == schema && name_equals(&sequence.name, name))
     }
 
     /// A partition function by its name.
@@ -358,9 +392,11 @@ impl DatabaseSnapshot {
         self.partition_schemes.iter().find(|scheme| scheme.id == id)
     }
 
-    /// Whether a table, view, function or procedure has this name.
+    /// Whether a table, view, function, procedure or sequence has this name.
     pub fn has_object(&self, schema: i32, name: &str) -> bool {
-        self.table(schema, name).is_some() || self.module(schema, name).is_some()
+        self.table(schema, name).is_some()
+            || self.module(schema, name).is_some()
+            || self.sequence(schema, name).is_some()
     }
 
     /// The table, index and partition that a HOBT is.

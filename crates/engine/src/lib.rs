@@ -45,6 +45,9 @@
 //!   create_table(&ctx, &TableDefinition) -> Arc<Table>
 //!   drop_table / truncate_table(&ctx, schema, name, &mut lock) -> ObjectId         lock(ObjectId) takes Sch-M on it
 //!   create_module(&ctx, &ModuleDefinition) -> Arc<Module>          drop_module(&ctx, schema, name, ModuleKind)
+//!   create_sequence(&ctx, &SequenceDefinition) -> Arc<Sequence>    alter_sequence(&ctx, schema, name, &…Alteration, &mut lock)
+//!   drop_sequence(&ctx, schema, name, &mut lock)                   sequence_state(&sequence)
+//!   take_sequence_values(&ctx, &sequence, count, FnMut(first, count))      take_sequence_range(&ctx, &sequence, count)
 //!   create_schema(&ctx, name) -> i32                               drop_schema(&ctx, name)
 //!   create_partition_function(&ctx, &…Definition) -> (Arc<PartitionFunction>, warnings)    drop_…(&ctx, name)
 //!   create_partition_scheme(&ctx, &…Definition) -> (Arc<PartitionScheme>, messages)        drop_…(&ctx, name)
@@ -65,7 +68,9 @@ mod log_file;
 mod path;
 mod settings;
 
-pub use database::{Database, DatabaseState, LockTable};
+pub use database::{
+    Database, DatabaseState, LockTable, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
+};
 pub use definition::{
     ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition, FilegroupDefinition,
     ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace, TableDefinition,

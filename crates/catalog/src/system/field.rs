@@ -99,6 +99,22 @@ impl Field for Text {
     }
 }
 
+/// A number of any integer type and of `decimal(38, 0)`.
+impl Field for i128 {
+    const SQL_TYPE: SqlType = SqlType::Decimal { precision: 38, scale: 0 };
+
+    fn to_value(&self) -> Value {
+        Value::Decimal(*self)
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Decimal(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
 impl Field for Vec<u8> {
     const SQL_TYPE: SqlType = SqlType::VarBinary(MaxLength::Limited(8000));
 

@@ -5,6 +5,7 @@
 
 mod field;
 mod rows;
+mod sequence;
 
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub use rows::{
     ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow,
     ObjectRow, RowsetRow, SchemaRow, SchemeRow, ValueRow,
 };
+
+pub use sequence::SequenceRow;
 
 use crate::schema::{DataSpace, Index, IndexKind, Partition, Table, TableColumn};
 
@@ -54,9 +57,11 @@ pub enum SystemTable {
     Schemes = 63,
     /// Filegroups of partition schemes.
     Destinations = 64,
+    /// Sequences, and how far their values are taken.
+    Sequences = 65,
 }
 
-const EVERYWHERE: [SystemTable; 12] = [
+const EVERYWHERE: [SystemTable; 13] = [
     SystemTable::Objects,
     SystemTable::Columns,
     SystemTable::Indexes,
@@ -69,6 +74,7 @@ const EVERYWHERE: [SystemTable; 12] = [
     SystemTable::Destinations,
     SystemTable::Filegroups,
     SystemTable::Files,
+    SystemTable::Sequences,
 ];
 
 impl SystemTable {
@@ -108,6 +114,7 @@ impl SystemTable {
             SystemTable::Functions => "syspartfuncs",
             SystemTable::Schemes => "syspartschemes",
             SystemTable::Destinations => "syspartdests",
+            SystemTable::Sequences => "sysseqs",
         }
     }
 
@@ -128,6 +135,7 @@ impl SystemTable {
             SystemTable::Functions => FunctionRow::FIELDS,
             SystemTable::Schemes => SchemeRow::FIELDS,
             SystemTable::Destinations => DestinationRow::FIELDS,
+            SystemTable::Sequences => SequenceRow::FIELDS,
         };
         fields.iter().zip(1..).map(|(field, id)| field.column(id)).collect()
     }

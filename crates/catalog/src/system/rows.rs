@@ -3,6 +3,7 @@
 use super::field::{Field, Text, Timestamp};
 use super::{FieldDefinition, SystemRow, SystemTable, Value};
 
+/// Makes a struct the row of a system table.
 macro_rules! system_row {
     (
         $(#[$doc:meta])*
@@ -39,8 +40,10 @@ macro_rules! system_row {
     };
 }
 
+pub(super) use system_row;
+
 system_row! {
-    /// A table, view, function or procedure.
+    /// A table, view, function, procedure or sequence.
     ObjectRow, SystemTable::Objects => {
         /// The object.
         id: i32 = "id",
@@ -48,7 +51,7 @@ system_row! {
         schema: i32 = "nsid",
         /// Its name.
         name: String = "name",
-        /// `U`, `V`, `IF`, `FN`, `TF`, `P`.
+        /// `U`, `V`, `IF`, `FN`, `TF`, `P`, `SO`.
         kind: String = "type",
         /// When it was made.
         created: Timestamp = "created",

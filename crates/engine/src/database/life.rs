@@ -273,6 +273,7 @@ impl Database {
             definitions: Default::default(),
             catalog_writes: Mutex::new(()),
             hobts: RwLock::new(HashMap::new()),
+            sequences: RwLock::new(HashMap::new()),
             next_ids: Mutex::new(made.next_ids),
             files: Mutex::new(made.files),
             changed: AtomicBool::new(false),

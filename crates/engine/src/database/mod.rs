@@ -19,6 +19,7 @@ mod partition;
 mod pending;
 mod place;
 mod save;
+mod sequence;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ use crate::error::{EngineError, Result, of_catalog};
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
+pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use table::LockTable;
 
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
@@ -123,6 +125,8 @@ pub struct Database {
     /// One group of catalog rows at a time.
     catalog_writes: Mutex<()>,
     hobts: RwLock<HashMap<HobtId, Arc<Hobt>>>,
+    /// The sequences of which values were asked for.
+    sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     next_ids: Mutex<NextIds>,
     files: Mutex<Files>,
     /// Something beside the engine's own saved changes was or is being written.
@@ -384,7 +388,10 @@ impl Database {
         loop {
             let id = ObjectId(next.object);
             next.object = life::following_object_id(next.object);
-            if !snapshot.tables.contains_key(&id) && !snapshot.modules.contains_key(&id) {
+            let is_used = snapshot.tables.contains_key(&id)
+                || snapshot.modules.contains_key(&id)
+                || snapshot.sequences.contains_key(&id);
+            if !is_used {
                 return id;
             }
         }

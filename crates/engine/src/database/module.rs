@@ -147,7 +147,9 @@ impl Database {
         let snapshot = self.snapshot_of(ctx);
         let tables = snapshot.tables.values().filter(|table| table.schema == id).map(|table| table.name.as_str());
         let modules = snapshot.modules.values().filter(|module| module.schema == id).map(|module| module.name.as_str());
-        if let Some(object) = tables.chain(modules).next() {
+        let sequences = snapshot.sequences.values().filter(|sequence| sequence.schema == id);
+        let sequences = sequences.map(|sequence| sequence.name.as_str());
+        if let Some(object) = tables.chain(modules).chain(sequences).next() {
             let text = format!("Cannot drop schema '{name}' because it is being referenced by object '{object}'.");
             return Err(EngineError::statement(number::SCHEMA_IN_USE, text));
         }

@@ -15,6 +15,7 @@ mod limits;
 mod memory;
 mod savepoints;
 mod seeds;
+mod sequences;
 mod sessions;
 mod slt;
 mod transactions;

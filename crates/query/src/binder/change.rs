@@ -138,7 +138,8 @@ impl Binder<'_> {
         })?;
         let mut parts = Parts::default();
         parts.add(self, place_of(&target));
-        let values = self.new_values(&update.assignments, &target, &mut parts)?;
+        let (values, next_values) =
+            self.collecting_next_values(|| self.new_values(&update.assignments, &target, &mut parts))?;
         let mut before = vec![None; target.stored.columns.len()];
         for (column, known) in target.stored.columns.iter().enumerate() {
             if !values.sets(column) {
@@ -147,7 +148,8 @@ impl Binder<'_> {
         }
         let tables = [OutputTable::Inserted, OutputTable::Deleted];
         let output = self.output_of(update.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
-        let (query, values) = self.changes(target.plan.clone(), parts, Some(values))?;
+        let plan = self.with_next_values(target.plan.clone(), next_values)?;
+        let (query, values) = self.changes(plan, parts, Some(values))?;
         self.bound_change(target, query, before, values, output)
     }
 

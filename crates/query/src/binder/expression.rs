@@ -34,6 +34,24 @@ impl Binder<'_> {
     }
 
     fn any_expression(&self, expression: &Expression, site: Site<'_>) -> Result<BoundExpr, SqlError> {
+        let is_choice = match expression {
+            Expression::SimpleCase { .. }
+            | Expression::SearchedCase { .. }
+            | Expression::Iif { .. }
+            | Expression::Coalesce { .. }
+            | Expression::NullIf { .. } => true,
+            Expression::Function { call } => {
+                call.name.as_simple().is_some_and(|name| name.is("ISNULL") || name.is("CHOOSE"))
+            }
+            _ => false,
+        };
+        match is_choice {
+            true => self.refusing_next_values(11741, || self.kind_of_expression(expression, site)),
+            false => self.kind_of_expression(expression, site),
+        }
+    }
+
+    fn kind_of_expression(&self, expression: &Expression, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         match expression {
             Expression::Literal { value, span } => bind_literal(value, span.position),
             Expression::Variable { name } => self.variable(name, site),
@@ -67,7 +85,9 @@ impl Binder<'_> {
             Expression::Subquery { query, span } => self.scalar_subquery(query, span.position, site),
             Expression::Collate { operand, collation } => self.collate(operand, collation, site),
             Expression::PartitionNumber { call } => self.partition_number(call, site),
-            Expression::NextValue { span, .. } => Err(SqlError::not_supported("NEXT VALUE FOR").at(span.position)),
+            Expression::NextValue { sequence, over, span } => {
+                self.next_value(sequence, over.as_deref(), span.position, site)
+            }
             Expression::Default { span } => {
                 Err(SqlError::new(number::SYNTAX_KEYWORD, "Incorrect syntax near the keyword 'DEFAULT'.")
                     .at(span.position))

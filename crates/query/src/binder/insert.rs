@@ -9,6 +9,7 @@ use hobt_types::{MaxLength, SqlType};
 
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
 use super::convert::{explicit, implicit};
+use super::next_value::Wrapped;
 use super::query::{BodyColumn, QueryUse};
 use super::scope::Names;
 use super::{Binder, shared};
@@ -89,6 +90,26 @@ impl Binder<'_> {
         }
         let values = body.columns.iter().map(|column| column.bound(position)).collect();
         self.assigned(body.plan, values, target)
+    }
+
+    /// The same for a query that the interpreter has put around the statement's own: that may name sequences where it could
+    /// if it stood alone, and the values beside it are DEFAULTs.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_insert_source`].
+    pub fn bind_wrapped_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
+        self.progress.wrapped.set(Wrapped::Outside);
+        let bound = self.in_default(|| self.bind_insert_source(query, target));
+        self.progress.wrapped.set(Wrapped::No);
+        bound
+    }
+
+    /// Binds a column's DEFAULT for a row by itself.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_scalar`].
+    pub fn bind_default(&self, default: &Expression) -> Result<BoundExpr, SqlError> {
+        self.in_default(|| self.bind_scalar(default))
     }
 
     /// Binds the rows of `INSERT … VALUES`, each value converted to its target's type by itself. `default` gives the

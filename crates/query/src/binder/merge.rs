@@ -91,7 +91,7 @@ impl Binder<'_> {
         check_clauses(&merge.clauses).map_err(|error| error.at(merge.target.span.position))?;
         let (mut target, sides) = self.merged(merge)?;
         let action = Column::new_unqualified(self.fresh("action"));
-        target.plan = self.with_actions(&target, &sides, &merge.clauses, &action)?;
+        target.plan = self.merging_next_values(|| self.with_actions(&target, &sides, &merge.clauses, &action))?;
         if let Some(top) = &merge.top {
             target.plan = self.top(target.plan, top, Vec::new(), &target.names)?;
         }
@@ -102,7 +102,7 @@ impl Binder<'_> {
         let actions: Vec<ChangeKind> = merge.clauses.iter().map(|clause| kind_of(&clause.action)).collect();
         let mut after = Vec::new();
         if actions.iter().any(|kind| *kind != ChangeKind::Delete) {
-            let values = self.merged_values(&target, &merge.clauses)?;
+            let values = self.merging_next_values(|| self.merged_values(&target, &merge.clauses))?;
             for (known, values) in target.stored.columns.iter().zip(values) {
                 let before = known.bound(target.position);
                 let expr = chosen(&action, values, before.expr);

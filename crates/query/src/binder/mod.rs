@@ -32,6 +32,7 @@ mod limit;
 mod literal;
 mod merge;
 mod module;
+mod next_value;
 mod query;
 mod resolver;
 mod scope;
@@ -79,6 +80,7 @@ pub use session::{optimize, session_config, session_state};
 
 use crate::wrap::sql_error_of;
 use aggregate::Collector;
+use next_value::{SequenceScope, Wrapped};
 use scope::{Names, Scope};
 
 /// How deep views, functions and common table expressions may lie in each other.
@@ -119,6 +121,12 @@ struct Progress {
     applied: Cell<usize>,
     /// Queries, conditions and expressions around what is being bound.
     level: Cell<usize>,
+    /// What is done with a `NEXT VALUE FOR`, the innermost last.
+    sequences: RefCell<Vec<SequenceScope>>,
+    /// Whether the query of an `INSERT` is bound that the interpreter has wrapped.
+    wrapped: Cell<Wrapped>,
+    /// Whether a column's DEFAULT is being bound.
+    in_default: Cell<bool>,
 }
 
 impl Default for Progress {
@@ -129,6 +137,9 @@ impl Default for Progress {
             nesting: Cell::new(0),
             applied: Cell::new(0),
             level: Cell::new(0),
+            sequences: RefCell::default(),
+            wrapped: Cell::default(),
+            in_default: Cell::new(false),
         }
     }
 }

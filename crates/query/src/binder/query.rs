@@ -127,7 +127,8 @@ impl Binder<'_> {
                     return Err(order_in_nested().at(query.span.position));
                 }
                 names.places = false;
-                let body = self.set_operation(first, rest, &names, query.span.position)?;
+                let body =
+                    self.refusing_next_values(11721, || self.set_operation(first, rest, &names, query.span.position))?;
                 self.order_outputs(body, query, &names)
             }
         }

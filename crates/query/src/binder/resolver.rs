@@ -10,7 +10,7 @@ use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
 
-use crate::wrap::RowFunction;
+use crate::wrap::{NextValues, RowFunction};
 
 /// What the text says about one scan of a table, beyond its name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,6 +114,18 @@ pub trait NameResolver {
     /// # Errors
     /// 174 or 189 for a wrong number of arguments.
     fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError>;
+
+    /// The values of a sequence, for the rows of a query.
+    ///
+    /// # Errors
+    /// 208 for a name that means nothing, 11726 for what is no sequence; what a lock that is waited for ends with.
+    fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError>;
+
+    /// The value of a sequence for the row that is being made: the same as often as one row asks for it.
+    ///
+    /// # Errors
+    /// As [`NameResolver::next_values`]; 11728 where there is none any more.
+    fn next_row_value(&self, sequence: &ObjectName) -> Result<TypedValue, SqlError>;
 
     /// What date and random functions read.
     fn function_context(&self) -> Arc<FunctionContext>;

@@ -61,6 +61,7 @@ impl Binder<'_> {
         query: &Query,
         usage: QueryUse,
     ) -> Result<Body, SqlError> {
+        let names_sequences = self.enter_select(usage);
         let (mut plan, scope) = match select.from.as_slice() {
             [] => (empty_row(), Scope::default()),
             from => self.from(from, names)?,
@@ -80,7 +81,12 @@ impl Binder<'_> {
         let variables = self.assigned_variables(select)?;
         let assigned = Assigned { variables: &variables, in_subquery: false };
         let item_names = Names { assigned: (!variables.is_empty()).then_some(assigned), ..names.clone() };
-        let mut items = self.items(select, Site { names: &item_names, ..site }, usage, &variables)?;
+        let (mut items, next_values) = self.items_with_next_values(names_sequences, || {
+            self.items(select, Site { names: &item_names, ..site }, usage, &variables)
+        })?;
+        let is_limited = select.top.is_some() || query.offset.is_some();
+        self.check_next_values(&next_values, select.distinct, is_limited, !query.order_by.is_empty())
+            .map_err(|error| error.at(select.span.position))?;
         let having = select
             .having
             .as_ref()
@@ -127,6 +133,7 @@ impl Binder<'_> {
             check_known(&bound)?;
         }
         plan = window_plan(plan, std::mem::take(&mut collector.windows))?;
+        plan = self.with_next_values(plan, next_values)?;
         let is_single_row = is_grouped && select.group_by.is_none();
         let mut row_values = match variables.is_empty() {
             true => RowValues::default(),

@@ -143,6 +143,7 @@ impl Interpreter<'_> {
                 let database = self.procedure_place(name, call.span.position)?.database;
                 return self.sp_executesql(&arguments, database, protected, call.span.position);
             }
+            "sp_sequence_get_range" => return self.sp_sequence_get_range(&arguments, call.span.position),
             "sp_configure" => return self.sp_configure(&arguments, call.span.position),
             "sp_autostats" | "sp_rename" | "sp_updatestats" | "sp_createstats" => {
                 return Err(SqlError::not_supported(&name.name.value).at(call.span.position).into());
@@ -203,7 +204,7 @@ impl Interpreter<'_> {
     }
 
     /// Declares the parameters with the arguments' values or their defaults.
-    fn bind_parameters(
+    pub(super) fn bind_parameters(
         &mut self,
         parameters: &[Parameter],
         procedure: &str,
@@ -252,7 +253,7 @@ impl Interpreter<'_> {
     }
 
     /// Copies output parameters back into the caller's variables.
-    fn return_outputs(
+    pub(super) fn return_outputs(
         &mut self,
         parameters: &[Parameter],
         arguments: &[Argument<'_>],
@@ -303,7 +304,7 @@ impl Interpreter<'_> {
 }
 
 /// Parameters declared in a text, as `sp_executesql` takes them.
-fn parse_parameters(text: &str) -> Result<Vec<Parameter>, SqlError> {
+pub(super) fn parse_parameters(text: &str) -> Result<Vec<Parameter>, SqlError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }

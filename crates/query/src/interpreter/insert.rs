@@ -302,6 +302,7 @@ impl Interpreter<'_> {
         }
         let mut whole = Vec::with_capacity(rows.len());
         for row in rows {
+            self.sequences.borrow_mut().next_row();
             let (values, deferred) = self.listed_values(run, target, row)?;
             whole.push(self.whole_row_of(run, target, row, values, &deferred)?);
         }
@@ -516,8 +517,9 @@ impl Interpreter<'_> {
                 .map(|column| TargetColumn { name: column.name.clone(), sql_type: column.sql_type })
                 .collect(),
         };
-        let bind =
-            |binder: &Binder<'_>| binder.limited(binder.bind_insert_source(&wrapped, &all)?, insert.top.as_ref());
+        let bind = |binder: &Binder<'_>| {
+            binder.limited(binder.bind_wrapped_insert_source(&wrapped, &all)?, insert.top.as_ref())
+        };
         let rows = self.insert_bound(run, options, &bind, write, parallel)?;
         if let (Some(column), Some(first), true) = (identity, first, rows > 0) {
             self.next_identity(run, target, column, rows)?;
@@ -597,6 +599,7 @@ impl Interpreter<'_> {
         let target = &write.target;
         let mut rows = Vec::with_capacity(captured.len());
         for row in captured {
+            self.sequences.borrow_mut().next_row();
             let mut values = Vec::with_capacity(row.len());
             for (given, column) in row.into_iter().zip(&target.columns.columns) {
                 values.push(self.stored_value(run, given, column.sql_type)?);
@@ -681,7 +684,7 @@ fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -
 /// A column's `DEFAULT` as an expression; NULL without.
 fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, SqlError> {
     match &column.default {
-        Some(default) => binder.bind_scalar(&hobt_tsql::parse_expression(&default.definition)?),
+        Some(default) => binder.bind_default(&hobt_tsql::parse_expression(&default.definition)?),
         None => BoundExpr::null(Position::default()),
     }
 }

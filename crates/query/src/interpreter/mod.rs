@@ -32,6 +32,7 @@ mod program;
 mod query;
 mod reading;
 mod run;
+mod sequence;
 mod server;
 mod settings;
 mod state;

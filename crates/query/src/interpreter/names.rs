@@ -22,6 +22,7 @@ use super::globals;
 use super::procedures;
 use super::reading::{Reading, Rows};
 use super::run::{Caught, Interpreter};
+use super::sequence::SharedSequences;
 use super::state::SessionState;
 use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
@@ -30,6 +31,7 @@ use super::view_table::ViewTable;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
 use crate::source::HeapTable;
+use crate::wrap::NextValues;
 
 /// A table that a statement reads or changes.
 #[derive(Clone)]
@@ -71,9 +73,10 @@ pub(super) struct Names<'a> {
     pub(super) caught: Option<&'a Caught>,
     function_context: Arc<FunctionContext>,
     /// The statement that reads the tables; where there is none yet, one is made for the first table.
-    run: Rc<OnceCell<Arc<StatementRun>>>,
-    cancelled: &'a Arc<AtomicBool>,
+    pub(super) run: Rc<OnceCell<Arc<StatementRun>>>,
+    pub(super) cancelled: &'a Arc<AtomicBool>,
     used: Rc<RefCell<Vec<UsedTable>>>,
+    pub(super) sequences: SharedSequences,
 }
 
 impl Interpreter<'_> {
@@ -95,6 +98,7 @@ impl Interpreter<'_> {
             run: Rc::default(),
             cancelled: &self.cancelled,
             used: Rc::default(),
+            sequences: Rc::clone(&self.sequences),
         }
     }
 }
@@ -112,7 +116,7 @@ impl Names<'_> {
         self.used.take()
     }
 
-    fn statement(&self) -> Result<Arc<StatementRun>, SqlError> {
+    pub(super) fn statement(&self) -> Result<Arc<StatementRun>, SqlError> {
         if let Some(run) = self.run.get() {
             return Ok(Arc::clone(run));
         }
@@ -157,7 +161,7 @@ impl Names<'_> {
     }
 
     /// A place, where an unknown database is an unknown object.
-    fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
+    pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
         place_of(self.environment, &self.database, self.state, name).map_err(|error| match error.number {
             number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
             _ => error,
@@ -288,6 +292,14 @@ impl NameResolver for Names<'_> {
 
     fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {
         system_functions::find(self, name, arguments)
+    }
+
+    fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError> {
+        self.values_of_sequence(sequence)
+    }
+
+    fn next_row_value(&self, sequence: &ObjectName) -> Result<TypedValue, SqlError> {
+        self.row_value_of_sequence(sequence)
     }
 
     fn function_context(&self) -> Arc<FunctionContext> {

@@ -16,6 +16,7 @@ use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistic
 use super::failure::{Failure, RaisedIn, Reach};
 use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
+use super::sequence::SharedSequences;
 use super::state::SessionState;
 use super::statistics;
 use super::watch::BatchWatch;
@@ -82,6 +83,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) capture: Option<super::insert::Capture>,
     /// `@@TRANCOUNT` when the `INSERT … EXEC` began whose call runs.
     pub(super) insert_exec_count: Option<usize>,
+    /// The sequences that the statement that runs names.
+    pub(super) sequences: SharedSequences,
     /// Whether the statement that runs changes a table variable, which no transaction has a part in.
     pub(super) changes_variable: bool,
     /// What the statement that runs cost, when it is known.
@@ -113,6 +116,7 @@ pub fn run_batch(
         text: Arc::from(text),
         capture: None,
         insert_exec_count: None,
+        sequences: SharedSequences::default(),
         changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
@@ -239,6 +243,7 @@ impl Interpreter<'_> {
             return Ok(());
         }
         let (started, cpu) = (Instant::now(), processor::process_cpu_time());
+        self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
         let outcome = self.statement(statement, caught_here).map_err(|mut failure| {
             if !failure.reported {

@@ -52,6 +52,7 @@ impl Interpreter<'_> {
             StatementKind::Drop(drop) => self.drop_objects(drop),
             StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
             StatementKind::CreatePartitionScheme(create) => self.create_partition_scheme(create),
+            StatementKind::Sequence(definition) => self.define_sequence(definition),
             StatementKind::CreateDatabase(create) => self.create_database(create),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),
             StatementKind::CreateView(create) => self.create_view(create, statement),
@@ -86,6 +87,8 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
         StatementKind::AlterPartitionFunction(_) => "ALTER PARTITION FUNCTION",
         StatementKind::CreatePartitionScheme(_) => "CREATE PARTITION SCHEME",
         StatementKind::AlterPartitionScheme(_) => "ALTER PARTITION SCHEME",
+        StatementKind::Sequence(definition) if definition.alter => "ALTER SEQUENCE",
+        StatementKind::Sequence(_) => "CREATE SEQUENCE",
         StatementKind::CreateDatabase(_) => "CREATE DATABASE",
         StatementKind::AlterDatabase(_) => "ALTER DATABASE",
         StatementKind::Use { .. } => "USE",
@@ -167,6 +170,7 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             | number::INVALID_FLOAT_OPERATION
             | number::OVERFLOW
             | number::DIVIDE_BY_ZERO
+            | number::SEQUENCE_EXHAUSTED
     );
     let line = statement.span.position.line;
     (changes && ran).then(|| Message {

@@ -389,7 +389,8 @@ fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
     let in_catalog = snapshot.schema_id(&schema).and_then(|schema| {
         let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
         let module = snapshot.module(schema, &name).filter(|module| wanted(module_letters(module.kind)));
-        table.map(|table| table.id).or(module.map(|module| module.id))
+        let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
+        table.map(|table| table.id).or(module.map(|module| module.id)).or(sequence.map(|sequence| sequence.id))
     });
     let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
     Some(i64::from(id.0))
@@ -419,6 +420,7 @@ fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
     let snapshot = database.snapshot();
     let found = snapshot.tables.get(&id).map(|table| (table.schema, table.name.clone()));
     let found = found.or_else(|| snapshot.modules.get(&id).map(|module| (module.schema, module.name.clone())));
+    let found = found.or_else(|| snapshot.sequences.get(&id).map(|known| (known.schema, known.name.clone())));
     if let Some((schema, name)) = found {
         return Some((schema_name(&snapshot, schema), name));
     }

@@ -534,6 +534,7 @@ fn is_definition(kind: &StatementKind) -> bool {
             | StatementKind::AlterPartitionFunction(_)
             | StatementKind::CreatePartitionScheme(_)
             | StatementKind::AlterPartitionScheme(_)
+            | StatementKind::Sequence(_)
             | StatementKind::CreateDatabase(_)
             | StatementKind::AlterDatabase(_)
             | StatementKind::CreateView(_)

@@ -5,6 +5,7 @@
 mod aggregate;
 mod distinct;
 mod error;
+mod next_value;
 mod ordered;
 mod scalar;
 mod single_value;
@@ -12,6 +13,7 @@ mod window;
 
 pub use aggregate::SqlAggregate;
 pub use error::{external, sql_error_of};
+pub use next_value::{NextValues, TakeValues};
 pub use ordered::OrderedStringAgg;
 pub use scalar::{Kernel, Operation, RowFunction};
 pub use single_value::SingleValue;

@@ -23,6 +23,7 @@ use hobt_functions::{
 use hobt_types::{Collation, SqlType, Value};
 
 use super::external;
+use super::next_value::NextValues;
 
 /// A function that answers row by row: `OBJECT_NAME(object_id)` and its like.
 pub type RowFunction = Arc<dyn Fn(&[Value]) -> Result<Value, SqlError> + Send + Sync>;
@@ -97,6 +98,8 @@ pub enum Operation {
         /// Whether it gives the numbers.
         ordinals: bool,
     },
+    /// The next value of a sequence for each row; one argument, or none: the row's number.
+    NextValue(NextValues),
     /// A function that the session answers.
     Rows {
         /// Its name.
@@ -124,6 +127,7 @@ impl Operation {
             Operation::SortKey(_) | Operation::BinaryKey => DataType::BinaryView,
             Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
             Operation::PartitionNumber(_) => DataType::Int32,
+            Operation::NextValue(values) => carrier(values.result),
             Operation::GroupingBit { .. } => DataType::UInt8,
             Operation::Split { ordinals } => {
                 DataType::new_list(if *ordinals { DataType::Int64 } else { DataType::Utf8View }, true)
@@ -141,6 +145,7 @@ impl Operation {
             | Operation::SortKey(_)
             | Operation::BinaryKey
             | Operation::Like(_)
+            | Operation::NextValue(_)
             | Operation::GroupingBit { .. } => true,
             Operation::Function { .. }
             | Operation::Nullable(_)
@@ -161,7 +166,7 @@ impl Operation {
             },
             Operation::Rows { .. } => Engine::Stable,
             // Of a constant it would be folded into the constant, which nobody can take for NULL.
-            Operation::Nullable(_) => Engine::Volatile,
+            Operation::Nullable(_) | Operation::NextValue(_) => Engine::Volatile,
             _ => Engine::Immutable,
         }
     }
@@ -195,6 +200,7 @@ impl Operation {
             Operation::Junction { all: false } => "any".into(),
             Operation::Split { ordinals: false } => "split".into(),
             Operation::Split { ordinals: true } => "split_ordinals".into(),
+            Operation::NextValue(values) => format!("next_value_{}", values.name),
             Operation::Rows { name, .. } => name.to_lowercase(),
         }
     }
@@ -227,6 +233,7 @@ impl PartialEq for Operation {
                     && (def.volatility == Volatility::Immutable || Arc::ptr_eq(context, x))
             }
             (O::PartitionNumber(a), O::PartitionNumber(b)) => a == b,
+            (O::NextValue(a), O::NextValue(b)) => a == b,
             (O::GroupingBit { shift: a }, O::GroupingBit { shift: b }) => a == b,
             (O::Junction { all: a }, O::Junction { all: b }) => a == b,
             (O::Split { ordinals: a }, O::Split { ordinals: b }) => a == b,
@@ -372,6 +379,11 @@ impl Kernel {
             Operation::Rows { arguments, result, evaluate, .. } => {
                 evaluate_rows(evaluate, &columns, arguments, *result, rows)
             }
+            Operation::NextValue(values) => match columns.as_slice() {
+                [] => values.of_rows(rows),
+                [number] => values.of_numbers(&number.to_array(rows)?),
+                _ => Err(broken(&self.name)),
+            },
             Operation::Junction { all } => junction(&columns, *all, rows),
             Operation::Split { ordinals } => {
                 let [texts, separators] = columns.as_slice() else { return Err(broken(&self.name)) };

@@ -165,11 +165,21 @@ fn type_description(letters: &str) -> &'static str {
         "FN" => "SQL_SCALAR_FUNCTION",
         "TF" => "SQL_TABLE_VALUED_FUNCTION",
         "D" => "DEFAULT_CONSTRAINT",
+        "SO" => "SEQUENCE_OBJECT",
         _ => "UNKNOWN",
     }
 }
 
-fn object(name: &str, id: i32, schema: i32, parent: i32, letters: &str, created: i64, shipped: bool) -> Vec<Value> {
+/// A row of `sys.objects`.
+pub(super) fn object(
+    name: &str,
+    id: i32,
+    schema: i32,
+    parent: i32,
+    letters: &str,
+    created: i64,
+    shipped: bool,
+) -> Vec<Value> {
     let date = datetime(created);
     row![
         name,
@@ -220,6 +230,11 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
         if wanted(letters) {
             rows.push(object(&module.name, module.id.0, module.schema, 0, letters, module.created, false));
         }
+    }
+    let mut sequences: Vec<_> = snapshot.sequences.values().filter(|_| wanted("SO")).collect();
+    sequences.sort_by_key(|sequence| sequence.id);
+    for sequence in sequences {
+        rows.push(object(&sequence.name, sequence.id.0, sequence.schema, 0, "SO", sequence.created, false));
     }
     rows
 }

@@ -39,6 +39,7 @@ fn sql_type(declared: &str) -> SqlType {
         "float" => SqlType::Float,
         "datetime" => SqlType::DateTime,
         "numeric" => SqlType::Decimal { precision: 25, scale: 0 },
+        "decimal" => SqlType::Decimal { precision: 38, scale: 0 },
         "uniqueidentifier" => SqlType::UniqueIdentifier,
         "sysname" => SqlType::NVarChar(MaxLength::Limited(128)),
         "nvarchar" => SqlType::NVarChar(length()),

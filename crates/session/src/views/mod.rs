@@ -14,6 +14,7 @@ mod io;
 mod locks;
 mod log;
 mod memory;
+mod sequences;
 mod settings;
 mod storage;
 mod transactions;
@@ -110,6 +111,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     locks::VIEWS,
     log::VIEWS,
     memory::VIEWS,
+    sequences::VIEWS,
     settings::VIEWS,
     storage::VIEWS,
     transactions::VIEWS,

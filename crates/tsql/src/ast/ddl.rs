@@ -433,6 +433,49 @@ pub struct AlterPartitionScheme {
     pub filegroup: Option<Identifier>,
 }
 
+/// `CREATE SEQUENCE` and `ALTER SEQUENCE`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SequenceDefinition {
+    /// Whether it is an `ALTER`.
+    pub alter: bool,
+    /// The sequence.
+    pub name: ObjectName,
+    /// What was written of it, in order.
+    pub options: Vec<SequenceOption>,
+}
+
+/// An option of a sequence.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SequenceOption {
+    /// Which one, with its value.
+    pub kind: SequenceOptionKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What an option of a sequence says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SequenceOptionKind {
+    /// `AS type`.
+    As(DataType),
+    /// `START WITH x`.
+    Start(Expression),
+    /// `RESTART [WITH x]`.
+    Restart(Option<Expression>),
+    /// `INCREMENT BY x`.
+    Increment(Expression),
+    /// `MINVALUE x`; `None` is `NO MINVALUE`.
+    Minimum(Option<Expression>),
+    /// `MAXVALUE x`; `None` is `NO MAXVALUE`.
+    Maximum(Option<Expression>),
+    /// `CYCLE` (true), `NO CYCLE` (false).
+    Cycle(bool),
+    /// `CACHE [n]`.
+    Cache(Option<Expression>),
+    /// `NO CACHE`.
+    NoCache,
+}
+
 /// `CREATE DATABASE`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateDatabase {

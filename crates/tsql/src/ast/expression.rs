@@ -151,10 +151,12 @@ pub enum Expression {
         /// The call.
         call: Box<PartitionNumberCall>,
     },
-    /// `NEXT VALUE FOR sequence`.
+    /// `NEXT VALUE FOR sequence [OVER (…)]`.
     NextValue {
         /// The sequence.
         sequence: Box<ObjectName>,
+        /// `OVER`.
+        over: Option<Box<Window>>,
         /// The whole expression.
         span: Span,
     },

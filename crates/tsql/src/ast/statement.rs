@@ -56,6 +56,8 @@ pub enum StatementKind {
     CreatePartitionScheme(Box<CreatePartitionScheme>),
     /// `ALTER PARTITION SCHEME … NEXT USED`.
     AlterPartitionScheme(Box<AlterPartitionScheme>),
+    /// `CREATE SEQUENCE`, `ALTER SEQUENCE`.
+    Sequence(Box<SequenceDefinition>),
     /// `CREATE DATABASE`.
     CreateDatabase(Box<CreateDatabase>),
     /// `ALTER DATABASE`.

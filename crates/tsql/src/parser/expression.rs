@@ -283,7 +283,11 @@ impl Parser<'_> {
             self.advance();
             self.expect(Keyword::FOR)?;
             let sequence = Box::new(self.object_name()?);
-            return Ok(Expression::NextValue { sequence, span: self.span(mark) });
+            let over = match self.eat(Keyword::OVER) {
+                true => Some(Box::new(self.nested(Parser::window)?)),
+                false => None,
+            };
+            return Ok(Expression::NextValue { sequence, over, span: self.span(mark) });
         }
         let mut parts = if self.current.kind == TokenKind::Dollar { Vec::new() } else { self.name_parts()? };
         if self.current.kind == TokenKind::Dollar || (self.at_mark(Mark::Dot) && self.next.kind == TokenKind::Dollar) {

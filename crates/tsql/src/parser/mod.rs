@@ -19,6 +19,7 @@ mod module;
 mod option;
 mod partition;
 mod query;
+mod sequence;
 mod set;
 mod source;
 mod statement;

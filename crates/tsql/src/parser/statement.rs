@@ -172,6 +172,7 @@ impl Parser<'_> {
             }
             TokenKind::Word if self.at_word("COLUMNSTORE") => self.create_index(),
             TokenKind::Word if self.at_word("PARTITION") => self.create_partition(),
+            TokenKind::Word if self.at_word("SEQUENCE") => self.sequence(false),
             TokenKind::Keyword(Keyword::DATABASE) => self.create_database(),
             TokenKind::Keyword(Keyword::SCHEMA) => self.create_schema(),
             TokenKind::Keyword(Keyword::STATISTICS) => self.create_statistics(),
@@ -186,6 +187,7 @@ impl Parser<'_> {
             TokenKind::Keyword(Keyword::INDEX) => self.alter_index(),
             TokenKind::Keyword(Keyword::DATABASE) => self.alter_database(),
             TokenKind::Word if self.at_word("PARTITION") => self.alter_partition(),
+            TokenKind::Word if self.at_word("SEQUENCE") => self.sequence(true),
             TokenKind::Word if self.at_word("SERVER") => self.alter_server(),
             _ => self.module(CreateMode::Alter),
         }

@@ -38,6 +38,7 @@ pub(super) fn definition(f: &mut Formatter<'_>, kind: &StatementKind) -> Result 
         | StatementKind::AlterPartitionFunction(_)
         | StatementKind::CreatePartitionScheme(_)
         | StatementKind::AlterPartitionScheme(_) => partition(f, kind),
+        StatementKind::Sequence(definition) => define_sequence(f, definition),
         StatementKind::CreateDatabase(database) => create_database(f, database),
         StatementKind::AlterDatabase(database) => alter_database(f, database),
         StatementKind::CreateSchema { name, owner } => {
@@ -308,6 +309,35 @@ impl Display for DroppedIndex {
         write!(f, "{} ON {}", self.name, self.table)?;
         list(f, " WITH ", &self.options)
     }
+}
+
+fn define_sequence(f: &mut Formatter<'_>, definition: &SequenceDefinition) -> Result {
+    write!(f, "{} SEQUENCE {}", if definition.alter { "ALTER" } else { "CREATE" }, definition.name)?;
+    let bound = |f: &mut Formatter<'_>, word: &str, value: &Option<Expression>| match value {
+        Some(value) => write!(f, "{word} {value}"),
+        None => write!(f, "NO {word}"),
+    };
+    for option in &definition.options {
+        f.write_str(" ")?;
+        match &option.kind {
+            SequenceOptionKind::As(data_type) => write!(f, "AS {data_type}")?,
+            SequenceOptionKind::Start(value) => write!(f, "START WITH {value}")?,
+            SequenceOptionKind::Restart(value) => {
+                f.write_str("RESTART")?;
+                optional(f, " WITH ", value)?;
+            }
+            SequenceOptionKind::Increment(value) => write!(f, "INCREMENT BY {value}")?,
+            SequenceOptionKind::Minimum(value) => bound(f, "MINVALUE", value)?,
+            SequenceOptionKind::Maximum(value) => bound(f, "MAXVALUE", value)?,
+            SequenceOptionKind::Cycle(cycles) => f.write_str(if *cycles { "CYCLE" } else { "NO CYCLE" })?,
+            SequenceOptionKind::Cache(value) => {
+                f.write_str("CACHE")?;
+                optional(f, " ", value)?;
+            }
+            SequenceOptionKind::NoCache => f.write_str("NO CACHE")?,
+        }
+    }
+    Ok(())
 }
 
 fn partition(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {

@@ -105,7 +105,10 @@ impl Display for Expression {
                 write!(f, "$PARTITION.{}", call.function)?;
                 list(f, "", &call.arguments)
             }
-            Expression::NextValue { sequence, .. } => write!(f, "NEXT VALUE FOR {sequence}"),
+            Expression::NextValue { sequence, over, .. } => {
+                write!(f, "NEXT VALUE FOR {sequence}")?;
+                optional(f, " OVER ", over)
+            }
             Expression::Default { .. } => f.write_str("DEFAULT"),
             _ => special_form(f, self),
         }

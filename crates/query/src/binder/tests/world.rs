@@ -20,7 +20,7 @@ use crate::binder::{
     BindOptions, Binder, BoundQuery, InsertTarget, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction,
     TargetColumn, TypePlace, optimize, session_config, session_state, sql_type,
 };
-use crate::wrap::sql_error_of;
+use crate::wrap::{NextValues, sql_error_of};
 
 /// Tables, views and functions by their lower-case names.
 pub(super) struct World {
@@ -269,6 +269,18 @@ impl NameResolver for World {
             }),
             _ => None,
         })
+    }
+
+    fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError> {
+        let take = |count: u64, take: &mut dyn FnMut(i128, u64)| {
+            take(1, count);
+            Ok(())
+        };
+        Ok(NextValues::new(sequence.name.value.clone(), SqlType::BigInt, 1, Arc::new(take)))
+    }
+
+    fn next_row_value(&self, _: &ObjectName) -> Result<TypedValue, SqlError> {
+        Ok(TypedValue { sql_type: SqlType::BigInt, value: Value::Int(1) })
     }
 
     fn function_context(&self) -> Arc<FunctionContext> {

@@ -6,10 +6,12 @@
 mod database;
 mod module;
 mod partition;
+mod sequence;
 mod table;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, number};
@@ -89,22 +91,9 @@ impl Interpreter<'_> {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<HeldLock, Failure> {
-        let locks = self.environment.instance.locks();
         let patience = Patience { timeout, deadlock_priority: self.state.options.deadlock_priority };
         let resource = LockResource::Object(database.id(), object);
-        let taken = locks.hold(owner, resource, mode, patience, &|| self.is_cancelled());
-        taken.map_err(|error| match error {
-            LockError::Cancelled => Failure::cancelled(),
-            LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
-            LockError::Deadlock => {
-                let text = format!(
-                    "Transaction (Process ID {}) was deadlocked on lock resources with another process and has been \
-                     chosen as the deadlock victim. Rerun the transaction.",
-                    self.state.id
-                );
-                SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }.into()
-            }
-        })
+        lock_resource(self.environment, self.state, &self.cancelled, owner, resource, mode, patience)
     }
 
     /// Where a name of up to three parts points: temporary tables lie in `tempdb`, names without a schema in `dbo`.
@@ -145,7 +134,7 @@ impl Interpreter<'_> {
                 ObjectKind::PartitionFunction => self.drop_partition_function(&name.name),
                 ObjectKind::PartitionScheme => self.drop_partition_scheme(&name.name),
                 ObjectKind::Statistics => Err(SqlError::not_supported("DROP STATISTICS").into()),
-                ObjectKind::Sequence => Err(SqlError::not_supported("DROP SEQUENCE").into()),
+                ObjectKind::Sequence => self.drop_sequence(name),
                 ObjectKind::Synonym => Err(SqlError::not_supported("DROP SYNONYM").into()),
                 ObjectKind::Trigger => Err(SqlError::not_supported("DROP TRIGGER").into()),
                 ObjectKind::Type => Err(SqlError::not_supported("DROP TYPE").into()),
@@ -188,6 +177,32 @@ impl Interpreter<'_> {
         }
         Ok(())
     }
+}
+
+/// Locks something for its owner until the lock is dropped. Waits as long as `patience` says.
+pub(super) fn lock_resource(
+    environment: &Environment,
+    state: &SessionState,
+    cancelled: &AtomicBool,
+    owner: &Arc<LockOwner>,
+    resource: LockResource,
+    mode: LockMode,
+    patience: Patience,
+) -> Result<HeldLock, Failure> {
+    let locks = environment.instance.locks();
+    let taken = locks.hold(owner, resource, mode, patience, &|| cancelled.load(Ordering::Relaxed));
+    taken.map_err(|error| match error {
+        LockError::Cancelled => Failure::cancelled(),
+        LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
+        LockError::Deadlock => {
+            let text = format!(
+                "Transaction (Process ID {}) was deadlocked on lock resources with another process and has been \
+                 chosen as the deadlock victim. Rerun the transaction.",
+                state.id
+            );
+            SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }.into()
+        }
+    })
 }
 
 /// See [`Interpreter::place`]; names without a database lie in `current`.

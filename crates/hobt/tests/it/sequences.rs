@@ -1,0 +1,114 @@
+//! Sequences over sessions, restarts and crashes: no value comes twice.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use hobt::{Instance, Item, Session};
+
+const SESSIONS: i64 = 16;
+const VALUES_EACH: i64 = 60;
+
+fn number(session: &mut Session, batch: &str) -> i64 {
+    let mut numbers = Vec::new();
+    for item in session.query(batch) {
+        match item {
+            Item::Batch(batch) => {
+                let column =
+                    arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Int64).expect("numbers");
+                let column = column.as_any().downcast_ref::<arrow::array::Int64Array>().expect("numbers");
+                numbers.extend(column.values().iter().copied());
+            }
+            Item::Error(error) => panic!("{batch}: {error}"),
+            _ => {}
+        }
+    }
+    assert_eq!(numbers.len(), 1, "{batch}");
+    numbers[0]
+}
+
+/// The folder as a crash would leave it now.
+fn image(of: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    for entry in fs::read_dir(of).expect("a folder") {
+        let entry = entry.expect("an entry");
+        if entry.file_type().expect("a type").is_file() {
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("a copy");
+        }
+    }
+    copy
+}
+
+#[test]
+fn no_value_comes_twice_over_sessions_restarts_and_crashes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    session
+        .run("USE d; CREATE SEQUENCE s START WITH 1 CACHE 7; CREATE SEQUENCE slow START WITH 1 NO CACHE")
+        .expect("sequences");
+    let taken: Vec<i64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..SESSIONS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut session = instance.session().expect("a session");
+                    session.run("USE d").expect("the database");
+                    (0..VALUES_EACH).map(|_| number(&mut session, "SELECT NEXT VALUE FOR s")).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a session's end")).collect()
+    });
+    let distinct: BTreeSet<i64> = taken.iter().copied().collect();
+    assert_eq!(distinct.len(), taken.len(), "a value came twice");
+    // While the instance runs nothing is lost.
+    assert_eq!(distinct.last().copied(), Some(SESSIONS * VALUES_EACH));
+    assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR slow"), 1);
+    let greatest = SESSIONS * VALUES_EACH;
+    let next_in = |folder: &Path, sequence: &str| {
+        let instance = Instance::open(folder).expect("an instance");
+        let mut session = instance.session().expect("a session");
+        session.run("USE d").expect("the database");
+        let next = number(&mut session, &format!("SELECT NEXT VALUE FOR {sequence}"));
+        drop(session);
+        instance.close().expect("closed");
+        next
+    };
+    let crashed = image(folder.path());
+    let next = next_in(crashed.path(), "s");
+    assert!(next > greatest && next <= greatest + 7, "{next} behind {greatest}");
+    assert_eq!(next_in(crashed.path(), "slow"), 2, "without a cache nothing is lost");
+    drop(session);
+    instance.close().expect("closed");
+    let first = next_in(folder.path(), "s");
+    assert!(first > greatest && first <= greatest + 7, "{first} behind {greatest}");
+    let second = next_in(folder.path(), "s");
+    assert!(second > first && second <= first + 7, "{second} behind {first}");
+}
+
+#[test]
+fn a_sequence_that_a_rollback_takes_away_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d; ").expect("a database");
+    session.run("USE d; CREATE SEQUENCE kept START WITH 1").expect("a sequence");
+    session.run("BEGIN TRANSACTION; CREATE SEQUENCE gone START WITH 1").expect("a sequence");
+    assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR gone"), 1);
+    assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 1);
+    // Values of a sequence that others see are taken whatever becomes of the transaction.
+    let crashed = image(folder.path());
+    session.run("ROLLBACK").expect("undone");
+    assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 2);
+    assert_eq!(session.run("SELECT NEXT VALUE FOR gone").expect_err("gone").number, 208);
+    drop(session);
+    instance.close().expect("closed");
+    let instance = Instance::open(crashed.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    session.run("USE d").expect("recovered");
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.sequences"), 1);
+    assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 51);
+    drop(session);
+    instance.close().expect("closed");
+}

@@ -1,0 +1,295 @@
+//! `NEXT VALUE FOR`: in a query a column for each sequence that the query names, beside a query a value.
+//!
+//! ```text
+//!   SELECT a, NEXT VALUE FOR s, NEXT VALUE FOR s + 1 FROM t
+//!     ──►  SELECT a, n, n + 1 FROM (SELECT *, next_value(s) AS n FROM t)
+//! ```
+//!
+//! Which clauses may ask for a value is decided by a stack: a select list or a `SET` puts what it collects on top of it,
+//! what may not have one a refusal.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Identifier, ObjectName, Window};
+use hobt_types::SqlType;
+
+use super::bound::BoundExpr;
+use super::query::QueryUse;
+use super::{Binder, Clause, Site, shared};
+use crate::wrap::{Kernel, NextValues, Operation, sql_error_of};
+
+/// What is done with a `NEXT VALUE FOR`.
+#[derive(Debug)]
+pub(super) enum SequenceScope {
+    /// It becomes a column.
+    Collect(Vec<NextValueColumn>),
+    /// It is computed where it stands: in a row that a `MERGE` inserts, for which others do not count.
+    Inline,
+    /// It is refused with this error.
+    Refuse(i32),
+}
+
+/// A sequence that a query names, and the column of its values.
+#[derive(Debug)]
+pub(super) struct NextValueColumn {
+    values: NextValues,
+    /// The number of the row whose turn it is; `None` where the order does not matter.
+    number: Option<Expr>,
+    column: Column,
+}
+
+/// How far the query around a wrapped `INSERT` is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Wrapped {
+    /// It is none.
+    #[default]
+    No,
+    /// It is about to be bound.
+    Outside,
+    /// Its one source is about to be bound: the statement's own query.
+    Inside,
+}
+
+/// The error of a `NEXT VALUE FOR` where it must not stand.
+fn refused(number: i32) -> SqlError {
+    let text = match number {
+        11716 => "NEXT VALUE FOR function does not support the PARTITION BY clause.",
+        11717 => {
+            "NEXT VALUE FOR function does not support the OVER clause in default constraints, UPDATE statements, or MERGE \
+             statements."
+        }
+        11718 => "NEXT VALUE FOR function does not support an empty OVER clause.",
+        11720 => {
+            "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, HAVING, or ORDER BY \
+             clauses."
+        }
+        11721 => {
+            "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, UNION ALL, EXCEPT \
+             or INTERSECT operator."
+        }
+        11723 => {
+            "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY clause unless the \
+             OVER clause is specified."
+        }
+        11725 => {
+            "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an aggregate."
+        }
+        11727 => {
+            "NEXT VALUE FOR functions for a given sequence object must have exactly the same OVER clause definition."
+        }
+        11739 => {
+            "NEXT VALUE FOR function cannot be used if ROWCOUNT option has been set, or the query contains TOP or OFFSET."
+        }
+        11741 => "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and NULLIF.",
+        11742 => {
+            "NEXT VALUE FOR function can only be used with MERGE if it is defined within a default constraint on the target \
+             table for insert actions."
+        }
+        _ => {
+            "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed columns, views, \
+             user-defined functions, user-defined aggregates, user-defined table types, sub-queries, common table \
+             expressions, derived tables or return statements."
+        }
+    };
+    SqlError::new(number, text)
+}
+
+impl Binder<'_> {
+    /// Runs `bind` with a scope of its own on the stack; gives what was collected.
+    fn in_sequence_scope<T>(
+        &self,
+        scope: SequenceScope,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        self.progress.sequences.borrow_mut().push(scope);
+        let result = bind();
+        let collected = match self.progress.sequences.borrow_mut().pop() {
+            Some(SequenceScope::Collect(collected)) => collected,
+            _ => Vec::new(),
+        };
+        Ok((result?, collected))
+    }
+
+    /// Runs `bind`, in which no sequence may be named.
+    pub(super) fn refusing_next_values<T>(
+        &self,
+        number: i32,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let is_refused = matches!(self.progress.sequences.borrow().last(), Some(SequenceScope::Refuse(_)));
+        if is_refused {
+            return bind();
+        }
+        self.in_sequence_scope(SequenceScope::Refuse(number), bind).map(|(result, _)| result)
+    }
+
+    /// Runs `bind`, which collects the sequences of a `SET` or the like.
+    pub(super) fn collecting_next_values<T>(
+        &self,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        self.in_sequence_scope(SequenceScope::Collect(Vec::new()), bind)
+    }
+
+    /// Runs `bind` for the rows of a `MERGE`: sequences are a matter of defaults alone.
+    pub(super) fn merging_next_values<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+        let inside = || self.refusing_next_values(11742, bind);
+        self.in_sequence_scope(SequenceScope::Inline, inside).map(|(result, _)| result)
+    }
+
+    /// Notes that a `SELECT` is being bound; tells whether its list may name sequences.
+    pub(super) fn enter_select(&self, usage: QueryUse) -> bool {
+        match self.progress.wrapped.get() {
+            Wrapped::Outside => {
+                self.progress.wrapped.set(Wrapped::Inside);
+                true
+            }
+            Wrapped::Inside => {
+                self.progress.wrapped.set(Wrapped::No);
+                true
+            }
+            Wrapped::No => usage == QueryUse::Statement,
+        }
+    }
+
+    /// Runs `bind` for the items of a select list that may name sequences or, `allowed` being false, may not.
+    pub(super) fn items_with_next_values<T>(
+        &self,
+        allowed: bool,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        match allowed {
+            true => self.collecting_next_values(bind),
+            false => self.refusing_next_values(11719, bind).map(|result| (result, Vec::new())),
+        }
+    }
+
+    /// Refuses sequences in a select list beside what does not go with them.
+    pub(super) fn check_next_values(
+        &self,
+        columns: &[NextValueColumn],
+        distinct: bool,
+        limited: bool,
+        ordered: bool,
+    ) -> Result<(), SqlError> {
+        let number = match columns {
+            [] => return Ok(()),
+            _ if distinct => 11721,
+            _ if limited => 11739,
+            columns if ordered && columns.iter().any(|column| column.number.is_none()) => 11723,
+            _ => return Ok(()),
+        };
+        Err(refused(number))
+    }
+
+    /// Binds a column's DEFAULT, in which some functions are allowed that are not elsewhere.
+    pub(super) fn in_default<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+        let before = self.progress.in_default.replace(true);
+        let result = bind();
+        self.progress.in_default.set(before);
+        result
+    }
+
+    /// `NEXT VALUE FOR sequence`.
+    pub(super) fn next_value(
+        &self,
+        sequence: &ObjectName,
+        over: Option<&Window>,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        let refuse = |number| Err(refused(number).at(position));
+        match site.clause {
+            Clause::Where | Clause::On | Clause::GroupBy | Clause::Having | Clause::OrderBy | Clause::Output => {
+                return refuse(11720);
+            }
+            Clause::Aggregate => return refuse(11725),
+            Clause::Select | Clause::Set | Clause::Scalar => {}
+        }
+        if let Some(number) = self.refusal() {
+            return refuse(number);
+        }
+        if site.clause == Clause::Scalar {
+            if over.is_some() {
+                return refuse(11717);
+            }
+            self.progress.is_cacheable.set(false);
+            let value = self.resolver.next_row_value(sequence)?;
+            return BoundExpr::literal(value.value, value.sql_type, position);
+        }
+        let number = match over {
+            None => None,
+            Some(_) if site.clause == Clause::Set => return refuse(11717),
+            Some(window) if !window.partition_by.is_empty() => return refuse(11716),
+            Some(window) if window.order_by.is_empty() && window.base.is_none() => return refuse(11718),
+            Some(window) => Some(self.row_number(window, position, site)?),
+        };
+        let values = self.resolver.next_values(sequence)?;
+        self.progress.is_cacheable.set(false);
+        let column = Column::new_unqualified(self.fresh("next_value"));
+        let bound = |column: &Column, sql_type: SqlType| {
+            BoundExpr::new(Expr::Column(column.clone()), sql_type, false, position)
+        };
+        let mut scopes = self.progress.sequences.borrow_mut();
+        let collected = match scopes.iter_mut().rev().find(|scope| !matches!(scope, SequenceScope::Refuse(_))) {
+            Some(SequenceScope::Collect(collected)) => collected,
+            Some(SequenceScope::Inline) => {
+                let sql_type = values.result;
+                let call = Kernel::call(Operation::NextValue(values), Vec::new(), position);
+                return Ok(BoundExpr::new(call, sql_type, false, position));
+            }
+            _ => return refuse(11719),
+        };
+        if let Some(known) = collected.iter().find(|known| known.values.name == values.name) {
+            if known.number != number {
+                return refuse(11727);
+            }
+            return Ok(bound(&known.column, known.values.result));
+        }
+        let shown = bound(&column, values.result);
+        collected.push(NextValueColumn { values, number, column });
+        Ok(shown)
+    }
+
+    /// Why no sequence may be named here. A default is a matter of the statement, not of what is around it.
+    fn refusal(&self) -> Option<i32> {
+        let scopes = self.progress.sequences.borrow();
+        match scopes.last() {
+            Some(SequenceScope::Refuse(number)) if !self.progress.in_default.get() => Some(*number),
+            _ if self.progress.nesting.get() > 0 => Some(11719),
+            _ => None,
+        }
+    }
+
+    /// `ROW_NUMBER()` over a window.
+    fn row_number(&self, window: &Window, position: Position, site: Site<'_>) -> Result<Expr, SqlError> {
+        let call = FunctionCall {
+            name: ObjectName::simple(Identifier::new("ROW_NUMBER")),
+            arguments: FunctionArguments::List { distinct: false, values: Vec::<Expression>::new() },
+            ignore_nulls: None,
+            within_group: Vec::new(),
+            over: None,
+            span: hobt_tsql::ast::Span { position, ..Default::default() },
+        };
+        Ok(self.window_function("ROW_NUMBER", &call, window, site)?.expr)
+    }
+
+    /// The rows of a plan with the values of the sequences that were collected over it.
+    pub(super) fn with_next_values(
+        &self,
+        plan: LogicalPlan,
+        columns: Vec<NextValueColumn>,
+    ) -> Result<LogicalPlan, SqlError> {
+        if columns.is_empty() {
+            return Ok(plan);
+        }
+        let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        for NextValueColumn { values, number, column } in columns {
+            let arguments = number.into_iter().collect();
+            let call = Kernel::call(Operation::NextValue(values), arguments, Position::default());
+            exprs.push(call.alias(column.name));
+        }
+        Ok(LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?))
+    }
+}

@@ -1,0 +1,167 @@
+//! `NEXT VALUE FOR` as a column: a value of a sequence for each row.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, AsArray, Decimal128Array, Int16Array, Int32Array, Int64Array, PrimitiveArray, UInt8Array,
+};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type};
+use hobt_base::SqlError;
+use hobt_functions::carrier;
+use hobt_types::SqlType;
+use parking_lot::Mutex;
+
+/// Takes so many values of a sequence and hands them over in runs: the first value, and how many there are, a step apart.
+pub type TakeValues = Arc<dyn Fn(u64, &mut dyn FnMut(i128, u64)) -> Result<(), SqlError> + Send + Sync>;
+
+/// Values in a row, a step apart.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The row's number, from 0, that takes the first one.
+    row: u64,
+    first: i128,
+}
+
+/// The values that are taken for rows that have numbers.
+#[derive(Debug, Default)]
+struct Numbered {
+    runs: Vec<Run>,
+    /// How many rows have theirs.
+    rows: u64,
+}
+
+/// The values of a sequence that a query asks for.
+#[derive(Clone)]
+pub struct NextValues {
+    /// The sequence's name.
+    pub name: String,
+    /// The type of the values.
+    pub result: SqlType,
+    /// The sequence's step.
+    pub increment: i128,
+    /// Takes them.
+    pub take: TakeValues,
+    /// Who has which value, where rows are numbered: two workers may meet them in any order.
+    numbered: Arc<Mutex<Numbered>>,
+}
+
+impl fmt::Debug for NextValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextValues").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for NextValues {
+    fn eq(&self, other: &NextValues) -> bool {
+        Arc::ptr_eq(&self.take, &other.take)
+    }
+}
+
+impl NextValues {
+    /// The values of a sequence.
+    pub fn new(name: String, result: SqlType, increment: i128, take: TakeValues) -> NextValues {
+        NextValues { name, result, increment, take, numbered: Arc::default() }
+    }
+
+    /// A value for each of so many rows, in no order.
+    ///
+    /// # Errors
+    /// 11728, and what storage returns.
+    pub(super) fn of_rows(&self, rows: usize) -> Result<ArrayRef, SqlError> {
+        let mut values = Vec::with_capacity(rows);
+        if rows > 0 {
+            (self.take)(rows as u64, &mut |first, count| {
+                values.extend((0..count).map(|step| first + self.increment * i128::from(step)));
+            })?;
+        }
+        self.array(values)
+    }
+
+    /// A value for each row, in the order of the rows' numbers, which begin with 1.
+    ///
+    /// # Errors
+    /// As [`NextValues::of_rows`].
+    pub(super) fn of_numbers(&self, numbers: &ArrayRef) -> Result<ArrayRef, SqlError> {
+        let numbers =
+            numbers.as_primitive_opt::<Int64Type>().ok_or_else(|| SqlError::internal("rows without numbers"))?;
+        let row_of = |number: i64| u64::try_from(number - 1).unwrap_or(0);
+        let mut numbered = self.numbered.lock();
+        let wanted = numbers.values().iter().map(|&number| row_of(number) + 1).max().unwrap_or(0);
+        if wanted > numbered.rows {
+            let Numbered { runs, rows } = &mut *numbered;
+            (self.take)(wanted - *rows, &mut |first, count| {
+                let follows = |run: &Run| run.first + self.increment * i128::from(*rows - run.row) == first;
+                if !runs.last().is_some_and(follows) {
+                    runs.push(Run { row: *rows, first });
+                }
+                *rows += count;
+            })?;
+        }
+        let value = |&number: &i64| {
+            let row = row_of(number);
+            let run = &numbered.runs[numbered.runs.partition_point(|run| run.row <= row) - 1];
+            run.first + self.increment * i128::from(row - run.row)
+        };
+        self.array(numbers.values().iter().map(value).collect())
+    }
+
+    fn array(&self, values: Vec<i128>) -> Result<ArrayRef, SqlError> {
+        fn of<T: ArrowPrimitiveType<Native: TryFrom<i128>>>(values: Vec<i128>) -> Result<PrimitiveArray<T>, SqlError> {
+            let outside = || SqlError::internal("a sequence's value is none of its type");
+            let values: Result<Vec<T::Native>, SqlError> =
+                values.into_iter().map(|value| T::Native::try_from(value).map_err(|_| outside())).collect();
+            Ok(PrimitiveArray::new(values?.into(), None))
+        }
+        Ok(match carrier(self.result) {
+            DataType::UInt8 => Arc::new(of(values)? as UInt8Array),
+            DataType::Int16 => Arc::new(of(values)? as Int16Array),
+            DataType::Int32 => Arc::new(of(values)? as Int32Array),
+            DataType::Int64 => Arc::new(of(values)? as Int64Array),
+            DataType::Decimal128(precision, scale) => {
+                let array = Decimal128Array::from(values).with_precision_and_scale(precision, scale);
+                Arc::new(array.map_err(|error| SqlError::internal(error.to_string()))?)
+            }
+            _ => return Err(SqlError::internal("a sequence of no integer type")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values from 1 on, ten in a run, with a gap behind each run.
+    fn in_tens() -> NextValues {
+        let next = Mutex::new(0_u64);
+        let take = move |count: u64, take: &mut dyn FnMut(i128, u64)| {
+            let mut next = next.lock();
+            for _ in 0..count {
+                take(i128::from(*next + 1 + *next / 10 * 90), 1);
+                *next += 1;
+            }
+            Ok(())
+        };
+        NextValues::new("s".to_owned(), SqlType::Int, 1, Arc::new(take))
+    }
+
+    #[test]
+    fn numbered_rows_get_values_in_their_order_whoever_comes_first() {
+        let values = in_tens();
+        let of = |numbers: Vec<i64>| {
+            let array: ArrayRef = Arc::new(Int64Array::from(numbers));
+            values.of_numbers(&array).expect("values").as_primitive::<arrow::datatypes::Int32Type>().values().to_vec()
+        };
+        assert_eq!(of(vec![9, 12, 11]), [9, 102, 101]);
+        assert_eq!(of(vec![1, 10]), [1, 10]);
+        assert_eq!(of(vec![13, 21]), [103, 201]);
+        assert_eq!(values.numbered.lock().runs.len(), 3);
+    }
+
+    #[test]
+    fn rows_without_numbers_get_as_many_as_they_are() {
+        let values = in_tens().of_rows(11).expect("values");
+        assert_eq!(values.as_primitive::<arrow::datatypes::Int32Type>().values().last(), Some(&101));
+        assert_eq!(in_tens().of_rows(0).expect("values").len(), 0);
+    }
+}
