@@ -254,6 +254,8 @@ pub const CANNOT_TRUNCATE: i32 = 4701;
 pub const OPTION_OF_DATABASE: i32 = 5058;
 /// A device activation error: the physical file name may be incorrect.
 pub const DEVICE_ACTIVATION: i32 = 5120;
+/// Option '%s' cannot be set in database '%s'.
+pub const OPTION_NOT_SETTABLE: i32 = 5058;
 /// A file cannot be opened or created: operating system error.
 pub const CANNOT_CREATE_FILE: i32 = 5123;
 /// A file cannot be expanded: operating system error.

@@ -33,6 +33,7 @@
 //!   create_database(&DatabaseDefinition) -> Created { database, warnings }     drop_database(name)
 //!   add_filegroup / set_default_filegroup(&DatabaseUse, name), add_files(&DatabaseUse, filegroup, &[FileDefinition])
 //!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() says what is in force
+//!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            what ALTER DATABASE … SET says
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.
 //!
@@ -65,6 +66,7 @@ mod instance;
 mod isolation;
 mod log_description;
 mod log_file;
+mod options;
 mod path;
 mod settings;
 
@@ -76,7 +78,9 @@ pub use definition::{
     ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace, TableDefinition,
 };
 pub use error::{EngineError, storage_error};
+pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription, LogReuseWait};
+pub use options::{DatabaseOptions, RecoveryModel};
 pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

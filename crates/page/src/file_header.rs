@@ -6,7 +6,7 @@
 //!   114 name UTF-8 | 504 generation u64 | 512 log's end u64
 //! boot body: 64 magic "HOBTBOOT" | 72 database guid 16 | 88 next object i32 | 92 next data space u32 | 96 next hobt u64
 //!   104 max stamp u64 | 112 created (100 ns since 1970) i64 | 120 hobt count u16 | 122 name length u16 | 124 name
-//!   then hobts: id u64, first run-list page: number u32, file u16, pad u16
+//!   508 options u32 | then hobts: id u64, first run-list page: number u32, file u16, pad u16
 //! ```
 
 use hobt_base::{FileId, FilegroupId, HobtId, Lsn, ObjectId, PAGE_SIZE, PageId, Stamp};
@@ -33,7 +33,12 @@ const GENERATION: usize = 504;
 /// Where the log's end stands.
 const LOG_END: usize = 512;
 
-const _: () = assert!(124 + NAME_BYTES_MAX <= BOOT_HOBTS && 114 + NAME_BYTES_MAX <= GENERATION);
+/// Where a database's options stand, behind the longest name.
+const BOOT_OPTIONS: usize = 508;
+
+const _: () = assert!(
+    124 + NAME_BYTES_MAX <= BOOT_OPTIONS && BOOT_OPTIONS + 4 <= BOOT_HOBTS && 114 + NAME_BYTES_MAX <= GENERATION
+);
 
 /// What a data file says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +94,8 @@ pub struct BootPage {
     pub created: i64,
     /// The database's name.
     pub name: String,
+    /// What `ALTER DATABASE … SET` has said, as the engine writes it; 0 for nothing.
+    pub options: u32,
     /// The system tables' heaps, in the catalog's order.
     pub hobts: Vec<SystemHobt>,
 }
@@ -207,6 +214,7 @@ impl BootPage {
             max_stamp: Stamp(u64_at(page, 104)),
             created: u64_at(page, 112).cast_signed(),
             name: read_name(page, 122)?,
+            options: u32_at(page, BOOT_OPTIONS),
             hobts,
         })
     }
@@ -225,6 +233,7 @@ impl BootPage {
         put_u64(&mut page, 112, self.created.cast_unsigned());
         put_u16(&mut page, 120, u16::try_from(self.hobts.len()).expect("few system tables"));
         write_name(&mut page, 122, &self.name);
+        put_u32(&mut page, BOOT_OPTIONS, self.options);
         for (index, hobt) in self.hobts.iter().enumerate() {
             let at = BOOT_HOBTS + index * 16;
             put_u64(&mut page, at, hobt.hobt.0);

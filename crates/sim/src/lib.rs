@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole or
-//!   not at all, in all databases that its transaction changed;
+//!   not at all, in all databases that its transaction changed; of what was acknowledged as delayed, the last may be gone;
 //! * the catalog lists exactly the tables, and `master` exactly the databases;
 //! * the counts of rows are right, and [`hobt_access::AllocationCheck`] finds nothing;
 //! * nothing panics, and without a crash nothing fails.
@@ -68,6 +68,8 @@ pub struct Report {
     pub commits: u64,
     /// Those of them that changed more than one database.
     pub commits_across: u64,
+    /// Those that were acknowledged before they had to be durable.
+    pub commits_delayed: u64,
     /// Commits that were under way when the power failed or an operation did.
     pub doubtful: u64,
     /// Statements.
@@ -94,6 +96,7 @@ impl Report {
         self.crashes_in_recovery += other.crashes_in_recovery;
         self.commits += other.commits;
         self.commits_across += other.commits_across;
+        self.commits_delayed += other.commits_delayed;
         self.doubtful += other.doubtful;
         self.statements += other.statements;
         self.errors += other.errors;

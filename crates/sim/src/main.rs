@@ -80,6 +80,7 @@ fn main() -> ExitCode {
     println!("statements          {}", report.statements);
     println!("commits             {} acknowledged, {} in doubt at a crash", report.commits, report.doubtful);
     println!("  over databases    {}", report.commits_across);
+    println!("  delayed           {}", report.commits_delayed);
     println!("rows read back      {}", report.rows_checked);
     println!("seconds             {:.1}", since.elapsed().as_secs_f64());
     println!("failures            {}", failures.len());

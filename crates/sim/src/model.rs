@@ -57,21 +57,60 @@ impl Truth {
     pub(crate) fn new(databases: usize) -> Truth {
         Truth { committed: State::new(databases), doubtful: None }
     }
+}
 
-    /// Takes what was found in the databases for the truth from now on; says what is wrong with it, if something is.
-    pub(crate) fn settle(&mut self, found: State) -> Result<(), String> {
-        let is_known = found == self.committed || self.doubtful.as_ref() == Some(&found);
-        if !is_known {
-            let mut text = self.committed.differences(&found);
-            if let Some(doubtful) = &self.doubtful {
-                text.push_str("\n and against the commit under way: ");
-                text.push_str(&doubtful.differences(&found));
-            }
-            return Err(text);
-        }
-        self.committed = found;
-        Ok(())
+/// A commit that was acknowledged before it was durable.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    pub(crate) session: usize,
+    /// What the session's tables in the database were before.
+    pub(crate) before: Tables,
+}
+
+/// Takes what was found of each session's tables for the truth from now on; says what is wrong with it, if something is.
+/// Commits that were acknowledged before they were durable (`delayed`, a list for each database, in order) may be gone, the last
+/// first; a commit under way is there in all databases or in none, and in those it has changed all before it is there too.
+pub(crate) fn settle(truths: &mut [&mut Truth], delayed: &[Vec<Delayed>], found: Vec<State>) -> Result<(), String> {
+    let committed: Vec<State> = truths.iter().map(|truth| truth.committed.clone()).collect();
+    let latest: Vec<State> =
+        truths.iter().map(|truth| truth.doubtful.as_ref().unwrap_or(&truth.committed).clone()).collect();
+    let is_kept = delayed.iter().enumerate().all(|(database, delayed)| {
+        let is_changed = committed.iter().zip(&latest).any(|(one, other)| one.0[database] != other.0[database]);
+        has_lost_the_last_alone(latest.clone(), if is_changed { &[] } else { delayed }, &found, database)
+    });
+    let is_lost = || {
+        let mut databases = delayed.iter().enumerate();
+        databases.all(|(database, delayed)| has_lost_the_last_alone(committed.clone(), delayed, &found, database))
+    };
+    if !is_kept && !is_lost() {
+        return Err(differences_of(truths, &found));
     }
+    truths.iter_mut().zip(found).for_each(|(truth, found)| truth.committed = found);
+    Ok(())
+}
+
+/// Whether the sessions' tables in one database are what was expected, but for some of the last delayed commits.
+fn has_lost_the_last_alone(mut expected: Vec<State>, delayed: &[Delayed], found: &[State], database: usize) -> bool {
+    let mut lost = delayed.iter().rev();
+    while expected.iter().zip(found).any(|(expected, found)| expected.0[database] != found.0[database]) {
+        let Some(Delayed { session, before }) = lost.next() else { return false };
+        expected[*session].0[database].clone_from(before);
+    }
+    true
+}
+
+fn differences_of(truths: &[&mut Truth], found: &[State]) -> String {
+    let mut text = Vec::new();
+    for (session, (truth, found)) in truths.iter().zip(found).enumerate() {
+        if truth.committed == *found {
+            continue;
+        }
+        text.push(format!("session {session}: {}", truth.committed.differences(found)));
+        if let Some(doubtful) = &truth.doubtful {
+            text.push(format!("and against the commit under way: {}", doubtful.differences(found)));
+        }
+    }
+    text.join("\n ")
 }
 
 /// How what was found differs from what was expected, in a few words.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use hobt_base::{ObjectId, SessionId, SqlError};
 use hobt_catalog::Growth;
-use hobt_engine::{DatabaseDefinition, DatabaseUse, EngineError, FileDefinition};
+use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition};
 use hobt_txn::StatementContext;
 
-use crate::model::{Row, Rows, State, Tables};
+use crate::model::{Delayed, Row, Rows, State, Tables};
 use crate::rows::{self, hobt_of};
 use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix, small_file};
 
@@ -72,6 +72,7 @@ impl Simulation {
             11..13 => self.other_database(),
             13..14 => self.add_file(),
             14..16 => self.reopen(),
+            16..18 => self.flush_log(),
             _ => self.session_step(),
         }
     }
@@ -89,6 +90,16 @@ impl Simulation {
         self.note(format!("dirty pages of {} are written", DATABASES[index]));
         let done = database.storage().flush().map_err(|error| database.storage_error(error));
         done.map_err(|error| self.stop("writing pages", &error))
+    }
+
+    /// Makes the commits of a database durable that are not.
+    fn flush_log(&mut self) -> Step<()> {
+        let index = self.below(DATABASES.len());
+        self.note(format!("sp_flush_log in {}", DATABASES[index]));
+        let database = self.database(index)?;
+        database.flush_log().map_err(|error| self.stop("sp_flush_log", &error))?;
+        self.delayed[index].clear();
+        Ok(())
     }
 
     /// Makes a database or drops one.
@@ -151,7 +162,7 @@ impl Simulation {
     fn reopen(&mut self) -> Step<()> {
         self.end_transactions()?;
         self.note("looks around".to_owned());
-        self.verify_alive().map(|_| ())
+        self.verify_alive()
     }
 
     fn session_step(&mut self) -> Step<()> {
@@ -204,6 +215,10 @@ impl Simulation {
         let databases: Vec<_> = uses.iter().map(|database| &***database).collect();
         let open = self.sessions[session].open.take().expect("the caller has looked");
         let is_across = open.working.changed_from(&self.sessions[session].truth.committed) > 1;
+        let delays = commits && self.chance(40);
+        if delays {
+            open.transaction.delay_durability();
+        }
         if commits {
             self.sessions[session].truth.doubtful = Some(open.working);
             self.report.doubtful += 1;
@@ -212,15 +227,32 @@ impl Simulation {
         ended.map_err(|error| self.stop("the end of a transaction", &error))?;
         if commits {
             self.report.commits_across += u64::from(is_across);
-            self.acknowledge(session);
+            self.acknowledge(session, delays);
         }
         Ok(())
     }
 
-    /// The commit of a session's transaction is known to be durable.
-    fn acknowledge(&mut self, session: usize) {
+    /// The commit of a session's transaction is acknowledged: it is durable, with all before it in its databases, unless
+    /// its one database let it be delayed.
+    fn acknowledge(&mut self, session: usize, asks_for_delay: bool) {
         let truth = &mut self.sessions[session].truth;
-        truth.committed = truth.doubtful.take().expect("it was in doubt until now");
+        let now = truth.doubtful.take().expect("it was in doubt until now");
+        let before = std::mem::replace(&mut truth.committed, now);
+        let committed = &truth.committed;
+        let changed: Vec<usize> = (0..DATABASES.len()).filter(|at| before.0[*at] != committed.0[*at]).collect();
+        for &index in &changed {
+            let delays = match self.durability[index] {
+                DelayedDurability::Disabled => false,
+                DelayedDurability::Allowed => asks_for_delay,
+                DelayedDurability::Forced => true,
+            };
+            if delays && changed.len() == 1 {
+                self.delayed[index].push(Delayed { session, before: before.0[index].clone() });
+                self.report.commits_delayed += 1;
+            } else {
+                self.delayed[index].clear();
+            }
+        }
         self.report.commits += 1;
         self.report.doubtful -= 1;
     }
@@ -284,7 +316,7 @@ impl Simulation {
         let ended = self.instance().end_statement(ctx, succeeded, &[&database]);
         ended.map_err(|error| self.stop("the end of a statement", &error))?;
         if commits {
-            self.acknowledge(session);
+            self.acknowledge(session, false);
         }
         match failed {
             Some(stop) => Err(stop),

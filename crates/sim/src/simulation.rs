@@ -7,11 +7,13 @@ use std::sync::Arc;
 use hobt_base::SplitMix64;
 use hobt_catalog::Growth;
 use hobt_disk::{Disk, Operation, SimulatedConfig, SimulatedDisk};
-use hobt_engine::{DatabaseDefinition, DatabaseUse, EngineError, FileDefinition, Instance, InstanceSettings};
+use hobt_engine::{
+    DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition, Instance, InstanceSettings,
+};
 use hobt_txn::{Savepoint, Transaction};
 
 use crate::check::{CheckError, allocation, contents};
-use crate::model::{State, Tables, Truth};
+use crate::model::{Delayed, State, Tables, Truth, settle};
 use crate::{Options, Report};
 
 /// Kinds of operations that can fail.
@@ -75,6 +77,10 @@ pub(crate) struct Simulation {
     pub(crate) random: SplitMix64,
     pub(crate) instance: Option<Arc<Instance>>,
     pub(crate) sessions: Vec<Session>,
+    /// For each database the commits that were acknowledged and need not be durable yet, in order.
+    pub(crate) delayed: Vec<Vec<Delayed>>,
+    /// What each database says of commits that return before they are durable.
+    pub(crate) durability: [DelayedDurability; DATABASES.len()],
     pub(crate) others: Others,
     pub(crate) next_key: i32,
     pub(crate) files_added: u32,
@@ -111,6 +117,8 @@ impl Simulation {
             random,
             instance: None,
             sessions: (0..SESSIONS).map(|_| Session { truth: Truth::new(DATABASES.len()), open: None }).collect(),
+            delayed: DATABASES.map(|_| Vec::new()).into(),
+            durability: DATABASES.map(|_| DelayedDurability::Disabled),
             others: Others::default(),
             next_key: 1,
             files_added: 0,
@@ -219,6 +227,13 @@ impl Simulation {
             };
             let made = self.instance().create_database(&definition);
             made.map_err(|error| self.stop("CREATE DATABASE", &error))?;
+        }
+        for index in 0..DATABASES.len() {
+            let delays = DelayedDurability::ALL[self.below(DelayedDurability::ALL.len())];
+            let database = self.database(index)?;
+            let set = self.instance().set_options(&database, |options| options.delayed_durability = delays);
+            set.map_err(|error| self.stop("SET DELAYED_DURABILITY", &error))?;
+            self.durability[index] = delays;
         }
         Ok(())
     }
@@ -336,17 +351,22 @@ impl Simulation {
 
     fn verify(&mut self) -> Step<()> {
         self.verify_databases()?;
-        let rows = self.verify_alive()?;
+        let rows = self.look_into_all(true)?;
         self.report.rows_checked += rows;
         for session in &mut self.sessions {
             session.truth.doubtful = None;
         }
+        self.delayed.iter_mut().for_each(Vec::clear);
         Ok(())
     }
 
-    /// Looks when no transaction is open, into all databases at once: a transaction may have changed several. Gives the
-    /// number of rows.
-    pub(crate) fn verify_alive(&mut self) -> Step<u64> {
+    /// Looks when no transaction is open.
+    pub(crate) fn verify_alive(&mut self) -> Step<()> {
+        self.look_into_all(false).map(drop)
+    }
+
+    /// Looks into all databases at once: a transaction may have changed several. Gives the number of rows.
+    fn look_into_all(&mut self, has_started: bool) -> Step<u64> {
         let mut found = Vec::new();
         // Either may be the first that recovery comes to, and ask the other what became of a transaction.
         let first = self.below(DATABASES.len());
@@ -357,7 +377,7 @@ impl Simulation {
             found.push(checked.map_err(|error| self.check_failed(name, error))?);
         }
         let rows = found.iter().flat_map(|tables| tables.values()).map(|rows| rows.len() as u64).sum();
-        self.settle(found)?;
+        self.settle(found, has_started)?;
         Ok(rows)
     }
 
@@ -369,18 +389,20 @@ impl Simulation {
         }
     }
 
-    fn settle(&mut self, mut found: Vec<Tables>) -> Step<()> {
-        for (number, session) in self.sessions.iter_mut().enumerate() {
-            let prefix = session_prefix(number);
+    fn settle(&mut self, mut found: Vec<Tables>, has_started: bool) -> Step<()> {
+        let theirs = |session: usize| {
+            let prefix = session_prefix(session);
             let of_session = |tables: &mut Tables| tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect();
-            let theirs = State(found.iter_mut().map(of_session).collect());
-            let settled = session.truth.settle(theirs);
-            settled.map_err(|text| Stop::Bug(format!("session {number}: {text}")))?;
+            State(found.iter_mut().map(of_session).collect())
+        };
+        let states: Vec<State> = (0..SESSIONS).map(theirs).collect();
+        if let Some((tables, database)) = found.iter().zip(DATABASES).find(|(tables, _)| !tables.is_empty()) {
+            return Err(Stop::Bug(format!("{database}: tables {:?} are nobody's", tables.keys())));
         }
-        match found.iter().zip(DATABASES).find_map(|(tables, database)| tables.keys().next().zip(Some(database))) {
-            None => Ok(()),
-            Some((name, database)) => Err(Stop::Bug(format!("{database}: table {name} is nobody's"))),
-        }
+        let mut truths: Vec<&mut Truth> = self.sessions.iter_mut().map(|session| &mut session.truth).collect();
+        // While it lives an instance has everything that it has acknowledged.
+        let delayed = if has_started { &self.delayed[..] } else { &DATABASES.map(|_| Vec::new()) };
+        settle(&mut truths, delayed, states).map_err(Stop::Bug)
     }
 
     fn verify_databases(&mut self) -> Step<()> {

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, Lsn};
@@ -31,6 +31,42 @@ pub const DECISION_RECORD: u8 = 4;
 /// Transactions of the storage's own are numbered from here; stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 
+/// When a commit may return before it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum DelayedDurability {
+    /// Never.
+    #[default]
+    Disabled,
+    /// When the transaction asks for it.
+    Allowed,
+    /// Always, but for transactions over several databases.
+    Forced,
+}
+
+impl DelayedDurability {
+    /// Every one, by its number in `sys.databases`.
+    pub const ALL: [DelayedDurability; 3] =
+        [DelayedDurability::Disabled, DelayedDurability::Allowed, DelayedDurability::Forced];
+
+    /// `delayed_durability` of `sys.databases`.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// `delayed_durability_desc` of `sys.databases`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DelayedDurability::Disabled => "DISABLED",
+            DelayedDurability::Allowed => "ALLOWED",
+            DelayedDurability::Forced => "FORCED",
+        }
+    }
+}
+
+/// Bytes of records that wait for a flush before a delayed commit flushes them: SQL Server's log block.
+const DELAYED_BYTES_MAX: u64 = 60 << 10;
+
 /// The log of one database, with the transactions that write into it.
 pub struct TransactionLog {
     log: Arc<Log>,
@@ -46,6 +82,11 @@ pub struct TransactionLog {
     /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
     due_below_bytes: AtomicU64,
     on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// A [`DelayedDurability`].
+    delays: AtomicU8,
+    /// Somebody was told that commits wait for a flush, and has not flushed yet.
+    flush_is_due: AtomicBool,
+    on_delayed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// A transaction that has not ended.
@@ -119,6 +160,9 @@ impl TransactionLog {
             decisions: Decisions::default(),
             due_below_bytes,
             on_due: OnceLock::new(),
+            delays: AtomicU8::new(DelayedDurability::default() as u8),
+            flush_is_due: AtomicBool::new(false),
+            on_delayed: OnceLock::new(),
             open: Mutex::default(),
             begun: AtomicU64::new(0),
             next_structure: AtomicU64::new(STRUCTURE_TRANSACTION_FIRST),
@@ -150,6 +194,46 @@ impl TransactionLog {
         {
             tell();
         }
+    }
+
+    /// Says when commits may return before they are durable, from the next one on.
+    pub fn set_delayed_durability(&self, delays: DelayedDurability) {
+        self.delays.store(delays as u8, Ordering::Relaxed);
+    }
+
+    /// Says who is to be told when a commit has returned that is not durable: he calls [`TransactionLog::flush`] soon. He is
+    /// told once until he does. Without him such commits are durable with the next one that waits, or when many bytes are.
+    pub fn on_delayed_commit(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // A second one would be told of what the first is told.
+        let _first = self.on_delayed.set(Box::new(tell));
+    }
+
+    /// Returns when everything that was appended before is durable. Blocks (`WRITELOG`).
+    ///
+    /// # Errors
+    /// The log has failed, or is full.
+    pub fn flush(&self) -> Result<(), LogError> {
+        // Before the end is read: who commits behind it tells again.
+        self.flush_is_due.store(false, Ordering::SeqCst);
+        self.log.flush_past(Lsn(self.log.end().0 - 1))
+    }
+
+    fn delays(&self, is_asked: bool) -> bool {
+        let delays = self.delays.load(Ordering::Relaxed);
+        delays == DelayedDurability::Forced as u8 || (is_asked && delays == DelayedDurability::Allowed as u8)
+    }
+
+    /// A commit returns whose record ends at `end` and is not durable.
+    fn delayed(&self, commit: Appended) -> Result<(), LogError> {
+        if commit.end.0 - self.log.durable().0.min(commit.end.0) >= DELAYED_BYTES_MAX {
+            return self.log.flush_past(commit.lsn);
+        }
+        if !self.flush_is_due.swap(true, Ordering::SeqCst)
+            && let Some(tell) = self.on_delayed.get()
+        {
+            tell();
+        }
+        Ok(())
     }
 
     /// Transactions that have written and not ended.
@@ -284,9 +368,13 @@ impl LogChain {
     }
 
     /// Makes the transaction last, as the only one of its chains.
-    fn commit(&self) -> Result<(), LogError> {
+    fn commit(&self, asks_for_delay: bool) -> Result<(), LogError> {
         let appended = self.append(COMMIT_RECORD, &[])?;
-        self.owner.log.flush_past(appended.lsn)
+        if self.owner.delays(asks_for_delay) {
+            self.owner.delayed(appended)
+        } else {
+            self.owner.log.flush_past(appended.lsn)
+        }
     }
 
     /// Appends the transaction's last record and gives back what it had reserved.
@@ -329,16 +417,17 @@ impl LogChains {
         chain
     }
 
-    /// Makes the transaction last, in all databases or in none: returns when that is durable. Blocks (`WRITELOG`).
+    /// Makes the transaction last, in all databases or in none: returns when that is durable, or before, if it asks for that or
+    /// the database always does it so. Blocks (`WRITELOG`).
     ///
     /// # Errors
     /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will say.
-    pub(crate) fn commit(&self) -> Result<(), CommitError> {
+    pub(crate) fn commit(&self, asks_for_delay: bool) -> Result<(), CommitError> {
         let mut chains = self.0.lock().clone();
         chains.sort_by_key(|chain| chain.owner.database);
         match &*chains {
             [] => Ok(()),
-            [one] => one.commit().map_err(CommitError::InDoubt),
+            [one] => one.commit(asks_for_delay).map_err(CommitError::InDoubt),
             [coordinator, participants @ ..] => commit_across(coordinator, participants),
         }
     }

@@ -67,6 +67,8 @@ pub struct Transaction {
     lock_owner: Arc<LockOwner>,
     /// What it has written into the logs of the databases that it changed.
     chains: LogChains,
+    /// Its commit need not be durable when it returns.
+    asks_for_delay: AtomicBool,
     /// Its place among the running, if readers need to know of it.
     running: Mutex<Option<Arc<Running>>>,
     /// What its statements see under `SNAPSHOT`, once one has looked.
@@ -94,8 +96,19 @@ impl Transaction {
     /// A transaction of a session. `stamp` is its place in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
-        let (chains, running, snapshot, undo, commit, held) = Default::default();
-        Arc::new(Transaction { session, stamp, lock_owner, chains, running, snapshot, undo, commit, held })
+        let (chains, asks_for_delay, running, snapshot, undo, commit, held) = Default::default();
+        Arc::new(Transaction {
+            session,
+            stamp,
+            lock_owner,
+            chains,
+            asks_for_delay,
+            running,
+            snapshot,
+            undo,
+            commit,
+            held,
+        })
     }
 
     /// Its place in the order of writers.
@@ -106,6 +119,12 @@ impl Transaction {
     /// Whom its statements lock for.
     pub fn lock_owner(&self) -> &Arc<LockOwner> {
         &self.lock_owner
+    }
+
+    /// Its commit may return before it is durable, where its database allows that: it may be lost in a crash, with all
+    /// behind it.
+    pub fn delay_durability(&self) {
+        self.asks_for_delay.store(true, Ordering::Relaxed);
     }
 
     /// Where it is now.
@@ -139,7 +158,7 @@ impl Transaction {
     /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. A log failed
     /// before a transaction over several was decided: it is undone. Or the first action that failed or panicked; the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
-        match self.chains.commit() {
+        match self.chains.commit(self.asks_for_delay.load(Ordering::Relaxed)) {
             Ok(()) => {}
             Err(CommitError::Undecided(error)) => {
                 // A log that failed fails the undo in its database too; what matters is why.

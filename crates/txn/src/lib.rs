@@ -22,7 +22,8 @@ mod transactions;
 mod versions;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD, TransactionLog,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,
+    TransactionLog,
 };
 pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
 pub use decision::{

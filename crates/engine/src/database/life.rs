@@ -20,6 +20,7 @@ use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogOwner};
+use crate::options::DatabaseOptions;
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -88,6 +89,7 @@ struct Parts {
     heaps: SystemHeaps,
     files: Files,
     next_ids: NextIds,
+    options: DatabaseOptions,
 }
 
 impl Database {
@@ -137,6 +139,7 @@ impl Database {
                 heaps,
                 files: Files { files: new.files, marked: Marked::Unclean },
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
+                options: DatabaseOptions::default(),
             },
         )?;
         database.save_clean()?;
@@ -226,6 +229,7 @@ impl Database {
                     data_space: boot.next_data_space.max(FIRST_SCHEME_ID),
                     hobt,
                 },
+                options: DatabaseOptions::decode(boot.options),
             },
         )?;
         database.pass_used_ids();
@@ -275,12 +279,15 @@ impl Database {
             hobts: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
             next_ids: Mutex::new(made.next_ids),
+            options: Mutex::new(made.options),
             files: Mutex::new(made.files),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });
+        database.heed_options();
         if !parts.checkpoints_by_hand {
             database.checkpoint_when_due();
+            database.flush_delayed_commits();
         }
         Ok(database)
     }

@@ -37,6 +37,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
+use crate::options::DatabaseOptions;
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
@@ -128,6 +129,7 @@ pub struct Database {
     /// The sequences of which values were asked for.
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     next_ids: Mutex<NextIds>,
+    options: Mutex<DatabaseOptions>,
     files: Mutex<Files>,
     /// Something beside the engine's own saved changes was or is being written.
     changed: AtomicBool,
@@ -159,6 +161,21 @@ impl Database {
     /// In which state it is: `Suspect` after [`Database::mark_suspect`].
     pub fn state(&self) -> DatabaseState {
         if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
+    }
+
+    /// Its options, as they are now.
+    pub fn options(&self) -> DatabaseOptions {
+        *self.options.lock()
+    }
+
+    /// Returns when every commit that was acknowledged before is durable. Blocks.
+    ///
+    /// # Errors
+    /// The log has failed, or the database is suspect or closed.
+    pub fn flush_log(&self) -> Result<()> {
+        self.check_usable()?;
+        let flushed = self.storage.log().map_or(Ok(()), |log| log.flush());
+        flushed.map_err(|error| self.storage_error(error.into()))
     }
 
     /// What it is known by for ever, whatever its name and id.

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use hobt_access::Hobt;
 use hobt_base::{HobtId, Lsn, ObjectId};
@@ -15,6 +16,10 @@ use hobt_txn::StatementContext;
 use super::life::TEMPDB;
 use super::{Database, Files, Marked};
 use crate::error::{EngineError, Result};
+use crate::options::DatabaseOptions;
+
+/// How long a commit that need not be durable waits for a flush at most, beside the flush itself.
+const DELAYED_FLUSH_AFTER: Duration = Duration::from_millis(10);
 
 impl Files {
     /// The generation of the database; a file that was added since has a lower one until the next mark.
@@ -127,8 +132,46 @@ impl Database {
         self.storage.end_checkpoint(begun).map_err(|error| self.storage_error(error))
     }
 
-    /// Writes the boot page and the headers that are not as they were written last.
-    fn write_headers(&self, files: &mut Files) -> Result<()> {
+    /// Changes the options, durably.
+    ///
+    /// # Errors
+    /// The boot page cannot be written: then nobody knows which options the next start finds.
+    pub(crate) fn set_options(&self, change: impl Fn(&mut DatabaseOptions)) -> Result<()> {
+        let mut files = self.files.lock();
+        self.check_usable()?;
+        let mut options = *self.options.lock();
+        change(&mut options);
+        self.write_boot(&mut files, options)?;
+        *self.options.lock() = options;
+        self.heed_options();
+        Ok(())
+    }
+
+    /// Tells the log what the options say.
+    pub(super) fn heed_options(&self) {
+        if let Some(log) = self.storage.log() {
+            log.set_delayed_durability(self.options.lock().delayed_durability);
+        }
+    }
+
+    /// Has a thread of its own flush the log a moment after a commit that did not.
+    pub(super) fn flush_delayed_commits(self: &Arc<Database>) {
+        let Some(log) = self.storage.log() else { return };
+        let database = Arc::downgrade(self);
+        log.on_delayed_commit(move || {
+            let kept = Weak::clone(&database);
+            let started = std::thread::Builder::new().name("log flush".to_owned()).spawn(move || {
+                std::thread::sleep(DELAYED_FLUSH_AFTER);
+                // A log that fails says so to whoever writes into it next.
+                let _failed = kept.upgrade().map(|database| database.flush_log());
+            });
+            if started.is_err() {
+                let _failed = database.upgrade().map(|database| database.flush_log());
+            }
+        });
+    }
+
+    fn write_boot(&self, files: &mut Files, options: DatabaseOptions) -> Result<()> {
         let ids = *self.next_ids.lock();
         let boot = BootPage {
             database_guid: self.guid,
@@ -138,9 +181,15 @@ impl Database {
             max_stamp: self.shared.clock.latest(),
             created: self.created,
             name: self.name.clone(),
+            options: options.encode(),
             hobts: self.heaps.listed(),
         };
-        files.files[0].write_boot(&boot)?;
+        Ok(files.files[0].write_boot(&boot)?)
+    }
+
+    /// Writes the boot page and the headers that are not as they were written last.
+    fn write_headers(&self, files: &mut Files) -> Result<()> {
+        self.write_boot(files, self.options())?;
         for file in &mut files.files {
             let id = file.header.file;
             let size_pages = self.storage.file(id).map_err(|error| self.storage_error(error))?.size_pages();

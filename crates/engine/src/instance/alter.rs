@@ -14,6 +14,7 @@ use crate::database::Database;
 use crate::definition::FileDefinition;
 use crate::error::{EngineError, Result, cannot_create, of_catalog};
 use crate::isolation::IsolationOption;
+use crate::options::DatabaseOptions;
 
 impl Instance {
     /// Adds an empty filegroup.
@@ -30,6 +31,22 @@ impl Instance {
     /// 1921 there is none of this name, 622 it has no files; a device's error.
     pub fn set_default_filegroup(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         self.alter(database, |ctx| database.set_default_filegroup(ctx, name))
+    }
+
+    /// Changes the options of a database, durably. `change` may be called more than once.
+    ///
+    /// # Errors
+    /// 5058: the database is one of the instance's own. A device's error.
+    pub fn set_options(&self, database: &DatabaseUse, change: impl Fn(&mut DatabaseOptions)) -> Result<()> {
+        let _alone = self.definitions.lock();
+        if is_system(database.id()) {
+            let text = format!("Options cannot be set in database '{}': it is the instance's own.", database.name());
+            return Err(EngineError::statement(number::OPTION_NOT_SETTABLE, text));
+        }
+        let entry = self.entry_of(database)?;
+        database.set_options(change)?;
+        *entry.options.lock() = database.options();
+        Ok(())
     }
 
     /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if

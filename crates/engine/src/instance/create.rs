@@ -94,6 +94,7 @@ impl Instance {
             guid: database.guid(),
             created: database.created(),
             isolation: Arc::new(IsolationOptions::of_new_database()),
+            options: Mutex::new(database.options()),
             files: Mutex::new(paths),
             state: Mutex::new(EntryState::Open(database)),
         });

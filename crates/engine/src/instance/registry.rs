@@ -19,6 +19,7 @@ use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
 use crate::isolation::{IsolationOption, IsolationOptions};
 use crate::log_description::{LogDescription, LogReuseWait};
+use crate::options::DatabaseOptions;
 
 /// How long a database that is being opened waits for one of higher id that is, too.
 const DECIDER_PATIENCE: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ pub(super) struct Entry {
     pub(super) guid: [u8; 16],
     pub(super) created: i64,
     pub(super) isolation: Arc<IsolationOptions>,
+    /// As its boot page has them.
+    pub(super) options: Mutex<DatabaseOptions>,
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     pub(super) state: Mutex<EntryState>,
 }
@@ -100,6 +103,7 @@ impl Entry {
             name: self.name.clone(),
             created: self.created,
             state,
+            options: *self.options.lock(),
             log_reuse_wait,
             allows_snapshot: self.isolation.has(IsolationOption::AllowSnapshot),
             read_committed_snapshot: self.isolation.has(IsolationOption::ReadCommittedSnapshot),
@@ -119,6 +123,8 @@ pub struct DatabaseDescription {
     pub created: i64,
     /// In which state it is.
     pub state: DatabaseState,
+    /// Its options.
+    pub options: DatabaseOptions,
     /// What its log waits for; nothing while it is not open.
     pub log_reuse_wait: LogReuseWait,
     /// `ALLOW_SNAPSHOT_ISOLATION`.

@@ -22,6 +22,7 @@ use crate::database::{
 use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::IsolationOptions;
 use crate::log_file;
+use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
 
@@ -152,6 +153,7 @@ impl Start<'_> {
             guid: database.guid(),
             created: database.created(),
             isolation: Arc::new(IsolationOptions::of_system_database()),
+            options: Mutex::new(database.options()),
             files: Mutex::new(vec![(FileId(1), self.folder.join(file))]),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
         });
@@ -253,13 +255,20 @@ impl Start<'_> {
                 format!("master lists database '{}' in a way that cannot be; restore master from a copy.", row.name),
             ));
         }
+        let state = self.inspect(&paths, row.guid);
+        let boot = match &state {
+            // One that cannot be read is told of when the database is opened.
+            EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),
+            EntryState::Open(_) | EntryState::Unavailable { .. } => None,
+        };
         Ok(Entry {
             id,
             name: row.name.clone(),
             guid: row.guid,
             created: row.created.0,
             isolation: Arc::new(IsolationOptions::of_bits(row.isolation)),
-            state: Mutex::new(self.inspect(&paths, row.guid)),
+            options: Mutex::new(boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default()),
+            state: Mutex::new(state),
             files: Mutex::new(paths),
         })
     }

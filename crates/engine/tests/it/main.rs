@@ -3,6 +3,7 @@
 mod across;
 mod databases;
 mod definitions;
+mod durability;
 mod failures;
 mod fixture;
 mod garbage;

@@ -39,6 +39,7 @@ fn boot() -> BootPage {
         max_stamp: Stamp(17),
         created: -5,
         name: "tests".to_owned(),
+        options: 0x8765_4321,
         hobts: vec![SystemHobt { hobt: HobtId(1), run_list: PageId::new(FileId(1), 8) }; 20],
     }
 }

@@ -60,7 +60,9 @@ impl Interpreter<'_> {
             StatementKind::CreateProcedure(create) => self.create_procedure(create, statement),
             StatementKind::CreateSchema { name, .. } => self.create_schema(name),
             StatementKind::BeginTransaction { name } => self.begin_transaction(name.as_ref(), position),
-            StatementKind::Commit { .. } => self.commit_transaction(position),
+            StatementKind::Commit { delayed_durability, .. } => {
+                self.commit_transaction(*delayed_durability == Some(true), position)
+            }
             StatementKind::Rollback { name } => self.rollback_transaction(name.as_ref(), position),
             StatementKind::SaveTransaction { name } => self.save_transaction(name, position),
             other => Err(SqlError::not_supported(format!("{} ", command(other)).trim_end()).at(position).into()),

@@ -576,7 +576,7 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
     Some(match text_of(arguments, 1).to_lowercase().as_str() {
         "status" => database.state.name().to_owned(),
         "collation" => "SQL_Latin1_General_CP1_CI_AS".to_owned(),
-        "recovery" => "SIMPLE".to_owned(),
+        "recovery" => database.options.recovery_model.name().to_owned(),
         "updateability" => "READ_WRITE".to_owned(),
         "useraccess" => "MULTI_USER".to_owned(),
         "version" => "957".to_owned(),

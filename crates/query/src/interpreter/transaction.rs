@@ -325,8 +325,8 @@ impl Interpreter<'_> {
         self.environment.sessions.transaction_is(self.state.id, open);
     }
 
-    /// `COMMIT`. The name means nothing.
-    pub(super) fn commit_transaction(&mut self, position: Position) -> Result<Outcome, Failure> {
+    /// `COMMIT`. The name means nothing; only the outermost asks for its durability to be delayed.
+    pub(super) fn commit_transaction(&mut self, delays: bool, position: Position) -> Result<Outcome, Failure> {
         let count_before_call = self.insert_exec_count;
         let Some(open) = &mut self.state.transaction else {
             let text = "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.";
@@ -343,6 +343,9 @@ impl Interpreter<'_> {
             open.count -= 1;
             self.note_transaction();
             return Ok(Outcome::QUIET);
+        }
+        if delays {
+            open.transaction().delay_durability();
         }
         self.commit_open().map_err(|error| error.at(position))?;
         Ok(Outcome::QUIET)

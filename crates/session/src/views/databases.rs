@@ -87,8 +87,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         u8::from(database.allows_snapshot),
         if database.allows_snapshot { "ON" } else { "OFF" },
         database.read_committed_snapshot,
-        3,
-        "SIMPLE",
+        database.options.recovery_model.number(),
+        database.options.recovery_model.name(),
         2,
         "CHECKSUM"
     ];
@@ -112,8 +112,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         0,
         "NONE",
         60,
-        0,
-        "DISABLED",
+        database.options.delayed_durability.number(),
+        database.options.delayed_durability.name(),
         no
     ]);
     row

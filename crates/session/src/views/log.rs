@@ -147,7 +147,7 @@ fn log_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> R
         let current = log.current();
         rows.push(row![
             database.id().0,
-            "SIMPLE",
+            database.options().recovery_model.name(),
             text(log.keep),
             text(log.end),
             current.and_then(|segment| segment.sequence).unwrap_or(0),

@@ -35,7 +35,7 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
     println!("{seeds} seeds: {total:?}");
     assert!(seeds >= 20, "{seeds} seeds in {TIME_MAX:?}");
     assert!(total.crashes > seeds && total.crashes_in_recovery > seeds / 4, "it does crash: {total:?}");
-    assert!(total.commits_across > seeds / 4, "{total:?}");
+    assert!(total.commits_across > seeds / 4 && total.commits_delayed > seeds, "{total:?}");
     assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
 }
 

@@ -175,6 +175,8 @@ pub enum StatementKind {
     Commit {
         /// The transaction's name.
         name: Option<TransactionName>,
+        /// `WITH (DELAYED_DURABILITY = ON | OFF)`.
+        delayed_durability: Option<bool>,
     },
     /// `ROLLBACK [TRANSACTION | WORK]`.
     Rollback {

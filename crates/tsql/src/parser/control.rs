@@ -84,6 +84,22 @@ impl Parser<'_> {
         Ok(None)
     }
 
+    /// `WITH (DELAYED_DURABILITY = ON | OFF)`. A `WITH` that no list follows begins the next statement.
+    pub(super) fn optional_delayed_durability(&mut self) -> Result<Option<bool>> {
+        if !(self.at(Keyword::WITH) && self.next_is_mark(Mark::Open)) {
+            return Ok(None);
+        }
+        self.advance();
+        let mut delayed = None;
+        self.parenthesized_list(|p| {
+            p.expect_word("DELAYED_DURABILITY")?;
+            p.expect_mark(Mark::Equal)?;
+            delayed = Some(p.eat(Keyword::ON));
+            if delayed == Some(false) { p.expect(Keyword::OFF).map(drop) } else { Ok(()) }
+        })?;
+        Ok(delayed)
+    }
+
     pub(super) fn save_transaction(&mut self) -> Result<StatementKind> {
         self.advance();
         if !self.eat(Keyword::TRAN) {

@@ -130,7 +130,7 @@ impl Parser<'_> {
             Keyword::WAITFOR => self.waitfor(),
             Keyword::COMMIT => {
                 let name = self.transaction_end()?;
-                Ok(StatementKind::Commit { name })
+                Ok(StatementKind::Commit { name, delayed_durability: self.optional_delayed_durability()? })
             }
             Keyword::ROLLBACK => {
                 let name = self.transaction_end()?;

@@ -133,9 +133,13 @@ fn short(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
             f.write_str("BEGIN TRANSACTION")?;
             optional(f, " ", name)
         }
-        StatementKind::Commit { name } => {
+        StatementKind::Commit { name, delayed_durability } => {
             f.write_str("COMMIT TRANSACTION")?;
-            optional(f, " ", name)
+            optional(f, " ", name)?;
+            match delayed_durability {
+                None => Ok(()),
+                Some(on) => write!(f, " WITH (DELAYED_DURABILITY = {})", if *on { "ON" } else { "OFF" }),
+            }
         }
         StatementKind::Rollback { name } => {
             f.write_str("ROLLBACK TRANSACTION")?;

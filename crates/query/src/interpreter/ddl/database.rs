@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::Growth;
-use hobt_engine::{DatabaseDefinition, FileDefinition, FilegroupDefinition, IsolationOption};
+use hobt_engine::{
+    DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
+    IsolationOption, RecoveryModel,
+};
 use hobt_tsql::ast::{
     self, AlterDatabase, AlterDatabaseAction, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
     OptionItem, OptionValue, SizeUnit,
@@ -86,10 +89,7 @@ impl Interpreter<'_> {
             AlterDatabaseAction::AddLogFiles { .. } => {}
             // No statement is in the way of an option that later statements heed, so nobody is put out for it.
             AlterDatabaseAction::Set { options, termination: _ } => {
-                options.iter().try_for_each(check_option)?;
-                for (option, on) in options.iter().filter_map(isolation_option) {
-                    instance.set_isolation_option(&database, option, on).map_err(SqlError::from)?;
-                }
+                self.set_options(&database, options)?;
             }
             other => return Err(SqlError::not_supported(name_of(other)).into()),
         }
@@ -108,12 +108,72 @@ fn isolation_option(option: &OptionItem) -> Option<(IsolationOption, bool)> {
     }
 }
 
+impl Interpreter<'_> {
+    /// `ALTER DATABASE … SET`: all options are looked at before the first is changed.
+    fn set_options(&mut self, database: &DatabaseUse, options: &[OptionItem]) -> Result<(), Failure> {
+        let changes = options.iter().map(changed_option).collect::<Result<Vec<_>, SqlError>>()?;
+        let changes: Vec<_> = changes.into_iter().flatten().collect();
+        if let Some(first) = options.first().filter(|_| !changes.is_empty()) {
+            let change = |options: &mut DatabaseOptions| changes.iter().for_each(|change| change.apply(options));
+            let set = self.environment.instance.set_options(database, change);
+            set.map_err(|error| error.to_sql_error().at(first.span.position))?;
+        }
+        for (option, on) in options.iter().filter_map(isolation_option) {
+            let set = self.environment.instance.set_isolation_option(database, option, on);
+            set.map_err(SqlError::from)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an option of `ALTER DATABASE … SET` changes.
+enum OptionChange {
+    Recovery(RecoveryModel),
+    Durability(DelayedDurability),
+}
+
+impl OptionChange {
+    fn apply(&self, options: &mut DatabaseOptions) {
+        match self {
+            OptionChange::Recovery(model) => {
+                options.recovery_model = *model;
+                // What is not kept now is missing from every later log backup.
+                options.has_log_chain &= *model != RecoveryModel::Simple;
+            }
+            OptionChange::Durability(delayed) => options.delayed_durability = *delayed,
+        }
+    }
+}
+
+/// The change that an option asks for; `None` for one that asks for what is so anyway.
+fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError> {
+    let word = match &option.value {
+        OptionValue::Word(word) => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    // A word behind the name, without an equals sign, is part of the name.
+    let (name, word) = match option.name.split_once(' ') {
+        Some((name, rest)) => (name, rest),
+        None => (option.name.as_str(), word.as_str()),
+    };
+    let change = match name {
+        "RECOVERY" => RecoveryModel::ALL.into_iter().find(|model| model.name() == word).map(OptionChange::Recovery),
+        "DELAYED_DURABILITY" => {
+            let delayed = DelayedDurability::ALL.into_iter().find(|delayed| delayed.name() == word);
+            delayed.map(OptionChange::Durability)
+        }
+        _ => return check_option(option).map(|()| None),
+    };
+    let syntax = || SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{name}'.")).at(option.span.position);
+    change.map(Some).ok_or_else(syntax)
+}
+
 /// Options of `ALTER DATABASE … SET` that ask for what is so anyway are accepted, others refused.
 fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     let off = matches!(option.value, OptionValue::Off);
     // A word behind the name, without an equals sign, is part of the name.
     let holds = match option.name.as_str() {
-        "RECOVERY SIMPLE" | "PAGE_VERIFY CHECKSUM" | "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
+        "PAGE_VERIFY CHECKSUM" | "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
         "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
         "AUTO_CREATE_STATISTICS"
         | "AUTO_UPDATE_STATISTICS"
@@ -127,7 +187,6 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
         | "QUOTED_IDENTIFIER"
         | "RECURSIVE_TRIGGERS"
         | "COMPATIBILITY_LEVEL"
-        | "DELAYED_DURABILITY"
         | "TARGET_RECOVERY_TIME" => true,
         "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION" => isolation_option(option).is_some(),
         _ => false,

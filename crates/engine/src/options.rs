@@ -1,0 +1,97 @@
+//! What `ALTER DATABASE … SET` says of a database, as its boot page keeps it.
+
+use hobt_txn::DelayedDurability;
+
+/// What the log is kept for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum RecoveryModel {
+    /// Everything; bulk loads too are in the log.
+    Full,
+    /// Everything but the pages of bulk loads.
+    BulkLogged,
+    /// A crash: what a checkpoint has written is not needed any more.
+    #[default]
+    Simple,
+}
+
+impl RecoveryModel {
+    /// Every one.
+    pub const ALL: [RecoveryModel; 3] = [RecoveryModel::Full, RecoveryModel::BulkLogged, RecoveryModel::Simple];
+
+    /// `recovery_model` of `sys.databases`.
+    pub const fn number(self) -> u8 {
+        match self {
+            RecoveryModel::Full => 1,
+            RecoveryModel::BulkLogged => 2,
+            RecoveryModel::Simple => 3,
+        }
+    }
+
+    /// `recovery_model_desc` of `sys.databases`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RecoveryModel::Full => "FULL",
+            RecoveryModel::BulkLogged => "BULK_LOGGED",
+            RecoveryModel::Simple => "SIMPLE",
+        }
+    }
+}
+
+/// The options of a database.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DatabaseOptions {
+    /// What the log is kept for.
+    pub recovery_model: RecoveryModel,
+    /// When commits may return before they are durable.
+    pub delayed_durability: DelayedDurability,
+    /// A full backup was made since the recovery model was last `SIMPLE`: the log is kept until it is backed up. Before that
+    /// `FULL` and `BULK_LOGGED` keep no more of it than `SIMPLE`, since nothing could be restored with it.
+    pub has_log_chain: bool,
+}
+
+impl DatabaseOptions {
+    /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1.
+    pub(crate) fn encode(self) -> u32 {
+        u32::from(self.recovery_model.number() % 3)
+            | u32::from(self.delayed_durability.number()) << 2
+            | u32::from(self.has_log_chain) << 4
+    }
+
+    /// The options of a boot page. Bits that mean nothing, another version's, are not heeded.
+    pub(crate) fn decode(bits: u32) -> DatabaseOptions {
+        let model = RecoveryModel::ALL.into_iter().find(|model| u32::from(model.number() % 3) == bits & 3);
+        let delayed = DelayedDurability::ALL.into_iter().find(|delayed| u32::from(delayed.number()) == bits >> 2 & 3);
+        DatabaseOptions {
+            recovery_model: model.unwrap_or_default(),
+            delayed_durability: delayed.unwrap_or_default(),
+            has_log_chain: bits >> 4 & 1 != 0,
+        }
+    }
+
+    /// Whether the log is kept until it is backed up.
+    pub fn keeps_log(&self) -> bool {
+        self.recovery_model != RecoveryModel::Simple && self.has_log_chain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_back_from_their_bits_and_any_bits_are_options() {
+        for recovery_model in RecoveryModel::ALL {
+            for delayed_durability in DelayedDurability::ALL {
+                for has_log_chain in [false, true] {
+                    let options = DatabaseOptions { recovery_model, delayed_durability, has_log_chain };
+                    assert_eq!(DatabaseOptions::decode(options.encode()), options);
+                }
+            }
+        }
+        for bits in 0..256 {
+            let options = DatabaseOptions::decode(bits);
+            assert_eq!(DatabaseOptions::decode(options.encode()), options);
+        }
+        assert_eq!(DatabaseOptions::decode(0), DatabaseOptions::default());
+    }
+}
