@@ -444,3 +444,47 @@ pub const SEQUENCE_EXHAUSTED: i32 = 11728;
 pub const SEQUENCE_RANGE: i32 = 11732;
 /// Cannot %s the %s '%s', because it does not exist or you do not have permission.
 pub const CANNOT_FIND: i32 = 15151;
+/// The operation failed because an index or statistics with this name exists on the table.
+pub const INDEX_EXISTS: i32 = 1913;
+/// Column is partitioning column of a unique index and not in its key.
+pub const PARTITION_COLUMN_NOT_IN_KEY: i32 = 1908;
+/// Cannot create more than one clustered index on a table.
+pub const CLUSTERED_EXISTS: i32 = 1902;
+/// The table already has a primary key.
+pub const PRIMARY_KEY_EXISTS: i32 = 1779;
+/// Cannot use duplicate column names in an index.
+pub const KEY_COLUMN_TWICE: i32 = 1909;
+/// An index has more than 32 key columns.
+pub const TOO_MANY_KEY_COLUMNS: i32 = 1904;
+/// A column is of a type that is invalid for use as a key column.
+pub const KEY_COLUMN_TYPE: i32 = 1919;
+/// Cannot define a PRIMARY KEY constraint on a nullable column.
+pub const PRIMARY_KEY_NULLABLE: i32 = 8111;
+/// Cannot specify included columns for a clustered index.
+pub const INCLUDED_IN_CLUSTERED: i32 = 10601;
+/// An index was not created: its key is too long by its fixed-length columns alone.
+pub const KEY_TOO_LONG_DEFINITION: i32 = 1944;
+/// Warning: an index may have keys that are too long.
+pub const KEY_TOO_LONG_WARNING: i32 = 1945;
+/// Operation failed: an index entry exceeds the maximum length.
+pub const KEY_TOO_LONG: i32 = 1946;
+/// Could not find any index of this name.
+pub const NO_SUCH_INDEX: i32 = 7999;
+/// Cannot find the object because it does not exist or you do not have permissions.
+pub const NO_SUCH_OBJECT: i32 = 1088;
+/// An explicit DROP INDEX is not allowed on an index that keeps a constraint.
+pub const INDEX_OF_CONSTRAINT: i32 = 3723;
+/// The name is not a constraint.
+pub const NO_SUCH_CONSTRAINT: i32 = 3728;
+/// An invalid partition number was specified.
+pub const NO_SUCH_PARTITION: i32 = 7722;
+/// Cannot insert a duplicate key row in an object with a unique index.
+pub const DUPLICATE_KEY_INDEX: i32 = 2601;
+/// Violation of a key constraint.
+pub const DUPLICATE_KEY_CONSTRAINT: i32 = 2627;
+/// CREATE UNIQUE INDEX terminated because a duplicate key was found.
+pub const DUPLICATE_KEY_BUILD: i32 = 1505;
+/// Duplicate key was ignored.
+pub const DUPLICATE_KEY_IGNORED: i32 = 3604;
+/// The clustered index of a table is disabled.
+pub const CLUSTERED_DISABLED: i32 = 8655;

@@ -5,9 +5,14 @@ use std::fmt;
 
 use hobt_base::{FilegroupId, ObjectId};
 use hobt_page::MAX_COLUMNS;
+use hobt_types::{Collation, KeyColumn};
 
+use crate::index_leaf::base_layout;
 use crate::schema::{DataSpace, DatabaseSnapshot, Index, IndexKind, PartitionFunction, PartitionScheme, Table};
 use crate::value_bytes::compare_values;
+
+/// The most columns of an index's key.
+pub const KEY_COLUMNS_MAX: usize = 32;
 
 /// The longest name, in UTF-16 code units.
 pub const NAME_LENGTH_MAX: usize = 128;
@@ -121,12 +126,6 @@ impl DatabaseSnapshot {
         check_distinct(table.columns.iter().map(|column| (0, column.name.as_str())))?;
         let rising = table.columns.windows(2).all(|pair| pair[0].id < pair[1].id);
         require(rising && table.columns[0].id > 0, name, "column ids rise from 1")?;
-        let rows = table.rows.columns();
-        let same = rows.len() == table.columns.len()
-            && rows.iter().zip(&table.columns).all(|(layout, column)| {
-                layout.physical == column.sql_type.physical() && layout.nullable == column.nullable
-            });
-        require(same, name, "the row layout is that of the columns")?;
         require(table.rows.page_layout(1).is_some(), name, "a row fits a page")?;
         let rules = table.columns.iter().all(|column| {
             column.collation.is_some() == column.sql_type.is_text()
@@ -136,11 +135,22 @@ impl DatabaseSnapshot {
         let first = table.indexes.first().map(|index| (index.id.0, index.kind));
         let based = matches!(first, Some((0, IndexKind::Heap) | (1, IndexKind::Clustered)));
         require(based, name, "the first index is the heap or the clustered index")?;
+        let base = base_layout(&table.columns, table.base_index());
+        let same = table.rows.columns() == base.columns() && table.rows.is_ordered() == base.is_ordered();
+        require(same, name, "the row layout is that of the columns and the first index")?;
+        let ids = table.indexes.windows(2).all(|pair| pair[0].id < pair[1].id);
+        require(ids, name, "the ids of indexes rise")?;
+        check_distinct(table.indexes.iter().filter_map(|index| index.name.as_deref()).map(|index| (0, index)))?;
         table.indexes.iter().try_for_each(|index| self.check_index(table, index))
     }
 
     fn check_index(&self, table: &Table, index: &Index) -> Result<(), BrokenRule> {
         let name = &table.name;
+        check_key(table, index)?;
+        if index.options.is_disabled {
+            let stored = index.partitions.is_empty() || index.kind == IndexKind::Clustered;
+            return require(stored, name, "a disabled index has no storage");
+        }
         let numbered = index.partitions.iter().zip(1..).all(|(partition, number)| partition.number.0 == number);
         require(numbered && !index.partitions.is_empty(), name, "partitions are numbered from 1")?;
         match &index.data_space {
@@ -162,6 +172,28 @@ impl DatabaseSnapshot {
             }
         }
     }
+}
+
+fn check_key(table: &Table, index: &Index) -> Result<(), BrokenRule> {
+    let name = &table.name;
+    if index.kind == IndexKind::Heap {
+        let empty = index.key.is_empty() && index.included.is_empty() && index.name.is_none();
+        return require(empty && index.id.0 == 0, name, "a heap has no key");
+    }
+    let numbered = if index.kind == IndexKind::Clustered { index.id.0 == 1 } else { index.id.0 > 1 };
+    require(numbered && index.name.is_some(), name, "an index has a name and an id of its kind")?;
+    let mut seen = HashSet::new();
+    let columns = index.key.iter().map(|part| part.column).chain(index.included.iter().copied());
+    let distinct = columns.into_iter().all(|column| column < table.columns.len() && seen.insert(column));
+    require(distinct, name, "the columns of an index are the table's, each once")?;
+    require((1..=KEY_COLUMNS_MAX).contains(&index.key.len()), name, "an index has 1 to 32 key columns")?;
+    require(index.kind == IndexKind::Nonclustered || index.included.is_empty(), name, "leaves have the columns once")?;
+    let keys = index
+        .key
+        .iter()
+        .all(|part| KeyColumn::new(table.columns[part.column].sql_type, Collation::default(), true, false).is_some());
+    require(keys, name, "key columns have types that can be keys")?;
+    require(index.constraint.is_none() || index.options.is_unique, name, "a key constraint's index is unique")
 }
 
 fn check_function(function: &PartitionFunction) -> Result<(), BrokenRule> {

@@ -18,6 +18,7 @@ mod change;
 mod check;
 mod error;
 mod heaps;
+mod index_leaf;
 mod load;
 mod long_value;
 mod schema;
@@ -28,20 +29,21 @@ mod value_bytes;
 mod write;
 
 pub use change::SnapshotChange;
-pub use check::{BrokenRule, NAME_LENGTH_MAX};
+pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;
+pub use index_leaf::{IndexLeaf, LeafColumn};
 pub use load::DatabaseIdentity;
 pub use schema::{
-    ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKind,
-    Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema, Sequence, Table, TableColumn,
-    name_equals,
+    ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKeyColumn,
+    IndexKind, IndexOptions, KeyConstraint, Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema,
+    Sequence, Table, TableColumn, name_equals,
 };
 pub use sequence::SequencePosition;
 pub use system::{
     ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow, FilegroupRow,
-    FunctionRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SequenceRow, SystemRow, SystemTable,
-    Text, Timestamp, ValueRow,
+    FunctionRow, IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SequenceRow,
+    SystemRow, SystemTable, Text, Timestamp, ValueRow,
 };
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
 pub use write::FIRST_SCHEME_ID;

@@ -9,19 +9,20 @@ use hobt_types::{Collation, SqlType};
 
 use crate::error::{CatalogError, damaged};
 use crate::heaps::SystemHeaps;
+use crate::index_leaf::base_layout;
 use crate::long_value::{LongValues, ValueClass};
 use crate::schema::{
-    ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, IdentityColumn, Index, IndexKind, Module,
-    Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
+    ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, IdentityColumn, Index, IndexKeyColumn,
+    IndexKind, Module, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
 };
 use crate::sequence::{SEQUENCE_KIND, load_sequence};
 use crate::system::{
-    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow, ObjectRow, RowsetRow,
-    SchemaRow, SchemeRow, SequenceRow, SystemTable,
+    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow,
+    RowsetRow, SchemaRow, SchemeRow, SequenceRow, SystemTable,
 };
 use crate::type_columns::TypeColumns;
 use crate::value_bytes::value_from_bytes;
-use crate::write::{FIRST_SCHEME_ID, index_kind, module_kind};
+use crate::write::{FIRST_SCHEME_ID, index_kind, module_kind, status_of_index};
 
 /// What a snapshot says of its database that stands in no system table.
 #[derive(Clone, Debug)]
@@ -186,6 +187,7 @@ impl SystemHeaps {
         let mut columns = by_table(self.rows::<ColumnRow>()?, |row| row.table);
         let mut defaults = by_table(self.rows::<DefaultRow>()?, |row| row.table);
         let mut indexes = by_table(self.rows::<IndexRow>()?, |row| row.table);
+        let mut index_columns = by_table(self.rows::<IndexColumnRow>()?, |row| row.table);
         let mut rowsets = by_table(self.rows::<RowsetRow>()?, |row| row.table);
         let mut sequences = by_table(self.rows::<SequenceRow>()?, |row| row.id);
         for row in self.rows::<ObjectRow>()? {
@@ -211,13 +213,16 @@ impl SystemHeaps {
             let defaults = defaults.remove(&row.id).unwrap_or_default();
             let columns = load_columns(columns.remove(&row.id).unwrap_or_default(), &defaults, long)?;
             let rowsets = rowsets.remove(&row.id).unwrap_or_default();
-            let indexes = load_indexes(indexes.remove(&row.id).unwrap_or_default(), &rowsets, &columns)?;
+            let own_columns = index_columns.remove(&row.id).unwrap_or_default();
+            let own = indexes.remove(&row.id).unwrap_or_default();
+            let indexes = load_indexes(own, &rowsets, own_columns, &columns)?;
             snapshot.tables.insert(id, Arc::new(load_table(row, columns, indexes)?));
         }
         for (rest, table) in [
             (columns.keys().next(), SystemTable::Columns),
             (defaults.keys().next(), SystemTable::Defaults),
             (indexes.keys().next(), SystemTable::Indexes),
+            (index_columns.keys().next(), SystemTable::IndexColumns),
             (rowsets.keys().next(), SystemTable::Rowsets),
             (sequences.keys().next(), SystemTable::Sequences),
         ] {
@@ -242,7 +247,10 @@ fn load_table(row: ObjectRow, columns: Vec<TableColumn>, indexes: Vec<Index>) ->
         name: row.name,
         is_system: false,
         created: row.created.0,
-        rows: Arc::new(Table::row_layout(&columns)),
+        rows: match indexes.first() {
+            Some(base) => base_layout(&columns, base),
+            None => return Err(damaged(SystemTable::Indexes, "a table has neither a heap nor an index")),
+        },
         columns,
         layout_version,
         indexes,
@@ -290,10 +298,16 @@ fn load_columns(
 fn load_indexes(
     mut rows: Vec<IndexRow>,
     rowsets: &[RowsetRow],
+    mut index_columns: Vec<IndexColumnRow>,
     columns: &[TableColumn],
 ) -> Result<Vec<Index>, CatalogError> {
     let table = SystemTable::Indexes;
     rows.sort_by_key(|row| row.index);
+    index_columns.sort_by_key(|row| (row.index, row.place));
+    if let Some(column) = index_columns.iter().find(|column| rows.iter().all(|row| row.index != column.index)) {
+        let what = format!("table {} has no index {}", column.table, column.index);
+        return Err(damaged(SystemTable::IndexColumns, what));
+    }
     if let Some(rowset) = rowsets.iter().find(|rowset| rows.iter().all(|row| row.index != rowset.index)) {
         let what = format!("table {} has no index {}", rowset.table, rowset.index);
         return Err(damaged(SystemTable::Rowsets, what));
@@ -320,7 +334,22 @@ fn load_indexes(
             partitions.push(load_partition(rowset)?);
         }
         partitions.sort_by_key(|partition| partition.number);
-        indexes.push(Index { id: IndexId(row.index), name: row.name, kind, data_space, partitions });
+        let (mut key, mut included) = (Vec::new(), Vec::new());
+        for part in index_columns.iter().filter(|part| part.index == row.index) {
+            let column = columns.iter().position(|column| column.id == part.column);
+            let column = column
+                .ok_or_else(|| damaged(SystemTable::IndexColumns, format!("no column has the id {}", part.column)))?;
+            if part.is_included {
+                included.push(column);
+            } else {
+                key.push(IndexKeyColumn { column, is_descending: part.is_descending });
+            }
+        }
+        let status = status_of_index(&row);
+        let (options, constraint) =
+            status.ok_or_else(|| damaged(table, format!("no index has status {}", row.status)))?;
+        let id = IndexId(row.index);
+        indexes.push(Index { id, name: row.name, kind, data_space, partitions, key, included, constraint, options });
     }
     Ok(indexes)
 }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, IndexId, ObjectId, PageId, PartitionNumber};
-use hobt_page::{ColumnLayout, RowLayout};
+use hobt_page::RowLayout;
 use hobt_types::{Collation, SqlType, Value};
+
+use crate::index_leaf::{base_layout, column_layout};
 
 /// A database's objects at one moment.
 #[derive(Clone, Debug)]
@@ -74,14 +76,32 @@ pub struct Table {
 }
 
 impl Table {
-    /// The page layout of these columns.
+    /// The page layout of these columns in a heap.
     pub fn row_layout(columns: &[TableColumn]) -> RowLayout {
-        RowLayout::new(
-            columns
-                .iter()
-                .map(|column| ColumnLayout { physical: column.sql_type.physical(), nullable: column.nullable })
-                .collect(),
-        )
+        RowLayout::new(columns.iter().map(column_layout).collect())
+    }
+
+    /// The table with other indexes, the heap or clustered index first.
+    #[must_use]
+    pub fn with_indexes(mut self, indexes: Vec<Index>) -> Table {
+        self.rows = base_layout(&self.columns, &indexes[0]);
+        self.indexes = indexes;
+        self
+    }
+
+    /// An index by its name.
+    pub fn index_named(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name)))
+    }
+
+    /// The indexes that are kept when rows change, apart from the heap or clustered index.
+    pub fn nonclustered(&self) -> impl Iterator<Item = &Index> {
+        self.indexes[1..].iter().filter(|index| !index.options.is_disabled)
+    }
+
+    /// Whether rows lie in the order of a key.
+    pub fn is_clustered(&self) -> bool {
+        self.base_index().kind == IndexKind::Clustered
     }
 
     /// A column's place by its name; names compare without regard to case.
@@ -145,6 +165,62 @@ pub enum IndexKind {
     Nonclustered,
 }
 
+/// A column of an index's key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexKeyColumn {
+    /// Its place in the table.
+    pub column: usize,
+    /// `DESC`.
+    pub is_descending: bool,
+}
+
+/// The constraint that an index keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyConstraint {
+    /// Its object id; its name is the index's.
+    pub id: ObjectId,
+    /// `PRIMARY KEY` rather than `UNIQUE`.
+    pub is_primary: bool,
+    /// Whether its name was made up.
+    pub is_system_named: bool,
+}
+
+/// What can be set of an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexOptions {
+    /// `UNIQUE`: no two rows have one key.
+    pub is_unique: bool,
+    /// `DISABLE`: it has no storage and is neither read nor kept until it is rebuilt.
+    pub is_disabled: bool,
+    /// `PAD_INDEX`.
+    pub is_padded: bool,
+    /// `IGNORE_DUP_KEY`: an `INSERT` leaves rows out whose key is there already.
+    pub ignores_duplicates: bool,
+    /// `ALLOW_ROW_LOCKS`.
+    pub allows_row_locks: bool,
+    /// `ALLOW_PAGE_LOCKS`.
+    pub allows_page_locks: bool,
+    /// `OPTIMIZE_FOR_SEQUENTIAL_KEY`.
+    pub is_sequential: bool,
+    /// `FILLFACTOR`, in percent; 0 and 100 are full pages.
+    pub fill_factor: u8,
+}
+
+impl Default for IndexOptions {
+    fn default() -> IndexOptions {
+        IndexOptions {
+            is_unique: false,
+            is_disabled: false,
+            is_padded: false,
+            ignores_duplicates: false,
+            allows_row_locks: true,
+            allows_page_locks: true,
+            is_sequential: false,
+            fill_factor: 0,
+        }
+    }
+}
+
 /// A heap or an index of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Index {
@@ -158,6 +234,31 @@ pub struct Index {
     pub data_space: DataSpace,
     /// Its partitions, in order of their numbers; one if it is not partitioned.
     pub partitions: Vec<Partition>,
+    /// The columns of its key, in the order in which they count; a heap has none.
+    pub key: Vec<IndexKeyColumn>,
+    /// `INCLUDE`: further columns of a nonclustered index's leaves, by their places in the table.
+    pub included: Vec<usize>,
+    /// The primary key or unique constraint that it keeps.
+    pub constraint: Option<KeyConstraint>,
+    /// What can be set of it.
+    pub options: IndexOptions,
+}
+
+impl Index {
+    /// A heap.
+    pub fn heap(data_space: DataSpace, partitions: Vec<Partition>) -> Index {
+        Index {
+            id: IndexId(0),
+            name: None,
+            kind: IndexKind::Heap,
+            data_space,
+            partitions,
+            key: Vec::new(),
+            included: Vec::new(),
+            constraint: None,
+            options: IndexOptions::default(),
+        }
+    }
 }
 
 /// Where an index lies.
@@ -397,6 +498,26 @@ impl DatabaseSnapshot {
         self.table(schema, name).is_some()
             || self.module(schema, name).is_some()
             || self.sequence(schema, name).is_some()
+            || self.has_constraint(schema, name)
+    }
+
+    /// Whether a table, module, sequence or key constraint has this id.
+    pub fn has_object_id(&self, id: ObjectId) -> bool {
+        let constraints = |table: &Arc<Table>| {
+            table.indexes.iter().any(|index| index.constraint.is_some_and(|constraint| constraint.id == id))
+        };
+        self.tables.contains_key(&id)
+            || self.modules.contains_key(&id)
+            || self.sequences.contains_key(&id)
+            || self.tables.values().any(constraints)
+    }
+
+    /// Whether a key constraint of a schema has this name.
+    pub fn has_constraint(&self, schema: i32, name: &str) -> bool {
+        self.tables
+            .values()
+            .filter(|table| table.schema == schema)
+            .any(|table| table.index_named(name).is_some_and(|index| index.constraint.is_some()))
     }
 
     /// The table, index and partition that a HOBT is.

@@ -7,12 +7,12 @@ use crate::error::CatalogError;
 use crate::heaps::SystemHeaps;
 use crate::long_value::ValueClass;
 use crate::schema::{
-    DataSpace, DatabaseFile, Filegroup, Index, IndexKind, Module, ModuleKind, PartitionFunction, PartitionScheme,
-    Schema, Table, TableColumn,
+    DataSpace, DatabaseFile, Filegroup, Index, IndexKind, IndexOptions, KeyConstraint, Module, ModuleKind,
+    PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
 };
 use crate::system::{
-    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow, ObjectRow, RowsetRow,
-    SchemaRow, SchemeRow, Timestamp,
+    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow,
+    RowsetRow, SchemaRow, SchemeRow, Timestamp,
 };
 use crate::type_columns::TypeColumns;
 use crate::value_bytes::value_to_bytes;
@@ -44,6 +44,59 @@ const INDEX_KINDS: [IndexKind; 3] = [IndexKind::Heap, IndexKind::Clustered, Inde
 
 pub(crate) fn index_kind(number: u8) -> Option<IndexKind> {
     INDEX_KINDS.get(usize::from(number)).copied()
+}
+
+/// The bits of an index's status.
+const UNIQUE: i32 = 1;
+const DISABLED: i32 = 2;
+const PADDED: i32 = 4;
+const IGNORES_DUPLICATES: i32 = 8;
+const NO_ROW_LOCKS: i32 = 16;
+const NO_PAGE_LOCKS: i32 = 32;
+const SEQUENTIAL: i32 = 64;
+const PRIMARY: i32 = 128;
+const SYSTEM_NAMED: i32 = 256;
+
+fn index_status(index: &Index) -> i32 {
+    let options = &index.options;
+    let bits = [
+        (options.is_unique, UNIQUE),
+        (options.is_disabled, DISABLED),
+        (options.is_padded, PADDED),
+        (options.ignores_duplicates, IGNORES_DUPLICATES),
+        (!options.allows_row_locks, NO_ROW_LOCKS),
+        (!options.allows_page_locks, NO_PAGE_LOCKS),
+        (options.is_sequential, SEQUENTIAL),
+        (index.constraint.is_some_and(|constraint| constraint.is_primary), PRIMARY),
+        (index.constraint.is_some_and(|constraint| constraint.is_system_named), SYSTEM_NAMED),
+    ];
+    bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
+}
+
+/// The options and the constraint that a status says; `None` if it has bits that mean nothing.
+pub(crate) fn status_of_index(row: &IndexRow) -> Option<(IndexOptions, Option<KeyConstraint>)> {
+    let has = |bit: i32| row.status & bit != 0;
+    let known = UNIQUE | DISABLED | PADDED | IGNORES_DUPLICATES | NO_ROW_LOCKS | NO_PAGE_LOCKS | SEQUENTIAL;
+    let of_constraint = if row.constraint.is_some() { PRIMARY | SYSTEM_NAMED } else { 0 };
+    if row.status & !(known | of_constraint) != 0 || row.fill_factor > 100 {
+        return None;
+    }
+    let options = IndexOptions {
+        is_unique: has(UNIQUE),
+        is_disabled: has(DISABLED),
+        is_padded: has(PADDED),
+        ignores_duplicates: has(IGNORES_DUPLICATES),
+        allows_row_locks: !has(NO_ROW_LOCKS),
+        allows_page_locks: !has(NO_PAGE_LOCKS),
+        is_sequential: has(SEQUENTIAL),
+        fill_factor: row.fill_factor,
+    };
+    let constraint = row.constraint.map(|id| KeyConstraint {
+        id: ObjectId(id),
+        is_primary: has(PRIMARY),
+        is_system_named: has(SYSTEM_NAMED),
+    });
+    Some((options, constraint))
 }
 
 impl SystemHeaps {
@@ -112,8 +165,19 @@ impl SystemHeaps {
                     .expect("every kind is listed"),
                 data_space,
                 partition_column,
+                status: index_status(index),
+                fill_factor: index.options.fill_factor,
+                constraint: index.constraint.map(|constraint| constraint.id.0),
             },
         )?;
+        let key = index.key.iter().map(|part| (part.column, false, part.is_descending));
+        let included = index.included.iter().map(|column| (*column, true, false));
+        for ((column, is_included, is_descending), place) in key.chain(included).zip(1..) {
+            let column = table.columns[column].id;
+            let row =
+                IndexColumnRow { table: table.id.0, index: index.id.0, place, column, is_included, is_descending };
+            self.insert(ctx, &row)?;
+        }
         for partition in &index.partitions {
             self.insert(
                 ctx,
@@ -139,6 +203,7 @@ impl SystemHeaps {
         self.delete(ctx, |row: &ObjectRow| row.id == table.0)?;
         self.delete(ctx, |row: &ColumnRow| row.table == table.0)?;
         self.delete(ctx, |row: &IndexRow| row.table == table.0)?;
+        self.delete(ctx, |row: &IndexColumnRow| row.table == table.0)?;
         self.delete(ctx, |row: &RowsetRow| row.table == table.0)?;
         if self.delete(ctx, |row: &DefaultRow| row.table == table.0)? > 0 {
             self.delete_long(ctx, ValueClass::Default, table.0)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hobt_base::number;
-use hobt_catalog::{Growth, IdentityColumn, ModuleKind, NAME_LENGTH_MAX};
+use hobt_catalog::{Growth, IdentityColumn, IndexOptions, ModuleKind, NAME_LENGTH_MAX};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::error::{EngineError, Result};
@@ -19,6 +19,39 @@ pub struct TableDefinition {
     pub columns: Vec<ColumnDefinition>,
     /// Where its rows go.
     pub data_space: DataSpaceDefinition,
+    /// Its keys and indexes.
+    pub indexes: Vec<IndexDefinition>,
+}
+
+/// What a key constraint is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyKind {
+    /// `PRIMARY KEY`.
+    Primary,
+    /// `UNIQUE`.
+    Unique,
+}
+
+/// `CREATE INDEX`, or a key of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexDefinition {
+    /// Its name; made up for a constraint if absent.
+    pub name: Option<String>,
+    /// `CLUSTERED` or `NONCLUSTERED`, if it was said: otherwise a primary key is clustered where the table has no clustered
+    /// index, and everything else nonclustered.
+    pub is_clustered: Option<bool>,
+    /// The key's columns, and whether each is `DESC`.
+    pub columns: Vec<(String, bool)>,
+    /// `INCLUDE`.
+    pub included: Vec<String>,
+    /// Where it lies; with the table's rows if nothing was said.
+    pub data_space: DataSpaceDefinition,
+    /// The constraint that it keeps.
+    pub constraint: Option<KeyKind>,
+    /// What can be set of it.
+    pub options: IndexOptions,
+    /// `DROP_EXISTING`: it takes the place of the one of its name.
+    pub drops_existing: bool,
 }
 
 /// A column of `CREATE TABLE`.

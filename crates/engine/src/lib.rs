@@ -71,11 +71,13 @@ mod path;
 mod settings;
 
 pub use database::{
-    Database, DatabaseState, LockTable, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
+    Database, DatabaseState, IndexSelector, LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition,
+    SequenceRange, SequenceState, TableChange, TableWriter, WriteError, row_id,
 };
 pub use definition::{
     ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition, FilegroupDefinition,
-    ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace, TableDefinition,
+    IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace,
+    TableDefinition,
 };
 pub use error::{EngineError, storage_error};
 pub use hobt_txn::DelayedDurability;

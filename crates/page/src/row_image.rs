@@ -68,7 +68,7 @@ impl RowImage {
     }
 
     /// One value, as a page stores it.
-    pub(crate) fn stored(&self, column: usize) -> StoredValue<'_> {
+    pub fn stored(&self, column: usize) -> StoredValue<'_> {
         match self.value(column) {
             None => StoredValue::Null,
             Some(bytes) if self.is_pointer(column) => {

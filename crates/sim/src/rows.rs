@@ -27,6 +27,7 @@ pub(crate) fn definition(name: &str) -> TableDefinition {
             ColumnDefinition::new("payload", SqlType::VarBinary(MaxLength::Max), true),
         ],
         data_space: DataSpaceDefinition::Default,
+        indexes: Vec::new(),
     }
 }
 

@@ -143,6 +143,23 @@ impl Hobt {
         })
     }
 
+    /// A row as it stands, deleted or not.
+    ///
+    /// # Errors
+    /// The page is damaged or cannot be read, or has no such row.
+    pub fn row(&self, page: PageId, slot: SlotId) -> Result<RowImage, AccessError> {
+        let file = self.storage.file(page.file)?;
+        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let read = || {
+            let view = RowPage::open(&guard, &self.identity.rows)?;
+            if view.hobt() != self.identity.id || usize::from(slot.0) >= view.row_count() {
+                return Err(PageDamage::Structure { rule: "a row that is not where it was found" });
+            }
+            view.row_image(usize::from(slot.0))
+        };
+        read().map_err(|damage| self.damaged(page, damage))
+    }
+
     /// Deletes a row. Undone with the statement.
     ///
     /// # Errors

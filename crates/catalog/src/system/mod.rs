@@ -9,18 +9,18 @@ mod sequence;
 
 use std::sync::Arc;
 
-use hobt_base::{FilegroupId, HobtId, IndexId, ObjectId, PageId, PartitionNumber};
+use hobt_base::{FilegroupId, HobtId, ObjectId, PageId, PartitionNumber};
 use hobt_types::{Collation, SqlType, Value};
 
 pub use field::{Text, Timestamp};
 pub use rows::{
-    ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexRow,
-    ObjectRow, RowsetRow, SchemaRow, SchemeRow, ValueRow,
+    ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow,
+    IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SchemaRow, SchemeRow, ValueRow,
 };
 
 pub use sequence::SequenceRow;
 
-use crate::schema::{DataSpace, Index, IndexKind, Partition, Table, TableColumn};
+use crate::schema::{DataSpace, Index, Partition, Table, TableColumn};
 
 /// The schema of the system tables.
 pub const SYS_SCHEMA: i32 = 4;
@@ -47,6 +47,8 @@ pub enum SystemTable {
     Schemas = 50,
     /// Heaps and indexes of tables.
     Indexes = 54,
+    /// Columns of indexes.
+    IndexColumns = 55,
     /// Long values of other rows: texts of modules and defaults, partition boundaries.
     Values = 60,
     /// DEFAULT constraints.
@@ -61,10 +63,11 @@ pub enum SystemTable {
     Sequences = 65,
 }
 
-const EVERYWHERE: [SystemTable; 13] = [
+const EVERYWHERE: &[SystemTable] = &[
     SystemTable::Objects,
     SystemTable::Columns,
     SystemTable::Indexes,
+    SystemTable::IndexColumns,
     SystemTable::Rowsets,
     SystemTable::Schemas,
     SystemTable::Values,
@@ -109,6 +112,7 @@ impl SystemTable {
             SystemTable::Columns => "syscolpars",
             SystemTable::Schemas => "sysclsobjs",
             SystemTable::Indexes => "sysidxstats",
+            SystemTable::IndexColumns => "sysiscols",
             SystemTable::Values => "sysobjvalues",
             SystemTable::Defaults => "sysdefaults",
             SystemTable::Functions => "syspartfuncs",
@@ -130,6 +134,7 @@ impl SystemTable {
             SystemTable::Columns => ColumnRow::FIELDS,
             SystemTable::Schemas => SchemaRow::FIELDS,
             SystemTable::Indexes => IndexRow::FIELDS,
+            SystemTable::IndexColumns => IndexColumnRow::FIELDS,
             SystemTable::Values => ValueRow::FIELDS,
             SystemTable::Defaults => DefaultRow::FIELDS,
             SystemTable::Functions => FunctionRow::FIELDS,
@@ -154,13 +159,7 @@ impl SystemTable {
             layout_version: 1,
             rows: Arc::new(Table::row_layout(&columns)),
             columns,
-            indexes: vec![Index {
-                id: IndexId(0),
-                name: None,
-                kind: IndexKind::Heap,
-                data_space: DataSpace::Filegroup(FilegroupId(1)),
-                partitions: vec![partition],
-            }],
+            indexes: vec![Index::heap(DataSpace::Filegroup(FilegroupId(1)), vec![partition])],
             lock_escalation: 0,
         })
     }

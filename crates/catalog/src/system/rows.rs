@@ -107,6 +107,30 @@ system_row! {
         data_space: i32 = "dataspace",
         /// The id of the partitioning column; NULL in a filegroup.
         partition_column: Option<i32> = "partcolid",
+        /// Its options and what its constraint is, one bit each.
+        status: i32 = "status",
+        /// `FILLFACTOR`.
+        fill_factor: u8 = "fillfact",
+        /// The object id of its constraint.
+        constraint: Option<i32> = "constraintid",
+    }
+}
+
+system_row! {
+    /// A column of an index.
+    IndexColumnRow, SystemTable::IndexColumns => {
+        /// The table.
+        table: i32 = "idmajor",
+        /// The index.
+        index: i32 = "idminor",
+        /// Its place among the index's columns, from 1.
+        place: i32 = "subid",
+        /// The table's column.
+        column: i32 = "intprop",
+        /// Whether it is included and no part of the key.
+        is_included: bool = "included",
+        /// `DESC`.
+        is_descending: bool = "descending",
     }
 }
 

@@ -276,7 +276,7 @@ impl Database {
             pending: PendingChanges::default(),
             definitions: Default::default(),
             catalog_writes: Mutex::new(()),
-            hobts: RwLock::new(HashMap::new()),
+            stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
@@ -302,7 +302,7 @@ impl Database {
         }
         let is_suspect = self.storage.broken().is_some();
         let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
-        self.hobts.write().clear();
+        self.stores.write().clear();
         let released = if saved.is_ok() && !is_suspect && self.id != TEMPDB {
             self.storage.close()
         } else {
@@ -315,7 +315,7 @@ impl Database {
     /// Lets go of the files without saving: for a database that is dropped.
     pub(crate) fn abandon(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        self.hobts.write().clear();
+        self.stores.write().clear();
         let released = self.storage.discard();
         self.files.lock().files.clear();
         released.map_err(|error| self.storage_error(error))

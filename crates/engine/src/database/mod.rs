@@ -13,6 +13,7 @@
 
 mod changed_definitions;
 mod files;
+mod index;
 mod life;
 mod module;
 mod partition;
@@ -21,17 +22,20 @@ mod place;
 mod save;
 mod sequence;
 mod table;
+mod table_change;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use hobt_access::{AccessError, Hobt, Storage};
+use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
 use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
-use hobt_catalog::{CatalogError, DatabaseSnapshot, SnapshotChange, SystemHeaps};
+use hobt_catalog::{CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table};
+use hobt_page::RowLayout;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
 use parking_lot::{Mutex, RwLock};
 
@@ -43,6 +47,8 @@ use pending::{Claim, PendingChanges};
 
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use table::LockTable;
+pub use table_change::{IndexSelector, TableChange};
+pub use writer::{RowAt, RowUpdate, TableWriter, WriteError, row_id};
 
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
@@ -125,7 +131,7 @@ pub struct Database {
     definitions: ChangedDefinitions,
     /// One group of catalog rows at a time.
     catalog_writes: Mutex<()>,
-    hobts: RwLock<HashMap<HobtId, Arc<Hobt>>>,
+    stores: RwLock<HashMap<HobtId, RowStore>>,
     /// The sequences of which values were asked for.
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     next_ids: Mutex<NextIds>,
@@ -276,15 +282,32 @@ impl Database {
         }
     }
 
-    /// A heap by its id, opened at first use, to be read or changed; a table that the caller's statement has just made is
+    /// The heap or B+tree of a partition, as [`Database::hobt`] opens it, to be read or changed.
+    ///
+    /// # Errors
+    /// As [`Database::hobt`].
+    pub fn store(&self, id: HobtId) -> Result<RowStore> {
+        self.check_usable()?;
+        self.prepare_to_change()?;
+        self.find_store(id)
+    }
+
+    /// The same to be read alone, as [`Database::hobt_to_read`].
+    ///
+    /// # Errors
+    /// As [`Database::hobt`].
+    pub fn store_to_read(&self, id: HobtId) -> Result<RowStore> {
+        self.check_usable()?;
+        self.find_store(id)
+    }
+
+    /// A heap or B+tree by its id, opened at first use, to be read or changed; a table that the caller's statement has just made is
     /// found too. Blocks on reading the run list and, when it is the database's first, on marking the files unclean.
     ///
     /// # Errors
     /// There is no such heap any more (208), its run list is damaged, or the database is suspect or closed.
     pub fn hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
-        self.check_usable()?;
-        self.prepare_to_change()?;
-        self.find_hobt(id)
+        Ok(Arc::clone(self.store(id)?.hobt()))
     }
 
     /// The same for a caller that changes nothing: a database that is only read stays clean, so a crash does not make it
@@ -294,35 +317,62 @@ impl Database {
     /// # Errors
     /// As [`Database::hobt`].
     pub fn hobt_to_read(&self, id: HobtId) -> Result<Arc<Hobt>> {
-        self.check_usable()?;
-        self.find_hobt(id)
+        Ok(Arc::clone(self.store_to_read(id)?.hobt()))
     }
 
-    fn find_hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
-        if let Some(hobt) = self.hobts.read().get(&id) {
-            return Ok(Arc::clone(hobt));
+    fn find_store(&self, id: HobtId) -> Result<RowStore> {
+        if let Some(store) = self.stores.read().get(&id) {
+            return Ok(store.clone());
         }
         if let Some((_, heap)) = self.heaps.tables().find(|(table, _)| table.hobt() == id) {
-            return Ok(Arc::clone(heap));
+            return Ok(RowStore::Heap(Arc::clone(heap)));
         }
         let snapshot = self.snapshot();
-        let Some((table, _, partition)) = snapshot.partition_of_hobt(id) else { return Err(self.was_dropped(id)) };
-        let rows = Arc::clone(&table.rows);
-        let opened = Hobt::open(&self.storage, id, partition.filegroup, rows, table.layout_version, partition.run_list);
+        let Some((table, index, partition)) = snapshot.partition_of_hobt(id) else { return Err(self.was_dropped(id)) };
+        let opened = self.open_store(table, index, partition);
         self.keep_opened(id, opened)
+    }
+
+    fn open_store(
+        &self,
+        table: &Table,
+        index: &Index,
+        partition: &Partition,
+    ) -> std::result::Result<RowStore, AccessError> {
+        match self.store_shape(table, index, partition.filegroup) {
+            StoreShape::Heap { rows, layout_version } => {
+                let (id, filegroup, first) = (partition.hobt, partition.filegroup, partition.run_list);
+                Hobt::open(&self.storage, id, filegroup, rows, layout_version, first).map(RowStore::Heap)
+            }
+            StoreShape::Tree(shape) => {
+                let description = TreeDescription { id: partition.hobt, ..shape };
+                BTree::open(&self.storage, &description, partition.run_list).map(RowStore::Tree)
+            }
+        }
+    }
+
+    /// What the heaps or trees of an index look like. The id of a tree is to be filled in.
+    fn store_shape(&self, table: &Table, index: &Index, filegroup: FilegroupId) -> StoreShape {
+        let Some(leaf) = table.index_leaf(index) else {
+            return StoreShape::Heap { rows: Arc::clone(&table.rows), layout_version: table.layout_version };
+        };
+        // What a nonclustered index holds does not change with the table's other columns.
+        let layout_version = if index.kind == IndexKind::Clustered { table.layout_version } else { 1 };
+        let rows = if index.kind == IndexKind::Clustered { Arc::clone(&table.rows) } else { leaf.rows };
+        StoreShape::Tree(TreeDescription { id: HobtId(0), filegroup, rows, layout_version, key: leaf.key })
     }
 
     /// Keeps a heap that was just opened from what a snapshot said, if that is so still: the table may have been dropped
     /// since, and the pages that were read may be another's. A statement that drops a table publishes that before it
     /// takes the heaps out of the list, so what is kept here before is taken out there.
-    fn keep_opened(&self, id: HobtId, opened: std::result::Result<Arc<Hobt>, AccessError>) -> Result<Arc<Hobt>> {
-        let mut hobts = self.hobts.write();
+    fn keep_opened(&self, id: HobtId, opened: std::result::Result<RowStore, AccessError>) -> Result<RowStore> {
+        let mut stores = self.stores.write();
         if self.snapshot().partition_of_hobt(id).is_none() {
             return Err(self.was_dropped(id));
         }
         let opened = opened.map_err(|error| self.storage_error(error))?;
         // Two may have opened it; both must use the one that is kept.
-        Ok(Arc::clone(hobts.entry(id).or_insert(opened)))
+        Ok(stores.entry(id).or_insert(opened).clone())
     }
 
     fn was_dropped(&self, id: HobtId) -> EngineError {
@@ -405,10 +455,7 @@ impl Database {
         loop {
             let id = ObjectId(next.object);
             next.object = life::following_object_id(next.object);
-            let is_used = snapshot.tables.contains_key(&id)
-                || snapshot.modules.contains_key(&id)
-                || snapshot.sequences.contains_key(&id);
-            if !is_used {
+            if !snapshot.has_object_id(id) {
                 return id;
             }
         }
@@ -425,6 +472,12 @@ impl Database {
         next.hobt += 1 << 16;
         HobtId(next.hobt - (1 << 16))
     }
+}
+
+/// What a heap or a tree is made with.
+enum StoreShape {
+    Heap { rows: Arc<RowLayout>, layout_version: u32 },
+    Tree(TreeDescription),
 }
 
 /// A change of objects in progress: the names that a statement holds.

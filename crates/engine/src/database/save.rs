@@ -121,7 +121,7 @@ impl Database {
     fn save(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
         let begun = self.storage.begin_checkpoint().map_err(|error| self.storage_error(error))?;
-        let mut hobts: Vec<Arc<Hobt>> = self.hobts.read().values().cloned().collect();
+        let mut hobts: Vec<Arc<Hobt>> = self.stores.read().values().map(|store| Arc::clone(store.hobt())).collect();
         // In an order that does not change from run to run.
         hobts.sort_unstable_by_key(|hobt| hobt.id());
         for hobt in self.heaps.tables().map(|(_, heap)| heap).chain(&hobts) {

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use hobt_access::Hobt;
-use hobt_base::{FilegroupId, HobtId, IndexId, ObjectId, PAGE_SIZE, PartitionNumber, SqlError, number};
-use hobt_catalog::{
-    ColumnDefault, DatabaseSnapshot, Index, IndexKind, Partition, SYS_SCHEMA, SnapshotChange, Table, TableColumn,
-};
+use hobt_access::RowStore;
+use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, number};
+use hobt_catalog::{ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn};
 use hobt_page::MAX_COLUMNS;
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
@@ -79,58 +77,24 @@ impl Database {
         let id = self.next_object_id(&snapshot);
         let columns = table_columns(&snapshot, id, definition)?;
         let place = place::resolve(&snapshot, &definition.name, &columns, &definition.data_space)?;
-        let rows = Arc::new(Table::row_layout(&columns));
-        let mut partitions = Vec::with_capacity(place.filegroups.len());
-        for (filegroup, number) in place.filegroups.iter().zip(1..) {
-            let hobt = self.create_heap(ctx, *filegroup, &rows)?;
-            partitions.push(Partition {
-                number: PartitionNumber(number),
-                hobt: hobt.id(),
-                filegroup: *filegroup,
-                run_list: hobt.run_list(),
-            });
-        }
-        let table = Arc::new(Table {
+        let table = Table {
             id,
             schema,
             name: definition.name.clone(),
             is_system: false,
             created: time_of_day(),
+            rows: Arc::new(Table::row_layout(&columns)),
             columns,
             layout_version: 1,
-            indexes: vec![Index {
-                id: IndexId(0),
-                name: None,
-                kind: IndexKind::Heap,
-                data_space: place.data_space,
-                partitions,
-            }],
+            indexes: vec![Index::heap(place.data_space, Vec::new())],
             lock_escalation: 0,
-            rows,
-        });
+        };
+        let (table, _) = self.plan_indexes(&snapshot, table, &definition.indexes)?;
+        let table = Arc::new(self.create_stores(ctx, &snapshot, table)?);
         let written = Arc::clone(&table);
         self.write_rows(ctx, |heaps, rows| heaps.insert_table(rows, &written))?;
         change.add(SnapshotChange::AddTable(Arc::clone(&table)));
         Ok(table)
-    }
-
-    /// Makes a heap that goes with the statement.
-    fn create_heap(
-        self: &Arc<Database>,
-        ctx: &StatementContext,
-        filegroup: FilegroupId,
-        rows: &Arc<hobt_page::RowLayout>,
-    ) -> Result<Arc<Hobt>> {
-        let id = self.next_hobt_id();
-        let hobt = Hobt::create(&self.storage, id, filegroup, Arc::clone(rows), 1, ctx)
-            .map_err(|error| self.storage_error(error))?;
-        self.hobts.write().insert(id, Arc::clone(&hobt));
-        let database = Arc::clone(self);
-        ctx.on_undo(move || {
-            database.hobts.write().remove(&id);
-            Ok(())
-        });
-        Ok(hobt)
     }
 
     /// Drops a table; its extents are free when the statement has committed. Gives its id.
@@ -152,19 +116,10 @@ impl Database {
             }
             cannot_drop("table", name)
         })?;
-        let heaps = self.heaps_of(&table)?;
+        let stores = self.stores_of(&table)?;
         let id = table.id;
         self.write_rows(ctx, |system, rows| system.delete_table(rows, id))?;
-        // In this order: nobody finds the heaps any more, then nobody changes them any more, then their extents are free.
-        let ids: Vec<HobtId> = heaps.iter().map(|heap| heap.id()).collect();
-        let database = Arc::clone(self);
-        ctx.on_commit(move || {
-            database.hobts.write().retain(|id, _| !ids.contains(id));
-            Ok(())
-        });
-        for heap in &heaps {
-            heap.drop_storage(ctx).map_err(|error| self.storage_error(error))?;
-        }
+        self.drop_stores(ctx, &stores)?;
         change.add(SnapshotChange::RemoveTable(id));
         Ok(id)
     }
@@ -174,7 +129,7 @@ impl Database {
     /// A table is known for certain only once its name is claimed, and then another statement may be at work in it: the
     /// claim is let go of while the lock is waited for, so that nobody waits for a table with a name in hand, which
     /// would close circles that neither side sees.
-    fn claim_locked(
+    pub(super) fn claim_locked(
         self: &Arc<Database>,
         ctx: &StatementContext,
         schema: i32,
@@ -200,9 +155,24 @@ impl Database {
         Err(EngineError::statement(number::DEFINITION_CHANGED, text))
     }
 
-    /// The heaps of all partitions of a table, opened.
-    fn heaps_of(&self, table: &Table) -> Result<Vec<Arc<Hobt>>> {
-        table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| self.hobt(partition.hobt)).collect()
+    /// Frees what stores have when the statement commits.
+    pub(super) fn drop_stores(self: &Arc<Database>, ctx: &StatementContext, stores: &[RowStore]) -> Result<()> {
+        // In this order: nobody finds them any more, then nobody changes them any more, then their extents are free.
+        let ids: Vec<HobtId> = stores.iter().map(|store| store.hobt().id()).collect();
+        let database = Arc::clone(self);
+        ctx.on_commit(move || {
+            database.stores.write().retain(|id, _| !ids.contains(id));
+            Ok(())
+        });
+        for store in stores {
+            store.hobt().drop_storage(ctx).map_err(|error| self.storage_error(error))?;
+        }
+        Ok(())
+    }
+
+    /// The heaps and trees of all partitions of a table, opened.
+    pub(super) fn stores_of(&self, table: &Table) -> Result<Vec<RowStore>> {
+        table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| self.store(partition.hobt)).collect()
     }
 
     /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
@@ -225,8 +195,12 @@ impl Database {
         };
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
-        for heap in self.heaps_of(&table)? {
-            heap.truncate(ctx).map_err(|error| self.storage_error(error))?;
+        for store in self.stores_of(&table)? {
+            let truncated = match &store {
+                RowStore::Heap(heap) => heap.truncate(ctx),
+                RowStore::Tree(tree) => tree.truncate(ctx),
+            };
+            truncated.map_err(|error| self.storage_error(error))?;
         }
         // Its rows have left no versions.
         let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());

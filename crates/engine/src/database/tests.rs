@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hobt_access::{AccessError, Hobt};
+use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{PageId, SessionId, number};
 use hobt_catalog::{CatalogError, DatabaseRow, Timestamp};
 use hobt_disk::{Disk, SimulatedConfig, SimulatedDisk};
@@ -36,6 +36,7 @@ fn shop() -> (Arc<Instance>, DatabaseUse, TableDefinition) {
         name: "t".to_owned(),
         columns: vec![ColumnDefinition::new("id", SqlType::Int, false)],
         data_space: DataSpaceDefinition::Default,
+        indexes: Vec::new(),
     };
     (instance, database, table)
 }
@@ -74,9 +75,10 @@ fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
     let partition = &made.base_index().partitions[0];
     let (id, rows) = (partition.hobt, Arc::clone(&made.rows));
     let read = || Hobt::open(database.storage(), id, partition.filegroup, Arc::clone(&rows), 1, partition.run_list);
-    let kept = database.hobt_to_read(id).expect("a heap");
+    let read = || read().map(RowStore::Heap);
+    let kept = database.store_to_read(id).expect("a heap");
     let again = database.keep_opened(id, read()).expect("the table is there");
-    assert!(Arc::ptr_eq(&kept, &again), "all use the one that came first");
+    assert!(Arc::ptr_eq(kept.hobt(), again.hobt()), "all use the one that came first");
     // What a view does that takes no lock: the snapshot before the drop, the list of open heaps behind it.
     let late = read();
     let ctx = statement();
@@ -86,7 +88,7 @@ fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
     let damage = PageDamage::Structure { rule: "the page is another's by now" };
     let torn = Err(AccessError::Damaged { file: String::new(), page: PageId::default(), damage });
     assert_eq!(number_of(database.keep_opened(id, torn)), number::INVALID_OBJECT, "no damage is reported");
-    assert!(database.hobts.read().is_empty());
+    assert!(database.stores.read().is_empty());
 }
 
 /// The name of a table says which table it is only while it is claimed, and nobody waits for a table with it claimed.

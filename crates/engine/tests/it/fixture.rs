@@ -118,6 +118,7 @@ pub(crate) fn table_named(name: &str) -> TableDefinition {
             ColumnDefinition::new("amount", SqlType::Decimal { precision: 20, scale: 2 }, true),
         ],
         data_space: DataSpaceDefinition::Default,
+        indexes: Vec::new(),
     }
 }
 

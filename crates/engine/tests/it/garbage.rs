@@ -1,8 +1,11 @@
 //! System tables whose pages are whole and whose rows are nonsense: refused, never a panic.
 
 use hobt_base::{PageId, SlotId, SplitMix64, number};
-use hobt_catalog::{SystemTable, row_image};
-use hobt_engine::{DataSpaceDefinition, ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition};
+use hobt_catalog::{IndexOptions, SystemTable, row_image};
+use hobt_engine::{
+    DataSpaceDefinition, IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition,
+    PartitionSchemeDefinition,
+};
 use hobt_types::{SqlType, Value};
 
 use crate::fixture::{create, open, run, simulated, table_named};
@@ -54,6 +57,18 @@ fn objects_of_all_kinds(instance: &hobt_engine::Instance, database: &hobt_engine
         let mut table = table_named("t");
         table.data_space = DataSpaceDefinition::Scheme { scheme: "ps".to_owned(), column: "id".to_owned() };
         table.columns[2].default = Some(hobt_engine::DefaultDefinition { name: None, definition: "((0))".to_owned() });
+        let index = |constraint, column: &str, is_descending| IndexDefinition {
+            name: None,
+            is_clustered: None,
+            columns: vec![(column.to_owned(), is_descending), ("id".to_owned(), false)],
+            included: Vec::new(),
+            data_space: DataSpaceDefinition::Default,
+            constraint: Some(constraint),
+            options: IndexOptions::default(),
+            drops_existing: false,
+        };
+        table.columns[2].nullable = false;
+        table.indexes = vec![index(KeyKind::Primary, "amount", false), index(KeyKind::Unique, "text", true)];
         database.create_table(ctx, &table)?;
         let view = ModuleDefinition {
             schema: "dbo".to_owned(),

@@ -31,7 +31,7 @@ use super::limit::RowLimit;
 use super::scope::{Cte, Names, Scope, same_name};
 use super::stored::{Stored, StoredRows};
 use super::{Binder, Clause, Site, shared, with_cte};
-use crate::source::{HeapTable, PLACE_TYPE};
+use crate::source::{HeapTable, place_type};
 use crate::wrap::sql_error_of;
 
 /// The rows of an `UPDATE` or `DELETE`.
@@ -137,7 +137,7 @@ impl Binder<'_> {
             condition: update.condition.as_ref(),
         })?;
         let mut parts = Parts::default();
-        parts.add(self, place_of(&target));
+        parts.add(self, place_of(&target)?);
         let (values, next_values) =
             self.collecting_next_values(|| self.new_values(&update.assignments, &target, &mut parts))?;
         let mut before = vec![None; target.stored.columns.len()];
@@ -166,7 +166,7 @@ impl Binder<'_> {
             condition: delete.condition.as_ref(),
         })?;
         let mut parts = Parts::default();
-        parts.add(self, place_of(&target));
+        parts.add(self, place_of(&target)?);
         let mut before = vec![None; target.stored.columns.len()];
         let tables = [OutputTable::Deleted];
         let output = self.output_of(delete.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
@@ -289,8 +289,12 @@ pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
 }
 
 /// Where the rows to change lie.
-pub(super) fn place_of(target: &Target<'_>) -> BoundExpr {
-    BoundExpr::new(Expr::Column(target.stored.place.clone()), PLACE_TYPE, true, target.position)
+///
+/// # Errors
+/// The target is no stored table.
+pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
+    let sql_type = place_type(stored_table(&target.stored.provider)?.table());
+    Ok(BoundExpr::new(Expr::Column(target.stored.place.clone()), sql_type, true, target.position))
 }
 
 /// The rows behind a target.

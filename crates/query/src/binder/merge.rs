@@ -96,7 +96,7 @@ impl Binder<'_> {
             target.plan = self.top(target.plan, top, Vec::new(), &target.names)?;
         }
         let mut parts = Parts::default();
-        parts.add(self, place_of(&target));
+        parts.add(self, place_of(&target)?);
         let number = BoundExpr::new(Expr::Column(action.clone()), SqlType::Int, false, target.position);
         parts.add(self, number);
         let actions: Vec<ChangeKind> = merge.clauses.iter().map(|clause| kind_of(&clause.action)).collect();

@@ -33,6 +33,7 @@ mod literal;
 mod merge;
 mod module;
 mod next_value;
+mod order;
 mod query;
 mod resolver;
 mod scope;
@@ -75,6 +76,7 @@ pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
 pub use literal::convert_value;
 pub use merge::{BoundMerge, ChangeKind};
+pub use order::column_order;
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 pub use session::{optimize, session_config, session_state};
 

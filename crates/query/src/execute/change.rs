@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Decimal128Type, Int32Type};
+use arrow::datatypes::{DataType, Int32Type};
 use hobt_access::AccessError;
-use hobt_access::scan::RowPlace;
 use hobt_base::SqlError;
 use hobt_catalog::row_image;
+use hobt_engine::RowUpdate;
 use hobt_functions::array_value;
-use hobt_page::RowImage;
 use hobt_types::Value;
 
 use super::insert::{InsertTarget, column};
+use super::places::{Place, Places};
 use super::statement::StatementRun;
 use crate::binder::{ChangeKind, RowLimit};
 
@@ -109,7 +109,7 @@ impl Drop for HeldBatches {
 pub struct ChangedRows {
     held: HeldBatches,
     /// The rows seen, where one can come more than once.
-    seen: Option<HashSet<i128>>,
+    seen: Option<HashSet<Place>>,
     limit: Option<RowLimit>,
 }
 
@@ -127,14 +127,13 @@ impl ChangedRows {
         if matches!(self.limit, Some(RowLimit::Rows(limit)) if self.held.row_count() >= limit) {
             return Ok(());
         }
-        let places = places_of(&batch)?;
+        let places = Places::of(&batch)?;
         if places.null_count() == 0 && self.seen.is_none() {
             return self.held.keep(batch);
         }
-        let is_new: BooleanArray = places
-            .iter()
-            .map(|place| {
-                Some(match (place, &mut self.seen) {
+        let is_new: BooleanArray = (0..batch.num_rows())
+            .map(|row| {
+                Some(match (places.place(row), &mut self.seen) {
                     (None, _) => false,
                     (Some(place), Some(seen)) => seen.insert(place),
                     (Some(_), None) => true,
@@ -165,7 +164,7 @@ pub struct MergedRows {
     /// What is done with the rows of each batch held.
     kinds: Vec<ChangeKind>,
     /// The rows that change or go.
-    seen: HashSet<i128>,
+    seen: HashSet<Place>,
 }
 
 impl MergedRows {
@@ -180,7 +179,7 @@ impl MergedRows {
     /// # Errors
     /// 701; 8672 for a row of the target that is taken a second time.
     pub fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
-        let places = places_of(batch)?;
+        let places = Places::of(batch)?;
         let numbers = batch.columns().get(1).and_then(|column| column.as_primitive_opt::<Int32Type>());
         let numbers = numbers.ok_or_else(|| SqlError::internal("rows of a MERGE without their actions"))?;
         let kind_at = |row: usize| usize::try_from(numbers.value(row)).ok().and_then(|number| self.actions.get(number));
@@ -193,7 +192,7 @@ impl MergedRows {
             if kind != ChangeKind::Insert {
                 self.held.hold(is_meant.true_count() as u64 * SEEN_BYTES)?;
                 let mut meant = (0..batch.num_rows()).filter(|&row| is_meant.value(row));
-                if !meant.all(|row| self.seen.insert(places.value(row))) {
+                if !meant.all(|row| places.place(row).is_some_and(|place| self.seen.insert(place))) {
                     return Err(taken_twice());
                 }
             }
@@ -233,11 +232,6 @@ fn taken_twice() -> SqlError {
 
 fn internal(error: arrow::error::ArrowError) -> SqlError {
     SqlError::internal(error.to_string())
-}
-
-fn places_of(batch: &RecordBatch) -> Result<&arrow::array::Decimal128Array, SqlError> {
-    let places = batch.columns().first().and_then(|column| column.as_primitive_opt::<Decimal128Type>());
-    places.ok_or_else(|| SqlError::internal("rows to change without their places"))
 }
 
 /// The batch without what its texts and binaries keep of other rows.
@@ -291,34 +285,77 @@ pub fn stored_columns(
 /// # Errors
 /// 3617 and what storage returns.
 pub fn delete_rows(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<(), SqlError> {
-    for &number in places_of(rows)?.values() {
+    let places = Places::of(rows)?;
+    for row in 0..rows.num_rows() {
         check_cancelled(run)?;
-        delete_row(run, target, RowPlace::of_number(number)).map_err(|error| target.sql_error(error))?;
+        let deleted = target.writer().delete(&run.context, &places.row(row)?);
+        deleted.map_err(|error| target.write_error(error))?;
     }
     Ok(())
 }
 
-/// Gives rows new values: `columns` are all of the table's, as it stores them. `rows` is a batch of [`ChangedRows`].
+/// Gives rows new values. Each piece is a batch of [`ChangedRows`] and all columns of the table, as it stores them.
 ///
 /// # Errors
-/// 511, 1105, 3617 and what storage returns.
-pub fn update_rows(
+/// 511, 1105, 2601, 2627, 3617, 701 and what storage returns.
+pub fn update_rows<'b>(
     run: &StatementRun,
     target: &InsertTarget,
-    rows: &RecordBatch,
-    columns: &[ArrayRef],
+    pieces: impl IntoIterator<Item = (&'b RecordBatch, Result<Vec<ArrayRef>, SqlError>)>,
 ) -> Result<(), SqlError> {
     let types = || target.table().columns.iter().map(|column| column.sql_type);
-    for (row, &number) in places_of(rows)?.values().iter().enumerate() {
-        check_cancelled(run)?;
-        let values = columns.iter().zip(types()).map(|(array, sql_type)| array_value(array.as_ref(), row, sql_type));
-        let values = values.collect::<Result<Vec<Value>, SqlError>>()?;
-        let image = row_image(types(), &values).map_err(|error| SqlError::internal(error.to_string()))?;
-        let partition = target.partition_of_row(&values);
-        let place = RowPlace::of_number(number);
-        replace_row(run, target, place, partition, &image).map_err(|error| target.sql_error(error))?;
+    // Keys may pass from row to row, so all rows go through the indexes together; a heap alone takes them as they come.
+    let together = target.writer().has_indexes() || target.table().is_clustered();
+    let mut updates = Vec::new();
+    let mut held = Held { run, bytes: 0 };
+    for (rows, columns) in pieces {
+        let (places, columns) = (Places::of(rows)?, columns?);
+        for row in 0..rows.num_rows() {
+            let values =
+                columns.iter().zip(types()).map(|(array, sql_type)| array_value(array.as_ref(), row, sql_type));
+            let values = values.collect::<Result<Vec<Value>, SqlError>>()?;
+            let image = row_image(types(), &values).map_err(|error| SqlError::internal(error.to_string()))?;
+            if together {
+                held.hold(target, UPDATE_BYTES + 2 * image.byte_count() as u64)?;
+            }
+            updates.push(RowUpdate { at: places.row(row)?, partition: target.partition_of_row(&values), row: image });
+            if !together {
+                apply(run, target, &updates)?;
+                updates.clear();
+            }
+        }
     }
-    Ok(())
+    apply(run, target, &updates)
+}
+
+/// About what a row to be updated takes beside its values.
+const UPDATE_BYTES: u64 = 256;
+
+/// Memory of rows that are to be updated, until they are.
+struct Held<'r> {
+    run: &'r StatementRun,
+    bytes: u64,
+}
+
+impl Held<'_> {
+    fn hold(&mut self, target: &InsertTarget, bytes: u64) -> Result<(), SqlError> {
+        let grown = self.run.context.memory().grow(bytes);
+        grown.map_err(|error| target.sql_error(AccessError::OutOfMemory(error)))?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.run.context.memory().shrink(self.bytes);
+    }
+}
+
+fn apply(run: &StatementRun, target: &InsertTarget, updates: &[RowUpdate]) -> Result<(), SqlError> {
+    let updated = target.writer().update(&run.context, updates, &mut || run.is_cancelled());
+    updated.map_err(|error| target.write_error(error))?;
+    check_cancelled(run)
 }
 
 /// Whether a row that changes was changed by somebody whom the statement does not see. `rows` is a batch of [`ChangedRows`] or
@@ -328,33 +365,15 @@ pub fn update_rows(
 /// Rows without their places.
 pub fn has_changed(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<bool, SqlError> {
     let Some(view) = run.context.view() else { return Ok(false) };
-    let places = places_of(rows)?.iter().flatten().map(RowPlace::of_number);
-    let is_changed = |place: RowPlace| {
-        let versions = target.hobts()[place.partition as usize].storage().versions();
-        versions.is_changed(place.page, place.slot, &view)
-    };
-    Ok(places.into_iter().any(is_changed))
+    let places = Places::of(rows)?;
+    for row in 0..rows.num_rows() {
+        if places.place(row).is_some() && target.writer().is_changed(&places.row(row)?, &view) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check_cancelled(run: &StatementRun) -> Result<(), SqlError> {
     if run.is_cancelled() { Err(SqlError::cancelled()) } else { Ok(()) }
-}
-
-fn delete_row(run: &StatementRun, target: &InsertTarget, place: RowPlace) -> Result<(), AccessError> {
-    target.hobts()[place.partition as usize].delete(&run.context, place.page, place.slot)
-}
-
-/// Puts `row` in the place of another one, or into the partition where it belongs now.
-fn replace_row(
-    run: &StatementRun,
-    target: &InsertTarget,
-    place: RowPlace,
-    partition: usize,
-    row: &RowImage,
-) -> Result<(), AccessError> {
-    if place.partition as usize == partition {
-        return target.hobts()[partition].replace(&run.context, place.page, place.slot, row).map(|_| ());
-    }
-    delete_row(run, target, place)?;
-    target.hobts()[partition].insert(&run.context, row).map(|_| ())
 }

@@ -11,19 +11,22 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::compute::{SortOptions, take_record_batch};
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
 use hobt_access::{AccessError, Hobt, LoadedRuns, Loader};
-use hobt_base::SqlError;
-use hobt_catalog::{PartitionFunction, Table, compare_values, row_image};
-use hobt_engine::DatabaseUse;
-use hobt_functions::array_value;
-use hobt_types::Value;
+use hobt_base::{SqlError, number};
+use hobt_catalog::{Index, PartitionFunction, Table, compare_values, row_image};
+use hobt_engine::{DatabaseUse, TableWriter, WriteError};
+use hobt_functions::{array_value, cast_array, value_to_array};
+use hobt_types::{MaxLength, SqlType, Value};
 
-use super::runner::{drain, finish, user_error};
+use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
 use crate::source::access_error;
@@ -35,17 +38,20 @@ const FEW_ROWS: usize = 1000;
 #[derive(Clone)]
 pub struct InsertTarget {
     database: DatabaseUse,
-    table: Arc<Table>,
-    hobts: Vec<Arc<Hobt>>,
+    writer: TableWriter,
+    /// The heaps of its partitions, if rows may be loaded into them: no index is to be kept.
+    heaps: Option<Vec<Arc<Hobt>>>,
     partitioning: Option<(usize, Arc<PartitionFunction>)>,
     name: String,
+    /// `schema.table`.
+    object: String,
     /// The statement that writes, as messages name it.
     statement: &'static str,
 }
 
 impl std::fmt::Debug for InsertTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InsertTarget").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("InsertTarget").field("table", &self.table().name).finish_non_exhaustive()
     }
 }
 
@@ -60,11 +66,12 @@ impl InsertTarget {
         schema_name: &str,
         partitioning: Option<(usize, Arc<PartitionFunction>)>,
     ) -> Result<InsertTarget, SqlError> {
-        let hobts: Result<Vec<_>, _> =
-            table.base_index().partitions.iter().map(|partition| database.hobt(partition.hobt)).collect();
-        let hobts = hobts.map_err(|error| error.to_sql_error())?;
         let name = format!("{}.{schema_name}.{}", database.name(), table.name);
-        Ok(InsertTarget { database, table, hobts, partitioning, name, statement: "INSERT" })
+        let writer = TableWriter::open(&database, &database.snapshot(), table);
+        let writer = writer.map_err(|error| error.to_sql_error())?;
+        let heaps = writer.heaps();
+        let object = format!("{schema_name}.{}", writer.table().name);
+        Ok(InsertTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT" })
     }
 
     /// The same target under another name in messages: that of a table variable.
@@ -89,9 +96,71 @@ impl InsertTarget {
         self.name.strip_prefix(self.database.name()).and_then(|name| name.strip_prefix('.')).unwrap_or(&self.name)
     }
 
-    /// The heaps of its partitions, in order.
-    pub(super) fn hobts(&self) -> &[Arc<Hobt>] {
-        &self.hobts
+    /// What changes its rows.
+    pub(super) fn writer(&self) -> &TableWriter {
+        &self.writer
+    }
+
+    /// The heaps that rows may be loaded into.
+    fn heaps(&self) -> &[Arc<Hobt>] {
+        self.heaps.as_deref().expect("rows are loaded into tables without indexes alone")
+    }
+
+    /// Why rows were not written, as the user sees it.
+    pub(super) fn write_error(&self, error: WriteError) -> SqlError {
+        match error {
+            WriteError::Storage(error) => self.sql_error(error),
+            WriteError::Duplicate { index, key } => self.duplicate(index, &key),
+            WriteError::KeyTooLong { index, bytes } => {
+                let index = self.table().indexes[index].name.as_deref().unwrap_or("");
+                let text = format!(
+                    "Operation failed. The index entry of length {bytes} bytes for the index '{index}' exceeds the maximum \
+                     length that an index of this table can have."
+                );
+                SqlError::new(number::KEY_TOO_LONG, text)
+            }
+        }
+    }
+
+    /// 1505.
+    pub(super) fn duplicate_in_build(&self, index: &Index, key: &[Value]) -> SqlError {
+        let columns = &self.table().columns;
+        let shown = index.key.iter().zip(key).map(|(part, value)| shown_value(columns[part.column].sql_type, value));
+        let text = format!(
+            "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '{}' and the \
+             index name '{}'. The duplicate key value is ({}).",
+            self.object,
+            index.name.as_deref().unwrap_or(""),
+            shown.collect::<Vec<_>>().join(", ")
+        );
+        SqlError::new(number::DUPLICATE_KEY_BUILD, text)
+    }
+
+    /// 2601 or 2627.
+    fn duplicate(&self, index: usize, key: &[Value]) -> SqlError {
+        let table = self.table();
+        let index = &table.indexes[index];
+        let shown =
+            index.key.iter().zip(key).map(|(part, value)| shown_value(table.columns[part.column].sql_type, value));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let (object, name) = (&self.object, index.name.as_deref().unwrap_or(""));
+        match index.constraint {
+            Some(constraint) => {
+                let kind = if constraint.is_primary { "PRIMARY KEY" } else { "UNIQUE KEY" };
+                let text = format!(
+                    "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{object}'. The \
+                     duplicate key value is ({shown})."
+                );
+                SqlError::new(number::DUPLICATE_KEY_CONSTRAINT, text)
+            }
+            None => {
+                let text = format!(
+                    "Cannot insert duplicate key row in object '{object}' with unique index '{name}'. The duplicate key \
+                     value is ({shown})."
+                );
+                SqlError::new(number::DUPLICATE_KEY_INDEX, text)
+            }
+        }
     }
 
     /// The partition of a row of these values.
@@ -101,7 +170,7 @@ impl InsertTarget {
 
     /// The table.
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        self.writer.table()
     }
 
     /// `database.schema.table`, as messages print it, or `@table`.
@@ -126,13 +195,27 @@ impl InsertTarget {
     }
 }
 
+/// A key's value as messages show it.
+fn shown_value(sql_type: SqlType, value: &Value) -> String {
+    const SHOWN: SqlType = SqlType::NVarChar(MaxLength::Limited(4000));
+    if value.is_null() {
+        return "<NULL>".to_owned();
+    }
+    let shown = value_to_array(value, sql_type).and_then(|array| cast_array(&array, sql_type, SHOWN, None, true));
+    match shown.and_then(|array| array_value(&array, 0, SHOWN)) {
+        Ok(Value::Text(text)) => text.trim_end().to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
 /// Writes rows one at a time: values in table order, already of the columns' types. Returns their number.
 ///
 /// # Errors
 /// 515, 2628, 511, 1105 and what storage returns.
 pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
-    let columns = &target.table.columns;
+    let columns = &target.table().columns;
     let types = || columns.iter().map(|column| column.sql_type);
+    let mut written = 0;
     for values in rows {
         if run.is_cancelled() {
             return Err(SqlError::cancelled());
@@ -145,9 +228,15 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
         let checked = checked?;
         let partition = target.partition_of_row(&checked);
         let image = row_image(types(), &checked).map_err(|error| SqlError::internal(error.to_string()))?;
-        target.hobts[partition].insert(&run.context, &image).map_err(|error| target.sql_error(error))?;
+        match target.writer.insert(&run.context, partition, &image) {
+            Ok(_) => written += 1,
+            Err(WriteError::Duplicate { index, .. }) if target.table().indexes[index].options.ignores_duplicates => {
+                run.leave_duplicate_out();
+            }
+            Err(error) => return Err(target.write_error(error)),
+        }
     }
-    Ok(rows.len() as u64)
+    Ok(written)
 }
 
 /// Runs `plan`, whose columns are the table's in order and type, and writes its rows. With `parallel` every worker
@@ -163,6 +252,9 @@ pub fn insert_select(
     target: &InsertTarget,
     parallel: bool,
 ) -> Result<u64, SqlError> {
+    if target.heaps.is_none() {
+        return insert_sorted(run, pool, plan, task, target);
+    }
     let partitions = plan.output_partitioning().partition_count();
     let plan: Arc<dyn ExecutionPlan> =
         if parallel || partitions == 1 { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
@@ -191,6 +283,33 @@ pub fn insert_select(
     publish(run, target, loaded)
 }
 
+/// Writes a plan's rows through the table's indexes, on the statement's thread, in about the order of the first of them. The
+/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them.
+fn insert_sorted(
+    run: &Arc<StatementRun>,
+    pool: &WorkerPool,
+    plan: Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+    target: &InsertTarget,
+) -> Result<u64, SqlError> {
+    let table = target.table();
+    let index = table.indexes.iter().find(|index| !index.key.is_empty());
+    let keys = index.map_or(&[][..], |index| &index.key).iter().map(|part| PhysicalSortExpr {
+        expr: Arc::new(Column::new(plan.schema().field(part.column).name(), part.column)),
+        options: SortOptions { descending: part.is_descending, nulls_first: !part.is_descending },
+    });
+    let Some(order) = LexOrdering::new(keys) else {
+        return Err(SqlError::internal("a table without an index to sort by"));
+    };
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order, Arc::new(CoalescePartitionsExec::new(plan))));
+    let mut written = 0;
+    run_query(run, pool, plan, Arc::clone(task), &mut |batch| {
+        written += insert_one_by_one(run, target, &[batch])?;
+        Ok(())
+    })?;
+    Ok(written)
+}
+
 /// Writes batches whose columns are the table's in order and type, on this thread, through bulk loaders.
 ///
 /// # Errors
@@ -200,6 +319,13 @@ pub fn insert_batches(
     target: &InsertTarget,
     batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
 ) -> Result<u64, SqlError> {
+    if target.heaps.is_none() {
+        let mut written = 0;
+        for batch in batches {
+            written += insert_one_by_one(run, target, &[batch?])?;
+        }
+        return Ok(written);
+    }
     let mut writer = Writer::new(run, target);
     for batch in batches {
         writer.append(&batch?)?;
@@ -222,7 +348,7 @@ pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[Re
 
 /// Makes loaded runs part of the table, after the files are safe on disk.
 fn publish(run: &StatementRun, target: &InsertTarget, written: Vec<Written>) -> Result<u64, SqlError> {
-    let mut by_partition: Vec<Vec<LoadedRuns>> = target.hobts.iter().map(|_| Vec::new()).collect();
+    let mut by_partition: Vec<Vec<LoadedRuns>> = target.heaps().iter().map(|_| Vec::new()).collect();
     let mut rows = 0;
     let mut files = Vec::new();
     for part in written {
@@ -236,10 +362,10 @@ fn publish(run: &StatementRun, target: &InsertTarget, written: Vec<Written>) -> 
     files.sort_unstable();
     files.dedup();
     for id in files {
-        let file = target.hobts[0].storage().file(id).map_err(|error| target.sql_error(error))?;
+        let file = target.heaps()[0].storage().file(id).map_err(|error| target.sql_error(error))?;
         file.disk().sync().map_err(|error| target.sql_error(AccessError::Disk(error)))?;
     }
-    for (hobt, loaded) in target.hobts.iter().zip(by_partition) {
+    for (hobt, loaded) in target.heaps().iter().zip(by_partition) {
         if !loaded.is_empty() {
             hobt.publish(&run.context, loaded).map_err(|error| target.sql_error(error))?;
         }
@@ -298,7 +424,7 @@ fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[Recor
     for batch in batches {
         let rows: Result<Vec<Vec<Value>>, SqlError> = (0..batch.num_rows())
             .map(|row| {
-                let columns = batch.columns().iter().zip(&target.table.columns);
+                let columns = batch.columns().iter().zip(&target.table().columns);
                 columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
             })
             .collect();
@@ -329,7 +455,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(run: &'a Arc<StatementRun>, target: &'a InsertTarget) -> Writer<'a> {
-        Writer { run, target, loaders: target.hobts.iter().map(|_| None).collect() }
+        Writer { run, target, loaders: target.heaps().iter().map(|_| None).collect() }
     }
 
     fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
@@ -344,7 +470,7 @@ impl<'a> Writer<'a> {
         if partitions.iter().all(|&partition| partition == first) {
             return self.append_to(first as usize, batch);
         }
-        let mut rows: Vec<Vec<u32>> = self.target.hobts.iter().map(|_| Vec::new()).collect();
+        let mut rows: Vec<Vec<u32>> = self.target.heaps().iter().map(|_| Vec::new()).collect();
         for (row, &partition) in (0u32..).zip(&partitions) {
             rows[partition as usize].push(row);
         }
@@ -358,7 +484,7 @@ impl<'a> Writer<'a> {
 
     /// The partition of each row.
     fn partitions(&self, array: &ArrayRef, place: usize) -> Result<Vec<u32>, SqlError> {
-        let sql_type = self.target.table.columns[place].sql_type;
+        let sql_type = self.target.table().columns[place].sql_type;
         if let Some(partitions) = column::partitions_of_integers(self.target, array) {
             return Ok(partitions);
         }
@@ -375,13 +501,13 @@ impl<'a> Writer<'a> {
         let prepared: Result<Vec<column::Prepared>, SqlError> = batch
             .columns()
             .iter()
-            .zip(&target.table.columns)
+            .zip(&target.table().columns)
             .map(|(array, definition)| column::prepare(target, definition, array))
             .collect();
         let prepared = prepared?;
         let columns: Vec<_> = prepared.iter().map(column::Prepared::load_column).collect();
         let loader = self.loaders[partition]
-            .get_or_insert_with(|| Loader::new(Arc::clone(&target.hobts[partition]), Arc::clone(&self.run.context)));
+            .get_or_insert_with(|| Loader::new(Arc::clone(&target.heaps()[partition]), Arc::clone(&self.run.context)));
         loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))
     }
 

@@ -9,8 +9,10 @@
 mod aggregate_scan;
 mod cancel;
 mod change;
+mod index_build;
 mod insert;
 mod large_top;
+mod places;
 mod profile;
 mod runner;
 mod scan_exec;
@@ -20,6 +22,7 @@ mod workers;
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, has_changed, stored_columns, update_rows};
+pub use index_build::IndexBuild;
 pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use profile::OperatorProfile;

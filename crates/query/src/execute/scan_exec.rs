@@ -24,8 +24,8 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
+use hobt_access::AccessError;
 use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData};
-use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
-use crate::source::{HeapTable, PLACE_TYPE};
+use crate::source::{HeapTable, place_type};
 use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
@@ -109,12 +109,11 @@ impl ScanExec {
         let name = &self.table.table().name;
         let counts = run.io_counts(name);
         counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
-        let hobts = self.table.hobts().map_err(external)?;
-        let stores: Vec<RowStore> = hobts.into_iter().map(RowStore::Heap).collect();
+        let stores = self.table.stores().map_err(external)?;
         let scan = Scan::new(&stores, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
             .map_err(|error| external(self.table.sql_error(error)))?;
         run.add_scan(&scan);
-        let profile = Arc::new(OperatorProfile::new("Table Scan", name.clone(), run.degree()));
+        let profile = Arc::new(OperatorProfile::new(self.table.scan_name(), name.clone(), run.degree()));
         run.add_profile(&profile);
         let made = Started { scan, profile };
         *started = Some(made.clone());
@@ -312,7 +311,7 @@ impl ScanStream {
         let mut arrays = arrays.map_err(external)?;
         if let (Some(place), Some(places)) = (self.place_in_batch, &mut self.batch.places) {
             let numbers = Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None);
-            let numbers = numbers.with_precision_and_scale(PLACE_TYPE.precision(), 0)?;
+            let numbers = numbers.with_precision_and_scale(place_type(self.table.table()).precision(), 0)?;
             arrays.insert(place, Arc::new(numbers));
         }
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)

@@ -35,6 +35,7 @@ pub struct StatementRun {
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
     report: Mutex<WorkerReport>,
     databases: Mutex<Vec<DatabaseUse>>,
+    left_out: AtomicBool,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -44,6 +45,16 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
+    /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.
+    pub fn leave_duplicate_out(&self) {
+        self.left_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any was.
+    pub fn left_duplicates_out(&self) -> bool {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
     /// A statement of `session` that is a transaction of its own. `max_dop` is its `MAXDOP`; 0 or `None` means the
     /// instance's setting. The degree is never more than the processors that the instance may use. `trace_652` switches
     /// read-ahead off for it.
@@ -111,6 +122,7 @@ impl StatementRun {
             profiles: Mutex::default(),
             report: Mutex::default(),
             databases: Mutex::default(),
+            left_out: AtomicBool::new(false),
         }))
     }
 

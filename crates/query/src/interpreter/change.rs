@@ -198,14 +198,10 @@ fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &InsertTarge
 }
 
 fn apply(run: &StatementRun, target: &InsertTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
-    for (place, batch) in rows.held.batches().iter().enumerate() {
-        match &bound.values {
-            None => delete_rows(run, target, batch)?,
-            Some(_) => {
-                let columns = (0..target.table().columns.len()).map(|column| rows.after(bound, place, column));
-                update_rows(run, target, batch, &columns.collect::<Result<Vec<_>, _>>()?)?;
-            }
-        }
+    let batches = rows.held.batches();
+    if bound.values.is_none() {
+        return batches.iter().try_for_each(|batch| delete_rows(run, target, batch));
     }
-    Ok(())
+    let columns = |place: usize| (0..target.table().columns.len()).map(move |column| rows.after(bound, place, column));
+    update_rows(run, target, batches.iter().enumerate().map(|(place, batch)| (batch, columns(place).collect())))
 }

@@ -21,7 +21,7 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
-use super::event::{DoneKind, ResultColumn};
+use super::event::{DoneKind, Message, ResultColumn};
 use super::failure::Failure;
 use super::identity::integer_of_type;
 use super::names::{UsedTable, invalid_object, written};
@@ -33,7 +33,7 @@ use crate::binder::{
     self, BindOptions, Binder, BoundExpr, BoundQuery, OutputInput, QueryHints, SourceColumn, TargetColumn,
 };
 use crate::execute::{HeldBatches, InsertTarget, StatementRun, insert_held, insert_rows, stored_columns};
-use crate::source::table_schema;
+use crate::source::{clustered_disabled, table_schema};
 
 /// The name of the wrapped query.
 const SOURCE: &str = "inserted_rows";
@@ -190,6 +190,10 @@ impl Interpreter<'_> {
             this.reseed(&run, &write.target)?;
             Ok(rows)
         })?;
+        if run.left_duplicates_out() {
+            let line = insert.target.span.position.line;
+            self.send_message(Message::numbered(number::DUPLICATE_KEY_IGNORED, line, "Duplicate key was ignored."))?;
+        }
         Ok(Outcome::counted(DoneKind::Insert, rows))
     }
 
@@ -619,8 +623,19 @@ pub(super) fn with_tables_of(insert: &Insert, query: &Query) -> Query {
     query
 }
 
-/// The heaps of a table.
+/// The heaps and indexes of a table.
+///
+/// # Errors
+/// 8655 the clustered index is disabled.
 pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
+    if table.base_index().options.is_disabled {
+        return Err(clustered_disabled(&table));
+    }
+    target_of(database, table)
+}
+
+/// The same of a table whose clustered index may be disabled.
+pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
     let snapshot = database.snapshot();
     let partitioning = match &table.base_index().data_space {
         DataSpace::Filegroup(_) => None,

@@ -193,14 +193,13 @@ fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<InsertTarget, SqlErr
 }
 
 fn apply(run: &Arc<StatementRun>, store: &InsertTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
-    let mut inserted = Vec::new();
-    for piece in pieces {
-        match piece.kind {
-            ChangeKind::Delete => delete_rows(run, store, piece.rows)?,
-            ChangeKind::Update => update_rows(run, store, piece.rows, &piece.after)?,
-            ChangeKind::Insert => inserted.push(whole_batch(store, piece.after.clone())?),
-        }
+    let of_kind = |kind| pieces.iter().filter(move |piece| piece.kind == kind);
+    // Keys that go are free for rows that change and rows that come.
+    for piece in of_kind(ChangeKind::Delete) {
+        delete_rows(run, store, piece.rows)?;
     }
-    insert_held(run, store, &inserted)?;
+    update_rows(run, store, of_kind(ChangeKind::Update).map(|piece| (piece.rows, Ok(piece.after.clone()))))?;
+    let inserted = of_kind(ChangeKind::Insert).map(|piece| whole_batch(store, piece.after.clone()));
+    insert_held(run, store, &inserted.collect::<Result<Vec<_>, _>>()?)?;
     Ok(())
 }

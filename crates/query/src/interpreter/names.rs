@@ -30,7 +30,7 @@ use super::transaction::OpenTransaction;
 use super::view_table::ViewTable;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
-use crate::source::HeapTable;
+use crate::source::{HeapTable, clustered_disabled};
 use crate::wrap::NextValues;
 
 /// A table that a statement reads or changes.
@@ -150,6 +150,9 @@ impl Names<'_> {
             collation: column.collation,
         });
         let columns = columns.collect();
+        if table.base_index().options.is_disabled {
+            return Err(clustered_disabled(table));
+        }
         let provider = HeapTable::new(database.clone(), Arc::clone(table), run, hints.places, of_versions);
         Ok(Resolved::Table { provider, columns })
     }

@@ -315,8 +315,13 @@ impl Interpreter<'_> {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
                 None => DataSpaceDefinition::Default,
             };
-            let definition =
-                TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
+            let definition = TableDefinition {
+                schema: place.schema.clone(),
+                name: place.name.clone(),
+                columns,
+                data_space,
+                indexes: Vec::new(),
+            };
             run.uses_database(&place.database);
             let table = place
                 .database

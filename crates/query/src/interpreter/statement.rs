@@ -48,6 +48,9 @@ impl Interpreter<'_> {
             StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration),
             StatementKind::Reconfigure { .. } => Ok(Outcome::QUIET),
             StatementKind::CreateTable(create) => self.create_table(create),
+            StatementKind::CreateIndex(create) => self.create_index(create),
+            StatementKind::AlterIndex(alter) => self.alter_index(alter),
+            StatementKind::DropIndex(drop) => self.drop_indexes(drop),
             StatementKind::TruncateTable { name, partitions } => self.truncate_table(name, partitions),
             StatementKind::Drop(drop) => self.drop_objects(drop),
             StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
@@ -173,6 +176,9 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             | number::OVERFLOW
             | number::DIVIDE_BY_ZERO
             | number::SEQUENCE_EXHAUSTED
+            | number::DUPLICATE_KEY_INDEX
+            | number::DUPLICATE_KEY_CONSTRAINT
+            | number::KEY_TOO_LONG
     );
     let line = statement.span.position.line;
     (changes && ran).then(|| Message {

@@ -11,12 +11,12 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::scan::ScanSettings;
-use hobt_access::{AccessError, Hobt};
-use hobt_base::{PAGE_SIZE, SqlError};
+use hobt_access::{AccessError, RowStore};
+use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
-use hobt_types::SqlType;
+use hobt_types::{MaxLength, SqlType};
 
 use crate::execute::{ScanExec, StatementRun};
 
@@ -44,8 +44,14 @@ pub fn table_schema(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The type of the column that says where a row lies.
-pub(crate) const PLACE_TYPE: SqlType = SqlType::Decimal { precision: 38, scale: 0 };
+/// The type of the column that says where a row of a table lies: a number in a heap, the partition and the normalised key
+/// in a clustered index.
+pub(crate) fn place_type(table: &Table) -> SqlType {
+    match table.is_clustered() {
+        true => SqlType::VarBinary(MaxLength::Limited(8000)),
+        false => SqlType::Decimal { precision: 38, scale: 0 },
+    }
+}
 
 /// [`table_schema`] with the rows' places behind it, under a name that no column has.
 fn with_places(table: &Table) -> SchemaRef {
@@ -54,7 +60,7 @@ fn with_places(table: &Table) -> SchemaRef {
         name.push('_');
     }
     let mut fields: Vec<Arc<Field>> = table_schema(table).fields().to_vec();
-    fields.push(Arc::new(Field::new(name, carrier(PLACE_TYPE), false)));
+    fields.push(Arc::new(Field::new(name, carrier(place_type(table)), false)));
     Arc::new(Schema::new(fields))
 }
 
@@ -94,6 +100,11 @@ impl HeapTable {
         &self.database
     }
 
+    /// SQL Server's name of the operator that reads all of it.
+    pub fn scan_name(&self) -> &'static str {
+        if self.table.is_clustered() { "Clustered Index Scan" } else { "Table Scan" }
+    }
+
     /// The column that says where a row lies, if the rows have it.
     pub fn place_column(&self) -> Option<usize> {
         self.has_places.then_some(self.table.columns.len())
@@ -104,35 +115,36 @@ impl HeapTable {
         &self.table
     }
 
-    /// The heaps of its partitions, in order.
+    /// The heaps of its partitions, or the trees of its clustered index, in order.
     ///
     /// # Errors
     /// One cannot be opened.
-    pub fn hobts(&self) -> Result<Vec<Arc<Hobt>>, SqlError> {
-        let partitions = &self.table.base_index().partitions;
-        let hobts = partitions.iter().map(|partition| self.database.hobt_to_read(partition.hobt));
-        hobts.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
+    pub fn stores(&self) -> Result<Vec<RowStore>, SqlError> {
+        let stores =
+            self.table.base_index().partitions.iter().map(|partition| self.database.store_to_read(partition.hobt));
+        stores.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
     }
 
     /// Rows of all partitions, as far as they can be opened.
     pub fn row_count(&self) -> u64 {
-        self.hobts().map_or(0, |hobts| hobts.iter().map(|hobt| hobt.row_count()).sum())
+        self.stores().map_or(0, |stores| stores.iter().map(|store| store.hobt().row_count()).sum())
     }
 
     /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their pages
     /// if that is less.
     pub fn row_width(&self, projection: &[usize]) -> usize {
         let columns = &self.table.columns;
-        let width = |&column: &usize| columns.get(column).map_or(PLACE_TYPE, |column| column.sql_type);
+        let place = place_type(&self.table);
+        let width = |&column: &usize| columns.get(column).map_or(place, |column| column.sql_type);
         let declared: usize = projection.iter().map(|column| declared_width(width(column))).sum();
         declared.min(self.row_bytes())
     }
 
     /// Bytes that a row takes on its pages, values on pages of their own counted in, on average.
     fn row_bytes(&self) -> usize {
-        let Ok(hobts) = self.hobts() else { return PAGE_SIZE };
-        let pages: u64 = hobts.iter().map(|hobt| hobt.used_pages()).sum();
-        let rows: u64 = hobts.iter().map(|hobt| hobt.row_count()).sum();
+        let Ok(stores) = self.stores() else { return PAGE_SIZE };
+        let pages: u64 = stores.iter().map(|store| store.hobt().used_pages()).sum();
+        let rows: u64 = stores.iter().map(|store| store.hobt().row_count()).sum();
         let bytes = pages.saturating_mul(PAGE_SIZE as u64).checked_div(rows).unwrap_or(PAGE_SIZE as u64);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
@@ -141,6 +153,16 @@ impl HeapTable {
     pub fn sql_error(&self, error: AccessError) -> SqlError {
         access_error(&self.database, error)
     }
+}
+
+/// 8655.
+pub(crate) fn clustered_disabled(table: &Table) -> SqlError {
+    let index = table.base_index().name.as_deref().unwrap_or("");
+    let text = format!(
+        "The query processor is unable to produce a plan because the index '{index}' on table or view '{}' is disabled.",
+        table.name
+    );
+    SqlError::new(number::CLUSTERED_DISABLED, text)
 }
 
 /// The most bytes of a value of this type as a batch holds it.

@@ -6,5 +6,5 @@ mod heap_table;
 mod series;
 
 pub use heap_table::{HeapTable, table_schema};
-pub(crate) use heap_table::{PLACE_TYPE, access_error, declared_width, scanned_width};
+pub(crate) use heap_table::{access_error, clustered_disabled, declared_width, place_type, scanned_width};
 pub use series::Series;

@@ -17,7 +17,7 @@ use hobt_types::{MaxLength, PhysicalType, SqlType, Value};
 use super::InsertTarget;
 
 /// A column's values in their physical form, borrowed from the batch where they can be.
-pub(super) struct Prepared {
+pub(in super::super) struct Prepared {
     array: ArrayRef,
     values: Values,
     nulls: Option<NullBuffer>,
@@ -38,7 +38,11 @@ enum Values {
 ///
 /// # Errors
 /// 515 for a NULL, 2628 for a value that is too long, 8115 for a decimal outside its precision.
-pub(super) fn prepare(target: &InsertTarget, definition: &TableColumn, array: &ArrayRef) -> Result<Prepared, SqlError> {
+pub(in super::super) fn prepare(
+    target: &InsertTarget,
+    definition: &TableColumn,
+    array: &ArrayRef,
+) -> Result<Prepared, SqlError> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
     if nulls.is_some() && !definition.nullable {
         return Err(null_error(target, definition));
@@ -204,7 +208,7 @@ fn primitive_bytes<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&[u8]> {
 
 impl Prepared {
     /// The column as the loader takes it.
-    pub(super) fn load_column(&self) -> LoadColumn<'_> {
+    pub(in super::super) fn load_column(&self) -> LoadColumn<'_> {
         let values = match &self.values {
             Values::Native => LoadValues::Fixed(self.native_bytes()),
             Values::Fixed(bytes) => LoadValues::Fixed(bytes),

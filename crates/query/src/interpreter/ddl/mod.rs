@@ -4,6 +4,7 @@
 //! are (crate `catalog`), how they are stored (crate `engine`).
 
 mod database;
+mod index;
 mod module;
 mod partition;
 mod sequence;

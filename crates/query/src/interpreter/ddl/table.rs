@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::IdentityColumn;
-use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, TableDefinition};
+use hobt_engine::{
+    ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, IndexDefinition, KeyKind, TableDefinition,
+};
 use hobt_tsql::ast::{
     self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
 };
@@ -34,9 +36,9 @@ impl Interpreter<'_> {
                 return Err(SqlError::not_supported(format!("CREATE TABLE … WITH ({})", option.name)).into());
             }
         }
-        let columns = self.columns(&create.definition, &create.name.name.value)?;
+        let (columns, indexes) = self.columns(&create.definition, &create.name.name.value)?;
         let data_space = data_space(create.storage.as_ref());
-        self.new_table(&create.name, columns, data_space)?;
+        self.new_table(&create.name, columns, indexes, data_space)?;
         Ok(Outcome::QUIET)
     }
 
@@ -45,11 +47,12 @@ impl Interpreter<'_> {
         &mut self,
         name: &ObjectName,
         columns: Vec<ColumnDefinition>,
+        indexes: Vec<IndexDefinition>,
         data_space: DataSpaceDefinition,
     ) -> Result<Place, Failure> {
         let (place, remember) = self.new_table_place(name)?;
         let definition =
-            TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space };
+            TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
         self.in_context(&place.database, |_, context| {
             Ok(place
                 .database
@@ -89,7 +92,7 @@ impl Interpreter<'_> {
         &mut self,
         definition: &ast::TableDefinition,
     ) -> Result<String, Failure> {
-        let columns = self.columns(definition, "@")?;
+        let (columns, indexes) = self.columns(definition, "@")?;
         let name = temporary_name("#");
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let table = TableDefinition {
@@ -97,6 +100,7 @@ impl Interpreter<'_> {
             name: name.clone(),
             columns,
             data_space: DataSpaceDefinition::Default,
+            indexes,
         };
         self.in_context_apart(&database, |_, context| {
             Ok(database.database().create_table(context, &table).map_err(SqlError::from)?)
@@ -219,12 +223,39 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// The columns of a `CREATE TABLE` or table variable.
-    fn columns(&mut self, definition: &ast::TableDefinition, table: &str) -> Result<Vec<ColumnDefinition>, Failure> {
-        if let Some(constraint) = definition.constraints.first() {
-            return Err(unsupported_constraint(&constraint.kind).at(constraint.span.position).into());
+    /// The columns of a `CREATE TABLE` or table variable, and its keys.
+    fn columns(
+        &mut self,
+        definition: &ast::TableDefinition,
+        table: &str,
+    ) -> Result<(Vec<ColumnDefinition>, Vec<IndexDefinition>), Failure> {
+        let mut columns = Vec::with_capacity(definition.columns.len());
+        let mut indexes = Vec::new();
+        for column in &definition.columns {
+            columns.push(self.column(column, table)?);
+            for constraint in &column.constraints {
+                if matches!(constraint.kind, ConstraintKind::Key { .. }) {
+                    indexes.push(self.key_definition(constraint, Some(&column.name.value))?);
+                }
+            }
         }
-        definition.columns.iter().map(|column| self.column(column, table)).collect()
+        for constraint in &definition.constraints {
+            if !matches!(constraint.kind, ConstraintKind::Key { .. }) {
+                return Err(unsupported_constraint(&constraint.kind).at(constraint.span.position).into());
+            }
+            indexes.push(self.key_definition(constraint, None)?);
+        }
+        // The columns of a primary key are NOT NULL, whether that is written or not.
+        let primary = indexes.iter().find(|index| index.constraint == Some(KeyKind::Primary));
+        for (name, _) in primary.iter().flat_map(|index| &index.columns) {
+            let is_key = |column: &&ast::ColumnDefinition| column.name.is(name);
+            let written = definition.columns.iter().find(is_key).and_then(|column| column.nullable);
+            let column = columns.iter_mut().find(|column| hobt_catalog::name_equals(&column.name, name));
+            if let (Some(column), true) = (column, written != Some(true)) {
+                column.nullable = false;
+            }
+        }
+        Ok((columns, indexes))
     }
 
     fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
@@ -259,6 +290,8 @@ impl Interpreter<'_> {
                         definition: format!("({})", default_text(constraint.span.text(&self.text))),
                     });
                 }
+                // The table's: see `columns`.
+                ConstraintKind::Key { .. } => {}
                 other => return Err(unsupported_constraint(other).at(constraint.span.position).into()),
             }
         }

@@ -1,0 +1,340 @@
+//! What indexes a table is to have, and their empty storage.
+//!
+//! Definitions are checked here and become [`Index`]es without partitions; [`Database::create_stores`] makes a heap or a tree
+//! for each partition of those. Who fills them is another matter (`table_change`).
+
+use std::sync::Arc;
+
+use hobt_access::{BTree, Hobt, RowStore, TreeDescription};
+use hobt_base::{FilegroupId, IndexId, PartitionNumber, SqlError, number};
+use hobt_catalog::{
+    DataSpace, DatabaseSnapshot, Index, IndexKeyColumn, IndexKind, KEY_COLUMNS_MAX, KeyConstraint, Partition, Table,
+    name_equals,
+};
+use hobt_txn::StatementContext;
+use hobt_types::{Collation, KeyColumn, SqlType};
+
+use super::{Database, StoreShape, place};
+use crate::clock::time_of_day;
+use crate::definition::{DataSpaceDefinition, IndexDefinition, KeyKind, check_name};
+use crate::error::{EngineError, Result};
+
+/// The longest key of a clustered index, in bytes as SQL Server counts them.
+const CLUSTERED_KEY_BYTES_MAX: usize = 900;
+/// The longest key of a nonclustered index.
+const KEY_BYTES_MAX: usize = 1700;
+
+/// 1913.
+fn index_exists(name: &str, table: &str) -> EngineError {
+    let text = format!(
+        "The operation failed because an index or statistics with name '{name}' already exists on table '{table}'."
+    );
+    EngineError::statement(number::INDEX_EXISTS, text)
+}
+
+/// The filegroup of each partition of what lies in a data space.
+fn filegroups_of(snapshot: &DatabaseSnapshot, space: &DataSpace) -> Result<Vec<FilegroupId>> {
+    match space {
+        DataSpace::Filegroup(filegroup) => Ok(vec![*filegroup]),
+        DataSpace::Scheme { scheme, .. } => {
+            let scheme = snapshot.partition_scheme_by_id(*scheme);
+            let missing = || EngineError::statement(number::INTERNAL, "a partition scheme is gone".to_owned());
+            Ok(scheme.ok_or_else(missing)?.filegroups.clone())
+        }
+    }
+}
+
+impl Database {
+    /// A table with indexes beside those that it has. What has no partitions yet is to be made and filled; a clustered index
+    /// takes the place of the heap, and all others are then made anew. Gives warnings, too.
+    pub(super) fn plan_indexes(
+        &self,
+        snapshot: &DatabaseSnapshot,
+        mut table: Table,
+        definitions: &[IndexDefinition],
+    ) -> Result<(Table, Vec<SqlError>)> {
+        let mut warnings = Vec::new();
+        // The clustered index first: it says where the others' rows point to.
+        let takes_base = |table: &Table, definition: &IndexDefinition| {
+            let is_primary = definition.constraint == Some(KeyKind::Primary);
+            definition.is_clustered.unwrap_or(is_primary && !table.is_clustered())
+        };
+        let explicit = definitions.iter().any(|definition| definition.is_clustered == Some(true));
+        let wants_base = |table: &Table, definition: &IndexDefinition| match definition.is_clustered {
+            None if explicit => false,
+            _ => takes_base(table, definition),
+        };
+        let base: Vec<bool> = definitions.iter().map(|definition| wants_base(&table, definition)).collect();
+        let order = (0..definitions.len()).filter(|&at| base[at]).chain((0..definitions.len()).filter(|&at| !base[at]));
+        for at in order {
+            let index = self.plan_index(snapshot, &table, &definitions[at], base[at], &mut warnings)?;
+            let mut indexes = std::mem::take(&mut table.indexes);
+            if index.kind == IndexKind::Clustered {
+                indexes[0] = index;
+                for other in &mut indexes[1..] {
+                    other.partitions.clear();
+                }
+            } else {
+                indexes.push(index);
+            }
+            table = table.with_indexes(indexes);
+        }
+        Ok((table, warnings))
+    }
+
+    fn plan_index(
+        &self,
+        snapshot: &DatabaseSnapshot,
+        table: &Table,
+        definition: &IndexDefinition,
+        is_clustered: bool,
+        warnings: &mut Vec<SqlError>,
+    ) -> Result<Index> {
+        let constraint = match definition.constraint {
+            None => None,
+            Some(kind) => Some(KeyConstraint {
+                id: self.next_object_id(snapshot),
+                is_primary: kind == KeyKind::Primary,
+                is_system_named: definition.name.is_none(),
+            }),
+        };
+        let name = match (&definition.name, constraint) {
+            (Some(name), _) => name.clone(),
+            (None, Some(constraint)) => made_up_name(&table.name, constraint),
+            (None, None) => String::new(),
+        };
+        check_name(&name)?;
+        if table.index_named(&name).is_some() {
+            return Err(index_exists(&name, &table.name));
+        }
+        if constraint.is_some() && snapshot.has_object(table.schema, &name) {
+            return Err(super::table::name_is_taken(&name));
+        }
+        check_kind(table, definition, is_clustered)?;
+        let key = key_columns(table, definition, &name)?;
+        let included = included_columns(table, definition, is_clustered, &key)?;
+        check_key_bytes(table, &name, &key, is_clustered, warnings)?;
+        let data_space = match &definition.data_space {
+            DataSpaceDefinition::Default => table.base_index().data_space.clone(),
+            other => place::resolve(snapshot, &table.name, &table.columns, other)?.data_space,
+        };
+        let mut options = definition.options;
+        options.is_unique |= constraint.is_some();
+        if let DataSpace::Scheme { column, .. } = data_space
+            && options.is_unique
+            && key.iter().all(|part| part.column != column)
+        {
+            let text = format!(
+                "Column '{}' is partitioning column of the index '{name}'. Partition columns for a unique index must be a \
+                 subset of the index key.",
+                table.columns[column].name
+            );
+            return Err(EngineError::statement(number::PARTITION_COLUMN_NOT_IN_KEY, text));
+        }
+        let next = table.indexes.iter().map(|index| index.id.0).max().unwrap_or(0).max(1) + 1;
+        Ok(Index {
+            id: IndexId(if is_clustered { 1 } else { next }),
+            name: Some(name),
+            kind: if is_clustered { IndexKind::Clustered } else { IndexKind::Nonclustered },
+            data_space,
+            partitions: Vec::new(),
+            key,
+            included,
+            constraint,
+            options,
+        })
+    }
+
+    /// Makes an empty heap or tree for each partition of the table's indexes that has none. They go with the statement.
+    pub(super) fn create_stores(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        snapshot: &DatabaseSnapshot,
+        mut table: Table,
+    ) -> Result<Table> {
+        for at in 0..table.indexes.len() {
+            let index = &table.indexes[at];
+            if !index.partitions.is_empty() || index.options.is_disabled {
+                continue;
+            }
+            let mut partitions = Vec::new();
+            for (filegroup, number) in filegroups_of(snapshot, &index.data_space)?.into_iter().zip(1..) {
+                partitions.push(self.create_store(ctx, &table, index, filegroup, PartitionNumber(number))?);
+            }
+            table.indexes[at].partitions = partitions;
+        }
+        Ok(table)
+    }
+
+    /// Makes an empty heap or tree for one partition of an index. It goes with the statement.
+    pub(super) fn create_store(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: &Table,
+        index: &Index,
+        filegroup: FilegroupId,
+        number: PartitionNumber,
+    ) -> Result<Partition> {
+        let id = self.next_hobt_id();
+        let made = match self.store_shape(table, index, filegroup) {
+            StoreShape::Heap { rows, layout_version } => {
+                Hobt::create(&self.storage, id, filegroup, rows, layout_version, ctx).map(RowStore::Heap)
+            }
+            StoreShape::Tree(shape) => {
+                BTree::create(&self.storage, &TreeDescription { id, ..shape }, ctx).map(RowStore::Tree)
+            }
+        };
+        let made = made.map_err(|error| self.storage_error(error))?;
+        let partition = Partition { number, hobt: id, filegroup, run_list: made.hobt().run_list() };
+        self.stores.write().insert(id, made);
+        let database = Arc::clone(self);
+        ctx.on_undo(move || {
+            database.stores.write().remove(&id);
+            Ok(())
+        });
+        Ok(partition)
+    }
+}
+
+/// 1902, 1779.
+fn check_kind(table: &Table, definition: &IndexDefinition, is_clustered: bool) -> Result<()> {
+    let base = table.base_index();
+    if is_clustered && base.kind == IndexKind::Clustered {
+        let text = format!(
+            "Cannot create more than one clustered index on table '{}'. Drop the existing clustered index '{}' before \
+             creating another.",
+            table.name,
+            base.name.as_deref().unwrap_or("")
+        );
+        return Err(EngineError::statement(number::CLUSTERED_EXISTS, text));
+    }
+    let is_primary = |index: &Index| index.constraint.is_some_and(|constraint| constraint.is_primary);
+    if definition.constraint == Some(KeyKind::Primary) && table.indexes.iter().any(is_primary) {
+        let text = format!("Table '{}' already has a primary key defined on it.", table.name);
+        return Err(EngineError::statement(number::PRIMARY_KEY_EXISTS, text));
+    }
+    Ok(())
+}
+
+/// 1911.
+fn column_named(table: &Table, name: &str) -> Result<usize> {
+    table.column_named(name).ok_or_else(|| {
+        let text = format!("Column name '{name}' does not exist in the target table or view.");
+        EngineError::statement(number::NO_SUCH_KEY_COLUMN, text)
+    })
+}
+
+/// 1909.
+fn column_twice(name: &str) -> EngineError {
+    let text = format!("Cannot use duplicate column names in index. Column name '{name}' listed more than once.");
+    EngineError::statement(number::KEY_COLUMN_TWICE, text)
+}
+
+fn key_columns(table: &Table, definition: &IndexDefinition, name: &str) -> Result<Vec<IndexKeyColumn>> {
+    if definition.columns.len() > KEY_COLUMNS_MAX {
+        let text = format!(
+            "The index '{name}' on table '{}' has {} columns in the key list. The maximum limit for index key column list \
+             is {KEY_COLUMNS_MAX}.",
+            table.name,
+            definition.columns.len()
+        );
+        return Err(EngineError::statement(number::TOO_MANY_KEY_COLUMNS, text));
+    }
+    let mut key: Vec<IndexKeyColumn> = Vec::with_capacity(definition.columns.len());
+    for (column, is_descending) in &definition.columns {
+        let place = column_named(table, column)?;
+        if key.iter().any(|part| part.column == place) {
+            return Err(column_twice(column));
+        }
+        let found = &table.columns[place];
+        if KeyColumn::new(found.sql_type, Collation::default(), true, false).is_none() {
+            let text = format!(
+                "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
+                found.name, table.name
+            );
+            return Err(EngineError::statement(number::KEY_COLUMN_TYPE, text));
+        }
+        if found.nullable && definition.constraint == Some(KeyKind::Primary) {
+            let text = format!("Cannot define PRIMARY KEY constraint on nullable column in table '{}'.", table.name);
+            return Err(EngineError::statement(number::PRIMARY_KEY_NULLABLE, text));
+        }
+        key.push(IndexKeyColumn { column: place, is_descending: *is_descending });
+    }
+    Ok(key)
+}
+
+fn included_columns(
+    table: &Table,
+    definition: &IndexDefinition,
+    is_clustered: bool,
+    key: &[IndexKeyColumn],
+) -> Result<Vec<usize>> {
+    if is_clustered && !definition.included.is_empty() {
+        let text = "Cannot specify included columns for a clustered index.".to_owned();
+        return Err(EngineError::statement(number::INCLUDED_IN_CLUSTERED, text));
+    }
+    let mut included: Vec<usize> = Vec::with_capacity(definition.included.len());
+    for column in &definition.included {
+        let place = column_named(table, column)?;
+        if included.contains(&place) || key.iter().any(|part| part.column == place) {
+            return Err(column_twice(column));
+        }
+        included.push(place);
+    }
+    Ok(included)
+}
+
+/// 1944, and the warning 1945.
+fn check_key_bytes(
+    table: &Table,
+    name: &str,
+    key: &[IndexKeyColumn],
+    is_clustered: bool,
+    warnings: &mut Vec<SqlError>,
+) -> Result<()> {
+    let is_variable = |sql_type| matches!(sql_type, SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_));
+    let bytes = |sql_type: SqlType| usize::from(sql_type.max_length_bytes().unsigned_abs());
+    let types = || key.iter().map(|part| table.columns[part.column].sql_type);
+    let least: usize = types().filter(|sql_type| !is_variable(*sql_type)).map(bytes).sum();
+    let most: usize = types().map(bytes).sum();
+    let (kind, limit) = match is_clustered {
+        true => ("a clustered", CLUSTERED_KEY_BYTES_MAX),
+        false => ("a nonclustered", KEY_BYTES_MAX),
+    };
+    if least > limit {
+        let text = format!(
+            "Index '{name}' was not created. This index has a key length of at least {least} bytes. The maximum \
+             permissible key length for {kind} index is {limit} bytes."
+        );
+        return Err(EngineError::statement(number::KEY_TOO_LONG_DEFINITION, text));
+    }
+    if most > limit {
+        let text = format!(
+            "Warning! The maximum key length for {kind} index is {limit} bytes. The index '{name}' has maximum length of \
+             {most} bytes. For some combination of large values, the insert/update operation will fail."
+        );
+        warnings.push(SqlError { severity: 10, ..SqlError::new(number::KEY_TOO_LONG_WARNING, text) });
+    }
+    Ok(())
+}
+
+/// `PK__table___3213E83F5070F446`, as SQL Server makes names up.
+fn made_up_name(table: &str, constraint: KeyConstraint) -> String {
+    let start: String = table.chars().chain(std::iter::repeat('_')).take(8).collect();
+    let kind = if constraint.is_primary { "PK" } else { "UQ" };
+    let mixed = hobt_base::SplitMix64::new(time_of_day().cast_unsigned()).next_u64() as u32;
+    format!("{kind}__{start}__{mixed:08X}{:08X}", constraint.id.0)
+}
+
+/// An index of a table by its name.
+///
+/// # Errors
+/// 7999 there is none.
+pub(super) fn index_named<'t>(table: &'t Table, name: &str) -> Result<&'t Index> {
+    table.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name))).ok_or_else(
+        || {
+            let text = format!("Could not find any index named '{name}' for table '{}'.", table.name);
+            EngineError::statement(number::NO_SUCH_INDEX, text)
+        },
+    )
+}

@@ -1,0 +1,292 @@
+//! A table that gets another definition: its indexes come, go, or are built anew.
+//!
+//! ```text
+//! begin    the table's name is claimed, Sch-M taken, the new definition made, with empty storage for what is new
+//! build    who asked fills what is new (crate `query`, which can sort)
+//! finish   the catalog's rows are written anew, storage that no definition names is freed at the commit
+//! ```
+//! All of it is undone with the statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hobt_access::RowStore;
+use hobt_base::{HobtId, IndexId, SqlError, number};
+use hobt_catalog::{DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, Table};
+use hobt_txn::StatementContext;
+
+use super::index::index_named;
+use super::table::{LockTable, cannot_drop};
+use super::{Change, Database};
+use crate::definition::IndexDefinition;
+use crate::error::{EngineError, Result};
+
+/// A change of a table's definition under way.
+pub struct TableChange {
+    change: Change,
+    old: Arc<Table>,
+    new: Arc<Table>,
+    warnings: Vec<SqlError>,
+}
+
+impl std::fmt::Debug for TableChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableChange").field("table", &self.old.name).finish_non_exhaustive()
+    }
+}
+
+impl TableChange {
+    /// The table as it was, whose storage has the rows.
+    pub fn old(&self) -> &Arc<Table> {
+        &self.old
+    }
+
+    /// The table as it will be.
+    pub fn new_table(&self) -> &Arc<Table> {
+        &self.new
+    }
+
+    /// Messages about the definition.
+    pub fn warnings(&self) -> &[SqlError] {
+        &self.warnings
+    }
+
+    /// Which of the new definition's indexes have partitions to be filled, by their places, the heap or clustered index
+    /// first; for each which of its partitions, by their places.
+    pub fn to_build(&self) -> Vec<(usize, Vec<usize>)> {
+        let there = hobts_of(&self.old);
+        let new_partitions = |index: &Index| {
+            let is_new = |at: &usize| !there.contains(&index.partitions[*at].hobt);
+            (0..index.partitions.len()).filter(is_new).collect::<Vec<usize>>()
+        };
+        let indexes = self.new.indexes.iter().enumerate();
+        indexes.map(|(at, index)| (at, new_partitions(index))).filter(|(_, parts)| !parts.is_empty()).collect()
+    }
+}
+
+fn hobts_of(table: &Table) -> HashSet<HobtId> {
+    table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| partition.hobt).collect()
+}
+
+/// 1088.
+fn no_such_table(name: &str) -> EngineError {
+    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+    EngineError::statement(number::NO_SUCH_OBJECT, text)
+}
+
+impl Database {
+    /// Begins a change of a table's definition: claims its name, has it locked, and gives what `define` makes of it storage
+    /// where it has none.
+    ///
+    /// # Errors
+    /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled back.
+    pub fn begin_table_change(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        (schema, name): (&str, &str),
+        lock: &mut LockTable<'_>,
+        define: &mut dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)>,
+    ) -> Result<TableChange> {
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| no_such_table(name))?;
+        let (change, old) = self.claim_locked(ctx, schema, name, lock, &|_| no_such_table(name))?;
+        let snapshot = self.snapshot_of(ctx);
+        let (planned, warnings) = define(&snapshot, &old)?;
+        let new = Arc::new(self.create_stores(ctx, &snapshot, planned)?);
+        Ok(TableChange { change, old, new, warnings })
+    }
+
+    /// Ends a change: the table is what the new definition says as soon as the statement has committed, and for the
+    /// statement at once.
+    ///
+    /// # Errors
+    /// A device's error, after which the statement must be rolled back.
+    pub fn finish_table_change(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        changed: TableChange,
+    ) -> Result<Arc<Table>> {
+        let TableChange { change, old, new, .. } = changed;
+        let kept = hobts_of(&new);
+        let gone = old.indexes.iter().flat_map(|index| &index.partitions).filter(|part| !kept.contains(&part.hobt));
+        let gone = gone.map(|partition| self.store(partition.hobt)).collect::<Result<Vec<RowStore>>>()?;
+        let written = Arc::clone(&new);
+        self.write_rows(ctx, |system, rows| {
+            system.delete_table(rows, written.id)?;
+            system.insert_table(rows, &written)
+        })?;
+        self.drop_stores(ctx, &gone)?;
+        change.add(SnapshotChange::AddTable(Arc::clone(&new)));
+        Ok(new)
+    }
+
+    /// `CREATE INDEX`, `ALTER TABLE … ADD PRIMARY KEY | UNIQUE`.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 1902, 1904, 1908, 1909, 1911, 1913, 1919, 1779, 1944, 2714, 8111, 10601.
+    pub fn begin_create_index(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        definition: &IndexDefinition,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            let mut base = old.clone();
+            if let (true, Some(name)) = (definition.drops_existing, &definition.name) {
+                base = without_index(&base, index_named(old, name)?.id);
+            }
+            self.plan_indexes(snapshot, base, std::slice::from_ref(definition))
+        })
+    }
+
+    /// `DROP INDEX`, or `ALTER TABLE … DROP CONSTRAINT` with `of_constraint`.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 3701 no such index, 3723 it keeps a constraint, 3728 no such constraint.
+    pub fn begin_drop_index(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        index: &str,
+        of_constraint: bool,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |_, old| {
+            let found = old.index_named(index);
+            if of_constraint {
+                let text = || format!("'{index}' is not a constraint.");
+                let found = found.filter(|found| found.constraint.is_some());
+                let found = found.ok_or_else(|| EngineError::statement(number::NO_SUCH_CONSTRAINT, text()))?;
+                return Ok((without_index(old, found.id), Vec::new()));
+            }
+            let found = found.ok_or_else(|| cannot_drop("index", &format!("{}.{index}", old.name)))?;
+            if let Some(constraint) = found.constraint {
+                let kind = if constraint.is_primary { "PRIMARY KEY" } else { "UNIQUE KEY" };
+                let text = format!(
+                    "An explicit DROP INDEX is not allowed on index '{}.{index}'. It is being used for {kind} constraint \
+                     enforcement.",
+                    old.name
+                );
+                return Err(EngineError::statement(number::INDEX_OF_CONSTRAINT, text));
+            }
+            Ok((without_index(old, found.id), Vec::new()))
+        })
+    }
+
+    /// `ALTER INDEX … REBUILD` and `ALTER TABLE … REBUILD`: the indexes that `which` picks, or one partition of them (from 0),
+    /// get new storage and the options that `options` makes of theirs.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 7999 no such index; 7722 no such partition.
+    pub fn begin_rebuild(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        which: &IndexSelector,
+        partition: Option<usize>,
+        options: &dyn Fn(IndexOptions) -> IndexOptions,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            let mut new = old.clone();
+            let picked = which.pick(old)?;
+            let is_base_anew = picked.contains(&0) && partition.is_none() && !old.base_index().options.is_unique;
+            for at in 0..new.indexes.len() {
+                let index = &mut new.indexes[at];
+                // New uniqueifiers are new references.
+                let follows = is_base_anew && old.is_clustered() && at > 0 && !index.options.is_disabled;
+                let follows =
+                    follows || (picked.contains(&0) && !old.is_clustered() && at > 0 && !index.options.is_disabled);
+                if !picked.contains(&at) && !follows {
+                    continue;
+                }
+                if picked.contains(&at) {
+                    index.options = IndexOptions { is_disabled: false, ..options(index.options) };
+                }
+                match partition.filter(|_| picked.contains(&at)) {
+                    None => index.partitions.clear(),
+                    Some(number) if number < index.partitions.len() => {
+                        let shape = new.indexes[at].clone();
+                        let old_part = &shape.partitions[number];
+                        let made = self.create_store(ctx, &new, &shape, old_part.filegroup, old_part.number)?;
+                        new.indexes[at].partitions[number] = made;
+                    }
+                    Some(number) => {
+                        let text = format!("Invalid partition number {} specified for index.", number + 1);
+                        return Err(EngineError::statement(number::NO_SUCH_PARTITION, text));
+                    }
+                }
+            }
+            let _ = snapshot;
+            Ok((new, Vec::new()))
+        })
+    }
+
+    /// `ALTER INDEX … SET (…)` and `… DISABLE`: options change, storage does not, but for that of a disabled nonclustered
+    /// index, which goes.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 7999 no such index.
+    pub fn begin_index_options(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        which: &IndexSelector,
+        options: &dyn Fn(IndexOptions) -> IndexOptions,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |_, old| {
+            let mut new = old.clone();
+            for at in which.pick(old)? {
+                let index = &mut new.indexes[at];
+                index.options = options(index.options);
+                if index.options.is_disabled && index.kind == IndexKind::Nonclustered {
+                    index.partitions.clear();
+                }
+            }
+            Ok((new, Vec::new()))
+        })
+    }
+}
+
+/// Which indexes of a table a statement means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IndexSelector {
+    /// `ALL`.
+    All,
+    /// The one of this name.
+    Named(String),
+    /// The heap or clustered index.
+    Base,
+}
+
+impl IndexSelector {
+    /// The places of the indexes meant.
+    fn pick(&self, table: &Table) -> Result<Vec<usize>> {
+        match self {
+            IndexSelector::All => {
+                let is_index = |at: &usize| table.indexes[*at].kind != IndexKind::Heap;
+                Ok((0..table.indexes.len()).filter(is_index).collect())
+            }
+            IndexSelector::Base => Ok(vec![0]),
+            IndexSelector::Named(name) => {
+                let id = index_named(table, name)?.id;
+                Ok((0..table.indexes.len()).filter(|&at| table.indexes[at].id == id).collect())
+            }
+        }
+    }
+}
+
+/// The table without an index. Without its clustered one it is a heap in the same place, and the others are made anew.
+fn without_index(table: &Table, id: IndexId) -> Table {
+    let mut indexes: Vec<Index> = table.indexes.clone();
+    if table.base_index().id == id {
+        indexes[0] = Index::heap(table.base_index().data_space.clone(), Vec::new());
+        for other in &mut indexes[1..] {
+            other.partitions.clear();
+        }
+    } else {
+        indexes.retain(|index| index.id != id);
+    }
+    table.clone().with_indexes(indexes)
+}

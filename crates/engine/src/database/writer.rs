@@ -1,0 +1,545 @@
+//! Changes of a table's rows, kept in all of its indexes.
+//!
+//! The base, which is the heap or the clustered index, is changed first, then every nonclustered index that the change
+//! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it may
+//! pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hobt_access::{AccessError, BTree, BTreeError, Cursor, Direction, Hobt, KeyRange, RowStore};
+use hobt_base::{PageId, SlotId};
+use hobt_catalog::{
+    DataSpace, DatabaseSnapshot, Index, IndexLeaf, LeafColumn, PartitionFunction, Table, value_from_bytes,
+};
+use hobt_page::{PageDamage, RowImage, StoredValue};
+use hobt_txn::{Snapshot, StatementContext};
+use hobt_types::Value;
+
+use super::Database;
+use crate::error::Result;
+
+/// Where a row of a table is found again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum RowAt {
+    /// In a heap.
+    Heap {
+        /// The partition, from 0.
+        partition: usize,
+        /// Its page.
+        page: PageId,
+        /// Its slot there.
+        slot: SlotId,
+    },
+    /// In a clustered index.
+    Tree {
+        /// The partition, from 0.
+        partition: usize,
+        /// The normalised key of the row.
+        key: Vec<u8>,
+    },
+}
+
+impl RowAt {
+    /// The partition, from 0.
+    pub fn partition(&self) -> usize {
+        match self {
+            RowAt::Heap { partition, .. } | RowAt::Tree { partition, .. } => *partition,
+        }
+    }
+
+    /// The uniqueifier of a row of a clustered index that is not unique.
+    pub fn uniqueifier(&self) -> Option<i32> {
+        match self {
+            RowAt::Heap { .. } => None,
+            RowAt::Tree { key, .. } => (key.len() >= 4).then(|| uniqueifier_of_key(key)),
+        }
+    }
+}
+
+/// Why rows were not changed. The statement is to be undone, but for a duplicate that an insert may leave out.
+#[derive(Debug)]
+pub enum WriteError {
+    /// A unique index has a row with this key: 2601 or 2627.
+    Duplicate {
+        /// The index's place in the table.
+        index: usize,
+        /// The values of its key.
+        key: Vec<Value>,
+    },
+    /// The key is too long: 1946.
+    KeyTooLong {
+        /// The index's place in the table.
+        index: usize,
+        /// Bytes of the normalised key.
+        bytes: usize,
+    },
+    /// Anything else.
+    Storage(AccessError),
+}
+
+impl From<AccessError> for WriteError {
+    fn from(error: AccessError) -> WriteError {
+        WriteError::Storage(error)
+    }
+}
+
+/// A row that gets new values.
+#[derive(Debug)]
+pub struct RowUpdate {
+    /// Where it is.
+    pub at: RowAt,
+    /// The partition where it belongs with its new values, from 0.
+    pub partition: usize,
+    /// All its new values, in the order of the table.
+    pub row: RowImage,
+}
+
+/// The indexes of a table, opened to be changed.
+#[derive(Clone, Debug)]
+pub struct TableWriter {
+    table: Arc<Table>,
+    base: Arc<[RowStore]>,
+    indexes: Arc<[IndexWriter]>,
+}
+
+/// A nonclustered index.
+#[derive(Debug)]
+struct IndexWriter {
+    /// Its place in the table.
+    place: usize,
+    leaf: IndexLeaf,
+    trees: Vec<Arc<BTree>>,
+    /// By which column of the table it is partitioned; `None` if its partitions are the table's.
+    partitioning: Option<(usize, Arc<PartitionFunction>)>,
+}
+
+/// What an update has taken away of a row, and is to put there again.
+struct Pending {
+    old: RowImage,
+    /// Where the row was.
+    from: RowAt,
+    /// Where it is now, if it is in the base already.
+    now: Option<RowAt>,
+}
+
+impl TableWriter {
+    /// Opens a table's indexes.
+    ///
+    /// # Errors
+    /// One is gone (208) or damaged.
+    pub fn open(database: &Database, snapshot: &DatabaseSnapshot, table: Arc<Table>) -> Result<TableWriter> {
+        let open = |index: &Index| {
+            index.partitions.iter().map(|partition| database.store(partition.hobt)).collect::<Result<Vec<_>>>()
+        };
+        let base = open(table.base_index())?.into();
+        let mut indexes = Vec::new();
+        for (place, index) in table.indexes.iter().enumerate().skip(1).filter(|(_, index)| !index.options.is_disabled) {
+            let leaf = table.index_leaf(index).expect("a nonclustered index has leaves");
+            let trees = open(index)?;
+            let trees = trees.iter().map(|store| Arc::clone(store.tree().expect("a nonclustered index is a tree")));
+            let partitioning = match index.data_space {
+                DataSpace::Scheme { scheme, column }
+                    if !table.is_aligned(index) || table.base_index().partitions.len() == 1 =>
+                {
+                    let scheme = snapshot.partition_scheme_by_id(scheme);
+                    let function = scheme.and_then(|scheme| snapshot.partition_function_by_id(scheme.function));
+                    function.map(|function| (column, Arc::clone(function)))
+                }
+                _ => None,
+            };
+            indexes.push(IndexWriter { place, leaf, trees: trees.collect(), partitioning });
+        }
+        Ok(TableWriter { table, base, indexes: indexes.into() })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The heaps or trees of the table's rows, one for each partition.
+    pub fn base(&self) -> &[RowStore] {
+        &self.base
+    }
+
+    /// Whether there are indexes beside the heap or clustered index.
+    pub fn has_indexes(&self) -> bool {
+        !self.indexes.is_empty()
+    }
+
+    /// The heaps, if rows may be loaded past everything else: no index is to be kept.
+    pub fn heaps(&self) -> Option<Vec<Arc<Hobt>>> {
+        if self.has_indexes() {
+            return None;
+        }
+        self.base.iter().map(|store| store.tree().is_none().then(|| Arc::clone(store.hobt()))).collect()
+    }
+
+    /// Whether a row was changed by somebody whom a snapshot does not see.
+    pub fn is_changed(&self, at: &RowAt, snapshot: &Snapshot) -> bool {
+        let hobt = self.base[at.partition()].hobt();
+        let versions = hobt.storage().versions();
+        match at {
+            RowAt::Heap { page, slot, .. } => versions.is_changed(*page, *slot, snapshot),
+            RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, snapshot),
+        }
+    }
+
+    /// Inserts a row, whose values are the table's columns in order; where it is.
+    ///
+    /// # Errors
+    /// [`WriteError`]. Nothing is kept of the row where it is a duplicate.
+    pub fn insert(
+        &self,
+        ctx: &StatementContext,
+        partition: usize,
+        row: &RowImage,
+    ) -> std::result::Result<RowAt, WriteError> {
+        let at = self.insert_base(ctx, partition, row)?;
+        for (done, index) in self.indexes.iter().enumerate() {
+            if let Err(error) = self.insert_entry(ctx, index, &at, row) {
+                if matches!(error, WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. }) {
+                    // What is there of the row goes again, for a statement that only leaves it out.
+                    self.delete_base(ctx, &at)?;
+                    for index in &self.indexes[..done] {
+                        self.delete_entry(ctx, index, &at, row)?;
+                    }
+                }
+                return Err(error);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Deletes a row.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or the log is full.
+    pub fn delete(&self, ctx: &StatementContext, at: &RowAt) -> std::result::Result<(), WriteError> {
+        if self.has_indexes() {
+            let old = self.read(at)?;
+            for index in &*self.indexes {
+                self.delete_entry(ctx, index, at, &old)?;
+            }
+        }
+        Ok(self.delete_base(ctx, at)?)
+    }
+
+    /// Gives rows new values.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the statement is to be undone.
+    pub fn update(
+        &self,
+        ctx: &StatementContext,
+        updates: &[RowUpdate],
+        is_cancelled: &mut dyn FnMut() -> bool,
+    ) -> std::result::Result<(), WriteError> {
+        if !self.has_indexes() && !self.table.is_clustered() {
+            for update in updates {
+                self.replace_in_heap(ctx, update)?;
+                if is_cancelled() {
+                    return Ok(());
+                }
+            }
+            return Ok(());
+        }
+        // All that has to go first.
+        let mut pending = Vec::with_capacity(updates.len());
+        for update in updates {
+            if is_cancelled() {
+                return Ok(());
+            }
+            let old = self.read(&update.at)?;
+            let now = self.move_or_replace(ctx, update, &old)?;
+            for index in &*self.indexes {
+                if self.touches(index, &old, &update.row, &update.at, now.as_ref()) {
+                    self.delete_entry(ctx, index, &update.at, &old)?;
+                }
+            }
+            pending.push(Pending { old, from: update.at.clone(), now });
+        }
+        for (update, pending) in updates.iter().zip(pending) {
+            if is_cancelled() {
+                return Ok(());
+            }
+            let (moved, now) = match pending.now {
+                Some(now) => (now != pending.from, now),
+                None => (true, self.insert_base(ctx, update.partition, &update.row)?),
+            };
+            for index in &*self.indexes {
+                if moved || self.touches(index, &pending.old, &update.row, &pending.from, Some(&now)) {
+                    self.insert_entry(ctx, index, &now, &update.row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a row's new values into the base, or takes the old ones away where the new ones belong elsewhere in a tree and
+    /// may have to wait until others have left that place. Where it is, if it is there.
+    fn move_or_replace(
+        &self,
+        ctx: &StatementContext,
+        update: &RowUpdate,
+        old: &RowImage,
+    ) -> std::result::Result<Option<RowAt>, WriteError> {
+        let RowAt::Tree { partition, key } = &update.at else {
+            return Ok(Some(self.replace_in_heap(ctx, update)?));
+        };
+        let tree = self.tree(*partition);
+        let row = match self.uniqueifier_of(old) {
+            Some(uniqueifier) => with_uniqueifier(&update.row, uniqueifier),
+            None => update.row.clone(),
+        };
+        let new_key = tree.key_of(&row).map_err(|error| self.refusal(error, 0, &update.row))?;
+        if *partition == update.partition && new_key == *key {
+            let replaced = tree.replace(ctx, &row).map_err(|error| self.refusal(error, 0, &update.row))?;
+            return if replaced { Ok(Some(update.at.clone())) } else { Err(self.missing(*partition)) };
+        }
+        self.delete_base(ctx, &update.at)?;
+        Ok(None)
+    }
+
+    fn replace_in_heap(&self, ctx: &StatementContext, update: &RowUpdate) -> std::result::Result<RowAt, WriteError> {
+        let RowAt::Heap { partition, page, slot } = update.at else { unreachable!("a heap's rows have places") };
+        if partition == update.partition {
+            let (page, slot) = self.base[partition].hobt().replace(ctx, page, slot, &update.row)?;
+            return Ok(RowAt::Heap { partition, page, slot });
+        }
+        self.base[partition].hobt().delete(ctx, page, slot)?;
+        self.insert_base(ctx, update.partition, &update.row)
+    }
+
+    /// Whether an entry of an index is another one for the new row.
+    fn touches(&self, index: &IndexWriter, old: &RowImage, new: &RowImage, from: &RowAt, now: Option<&RowAt>) -> bool {
+        now != Some(from)
+            || index.leaf.columns.iter().any(|column| match column {
+                LeafColumn::Table(place) => old.value(*place) != new.value(*place),
+                LeafColumn::Uniqueifier | LeafColumn::RowId | LeafColumn::BasePartition => false,
+            })
+            || index.partitioning.as_ref().is_some_and(|(place, _)| old.value(*place) != new.value(*place))
+    }
+
+    fn tree(&self, partition: usize) -> &Arc<BTree> {
+        self.base[partition].tree().expect("a clustered index is a tree")
+    }
+
+    /// The column of a base row that makes its key differ, if it has one.
+    fn uniqueifier_of(&self, row: &RowImage) -> Option<i32> {
+        let hidden = row.value(self.table.columns.len().min(row.column_count() - 1))?;
+        (row.column_count() > self.table.columns.len())
+            .then(|| i32::from_le_bytes(hidden.try_into().expect("an int has four bytes")))
+    }
+
+    fn insert_base(
+        &self,
+        ctx: &StatementContext,
+        partition: usize,
+        row: &RowImage,
+    ) -> std::result::Result<RowAt, WriteError> {
+        let tree = match &self.base[partition] {
+            RowStore::Heap(heap) => {
+                let (page, slot) = heap.insert(ctx, row)?;
+                return Ok(RowAt::Heap { partition, page, slot });
+            }
+            RowStore::Tree(tree) => tree,
+        };
+        if self.table.base_index().options.is_unique {
+            tree.insert(ctx, row).map_err(|error| self.refusal(error, 0, row))?;
+            let key = tree.key_of(row).map_err(|error| self.refusal(error, 0, row))?;
+            return Ok(RowAt::Tree { partition, key });
+        }
+        let mut uniqueifier = 0;
+        loop {
+            let whole = with_uniqueifier(row, uniqueifier);
+            match tree.insert(ctx, &whole) {
+                Ok(()) => {
+                    let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
+                    return Ok(RowAt::Tree { partition, key });
+                }
+                Err(BTreeError::Duplicate) => {}
+                Err(other) => return Err(self.refusal(other, 0, row)),
+            }
+            let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
+            // The hidden column is the key's last, four bytes.
+            uniqueifier = self.greatest_uniqueifier(tree, &key[..key.len() - 4])?.map_or(0, |greatest| greatest + 1);
+        }
+    }
+
+    /// The greatest uniqueifier of the rows whose key begins so, ghosts among them.
+    fn greatest_uniqueifier(&self, tree: &Arc<BTree>, prefix: &[u8]) -> std::result::Result<Option<i32>, WriteError> {
+        let range = KeyRange::new(Bound::Included(prefix), Bound::Included(prefix));
+        let mut cursor = Cursor::new(Arc::clone(tree), range, Direction::Backward);
+        let (mut greatest, mut damage) = (None, None);
+        let column = self.table.columns.len();
+        cursor.next_leaf(&mut |page, view, positions| {
+            let Some(last) = positions.last() else { return Ok(()) };
+            match view.slot_at(last).and_then(|slot| view.value(column, slot)) {
+                Ok(value) => greatest = value.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes),
+                Err(found) => damage = Some((page, found)),
+            }
+            Ok(())
+        })?;
+        match damage {
+            Some((page, found)) => Err(self.damaged(tree.hobt(), page, found)),
+            None => Ok(greatest),
+        }
+    }
+
+    fn delete_base(&self, ctx: &StatementContext, at: &RowAt) -> std::result::Result<(), WriteError> {
+        match at {
+            RowAt::Heap { partition, page, slot } => Ok(self.base[*partition].hobt().delete(ctx, *page, *slot)?),
+            RowAt::Tree { partition, key } => {
+                let deleted = self.tree(*partition).delete(ctx, key)?;
+                if deleted { Ok(()) } else { Err(self.missing(*partition)) }
+            }
+        }
+    }
+
+    /// All values of a row as it stands, those of a base's hidden columns behind the table's.
+    fn read(&self, at: &RowAt) -> std::result::Result<RowImage, WriteError> {
+        let partition = at.partition();
+        let hobt = self.base[partition].hobt();
+        let row = match at {
+            RowAt::Heap { page, slot, .. } => hobt.row(*page, *slot)?,
+            RowAt::Tree { key, .. } => {
+                let mut page_of_row = PageId::default();
+                let found = self.tree(partition).find(key, |page, slot| {
+                    page_of_row = hobt_page::PageHeader::read(page.bytes()).map_or(page_of_row, |header| header.page);
+                    page.row_image(usize::from(slot.0))
+                })?;
+                let found = found.ok_or_else(|| self.missing(partition))?;
+                found.map_err(|damage| self.damaged(hobt, page_of_row, damage))?
+            }
+        };
+        // Index columns may lie on pages of their own.
+        let mut long = Vec::new();
+        for column in 0..row.column_count() {
+            long.push(match row.stored(column) {
+                StoredValue::Pointer(pointer) => Some(hobt.large_value(&pointer, None)?),
+                StoredValue::Null | StoredValue::InRow(_) => None,
+            });
+        }
+        if long.iter().all(Option::is_none) {
+            return Ok(row);
+        }
+        let whole = long.iter().enumerate().map(|(column, long)| long.as_deref().or_else(|| row.value(column)));
+        Ok(RowImage::new(whole))
+    }
+
+    /// The entry of a row in an index, and the index's partition where it is.
+    fn entry(
+        &self,
+        index: &IndexWriter,
+        at: &RowAt,
+        row: &RowImage,
+    ) -> std::result::Result<(usize, RowImage), WriteError> {
+        let row_id = match at {
+            RowAt::Heap { page, slot, .. } => Some(row_id(*page, *slot).to_le_bytes()),
+            RowAt::Tree { .. } => None,
+        };
+        let uniqueifier = match at {
+            RowAt::Tree { key, .. } if !self.table.base_index().options.is_unique => Some(uniqueifier_of_key(key)),
+            _ => None,
+        };
+        let uniqueifier = uniqueifier.map(i32::to_le_bytes);
+        let base_partition = u32::try_from(at.partition()).expect("at most 15,000 partitions").to_le_bytes();
+        let values = index.leaf.columns.iter().map(|column| match column {
+            LeafColumn::Table(place) => row.value(*place),
+            LeafColumn::Uniqueifier => uniqueifier.as_ref().map(<[u8; 4]>::as_slice),
+            LeafColumn::RowId => row_id.as_ref().map(<[u8; 8]>::as_slice),
+            LeafColumn::BasePartition => Some(base_partition.as_slice()),
+        });
+        let entry = RowImage::new(values);
+        let partition = match &index.partitioning {
+            None if index.trees.len() == 1 => 0,
+            None => at.partition(),
+            Some((place, function)) => {
+                let sql_type = self.table.columns[*place].sql_type;
+                let damage = PageDamage::Structure { rule: "the value of a partitioning column" };
+                let value = value_from_bytes(sql_type, row.value(*place));
+                let value = value.map_err(|_| {
+                    let hobt = self.base[at.partition()].hobt();
+                    self.damaged(hobt, hobt.run_list(), damage)
+                })?;
+                function.partition_of(&value)
+            }
+        };
+        Ok((partition, entry))
+    }
+
+    fn insert_entry(
+        &self,
+        ctx: &StatementContext,
+        index: &IndexWriter,
+        at: &RowAt,
+        row: &RowImage,
+    ) -> std::result::Result<(), WriteError> {
+        let (partition, entry) = self.entry(index, at, row)?;
+        let inserted = index.trees[partition].insert(ctx, &entry);
+        inserted.map_err(|error| self.refusal(error, index.place, row))
+    }
+
+    fn delete_entry(
+        &self,
+        ctx: &StatementContext,
+        index: &IndexWriter,
+        at: &RowAt,
+        row: &RowImage,
+    ) -> std::result::Result<(), WriteError> {
+        let (partition, entry) = self.entry(index, at, row)?;
+        let tree = &index.trees[partition];
+        let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
+        if tree.delete(ctx, &key)? {
+            return Ok(());
+        }
+        let damage = PageDamage::Structure { rule: "a row of the table that a nonclustered index does not have" };
+        Err(self.damaged(tree.hobt(), tree.root(), damage))
+    }
+
+    fn refusal(&self, error: BTreeError, index: usize, row: &RowImage) -> WriteError {
+        match error {
+            BTreeError::Duplicate => {
+                let key = self.table.indexes[index].key.iter().map(|part| {
+                    let sql_type = self.table.columns[part.column].sql_type;
+                    value_from_bytes(sql_type, row.value(part.column)).unwrap_or(Value::Null)
+                });
+                WriteError::Duplicate { index, key: key.collect() }
+            }
+            BTreeError::KeyTooLong { bytes } => WriteError::KeyTooLong { index, bytes },
+            BTreeError::Storage(error) => WriteError::Storage(error),
+        }
+    }
+
+    fn damaged(&self, hobt: &Hobt, page: PageId, damage: PageDamage) -> WriteError {
+        let file = hobt.storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+        WriteError::Storage(AccessError::Damaged { file, page, damage })
+    }
+
+    fn missing(&self, partition: usize) -> WriteError {
+        let hobt = self.base[partition].hobt();
+        let damage = PageDamage::Structure { rule: "a row that was found, and is locked, and is not there" };
+        self.damaged(hobt, hobt.run_list(), damage)
+    }
+}
+
+/// File, page and slot of a heap's row in one number.
+pub fn row_id(page: PageId, slot: SlotId) -> i64 {
+    let number = u64::from(page.file.0) << 48 | u64::from(page.number) << 16 | u64::from(slot.0);
+    number.cast_signed()
+}
+
+/// The last column of a nonunique clustered key: an `int` that is not NULL, in the order of its bytes.
+fn uniqueifier_of_key(key: &[u8]) -> i32 {
+    let last: [u8; 4] = key[key.len() - 4..].try_into().expect("a nonunique clustered key ends in four bytes");
+    (u32::from_be_bytes(last) ^ 0x8000_0000).cast_signed()
+}
+
+/// The row with its hidden column.
+fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
+    let hidden = uniqueifier.to_le_bytes();
+    let values = (0..row.column_count()).map(|column| row.value(column)).chain([Some(hidden.as_slice())]);
+    RowImage::new(values)
+}

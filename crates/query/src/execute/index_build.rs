@@ -1,0 +1,291 @@
+//! Filling the trees of an index from the rows of its table, which come in the order of its key.
+//!
+//! A batch has some of the table's columns and, last, where each row lies. Its rows are given to the builders of the
+//! partitions to which they belong.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
+use hobt_base::{SqlError, number};
+use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
+use hobt_engine::{DatabaseUse, RowAt, row_id};
+use hobt_functions::array_value;
+use hobt_types::Value;
+
+use super::insert::{InsertTarget, column};
+use super::places::Places;
+use super::statement::StatementRun;
+
+/// An index that is being filled.
+pub struct IndexBuild<'r> {
+    run: &'r Arc<StatementRun>,
+    /// The table, for messages.
+    target: &'r InsertTarget,
+    /// The definition that the index belongs to.
+    table: Arc<Table>,
+    /// Its place there.
+    index: usize,
+    leaf: IndexLeaf,
+    /// Which columns of the table a batch has, before the rows' places.
+    columns: Vec<usize>,
+    /// The place in a batch of the column by which the index is partitioned.
+    partitioning: Option<(usize, Arc<PartitionFunction>)>,
+    /// A builder for each partition that is to be filled.
+    builders: Vec<Option<TreeBuilder>>,
+    last: Vec<LastRow>,
+    rows: u64,
+}
+
+/// The row before, in a partition.
+#[derive(Clone, Default)]
+struct LastRow {
+    /// Its key, without a uniqueifier.
+    key: Vec<u8>,
+    is_there: bool,
+    uniqueifier: i32,
+}
+
+impl std::fmt::Debug for IndexBuild<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexBuild").field("index", &self.table.indexes[self.index].name).finish_non_exhaustive()
+    }
+}
+
+impl<'r> IndexBuild<'r> {
+    /// The build of those of the partitions of `table.indexes[index]` that `partitions` lists.
+    ///
+    /// # Errors
+    /// A tree cannot be opened, or is not empty.
+    pub fn new(
+        run: &'r Arc<StatementRun>,
+        target: &'r InsertTarget,
+        database: &DatabaseUse,
+        table: &Arc<Table>,
+        index: usize,
+        partitions: &[usize],
+        function: Option<(usize, Arc<PartitionFunction>)>,
+    ) -> Result<IndexBuild<'r>, SqlError> {
+        let definition = &table.indexes[index];
+        let leaf = table.index_leaf(definition).ok_or_else(|| SqlError::internal("a heap is not built in order"))?;
+        let mut columns: Vec<usize> = leaf
+            .columns
+            .iter()
+            .filter_map(|column| if let LeafColumn::Table(place) = column { Some(*place) } else { None })
+            .collect();
+        let partitioning = function.map(|(column, function)| {
+            let place = columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            });
+            (place, function)
+        });
+        let mut builders = Vec::with_capacity(definition.partitions.len());
+        for (number, partition) in definition.partitions.iter().enumerate() {
+            if !partitions.contains(&number) {
+                builders.push(None);
+                continue;
+            }
+            let store = database.store(partition.hobt).map_err(|error| error.to_sql_error())?;
+            let tree = store.tree().ok_or_else(|| SqlError::internal("an index that is no tree"))?;
+            let builder = TreeBuilder::new(tree, &run.context, definition.options.fill_factor);
+            builders.push(Some(builder.map_err(|error| target.sql_error(error))?));
+        }
+        let last = vec![LastRow::default(); builders.len()];
+        let table = Arc::clone(table);
+        Ok(IndexBuild { run, target, table, index, leaf, columns, partitioning, builders, last, rows: 0 })
+    }
+
+    /// The columns of the table that a batch is to have, before the rows' places.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Adds rows, which stand behind all before in the order of the key and, where keys are equal, of their places.
+    ///
+    /// # Errors
+    /// 1505 for a key that is there twice, 1946, 1105 and what storage returns.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        if self.run.is_cancelled() {
+            return Err(SqlError::cancelled());
+        }
+        self.rows += batch.num_rows() as u64;
+        let Some((place, function)) = &self.partitioning else { return self.append_to(0, batch) };
+        let sql_type = self.table.columns[self.columns[*place]].sql_type;
+        let mut rows: Vec<Vec<u32>> = self.builders.iter().map(|_| Vec::new()).collect();
+        for row in 0..batch.num_rows() {
+            let value = array_value(batch.column(*place), row, sql_type)?;
+            rows[function.partition_of(&value)].push(u32::try_from(row).expect("a row of a batch"));
+        }
+        for (partition, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let part = take_record_batch(batch, &UInt32Array::from(rows));
+            self.append_to(partition, &part.map_err(|error| SqlError::internal(error.to_string()))?)?;
+        }
+        Ok(())
+    }
+
+    fn append_to(&mut self, partition: usize, batch: &RecordBatch) -> Result<(), SqlError> {
+        if self.builders[partition].is_none() {
+            return Ok(());
+        }
+        let mut prepared = Vec::with_capacity(self.leaf.columns.len());
+        let mut hidden = Vec::new();
+        for leaf_column in &self.leaf.columns {
+            match leaf_column {
+                LeafColumn::Table(place) => {
+                    let at = self.columns.iter().position(|known| known == place).expect("a column of the leaves");
+                    let definition = &self.table.columns[*place];
+                    prepared.push(Some(column::prepare(self.target, definition, batch.column(at))?));
+                }
+                LeafColumn::Uniqueifier | LeafColumn::RowId | LeafColumn::BasePartition => prepared.push(None),
+            }
+        }
+        let mut columns: Vec<Option<LoadColumn<'_>>> =
+            prepared.iter().map(|column| column.as_ref().map(column::Prepared::load_column)).collect();
+        let table = Arc::clone(&self.table);
+        let definition = &table.indexes[self.index];
+        let makes_unique = definition.kind == hobt_catalog::IndexKind::Clustered && !definition.options.is_unique;
+        let numbers = match definition.options.is_unique || makes_unique {
+            true => self.number_rows(partition, batch, &columns)?,
+            false => Vec::new(),
+        };
+        for leaf_column in &self.leaf.columns {
+            let array: Option<ArrayRef> = match leaf_column {
+                LeafColumn::Table(_) => None,
+                LeafColumn::Uniqueifier if makes_unique => Some(Arc::new(Int32Array::from(numbers.clone()))),
+                other => Some(reference_of(*other, batch)?),
+            };
+            hidden.push(array);
+        }
+        for (column, array) in columns.iter_mut().zip(&hidden) {
+            if let Some(array) = array {
+                *column = Some(LoadColumn { values: LoadValues::Fixed(native_bytes(array)), validity: None });
+            }
+        }
+        let columns: Vec<LoadColumn<'_>> = columns.into_iter().flatten().collect();
+        let builder = self.builders[partition].as_mut().expect("looked at above");
+        builder.append(batch.num_rows(), &columns).map_err(|error| tree_error(self.target, definition, error))
+    }
+
+    /// Finds keys that are equal, which a unique index must not have: how many rows of its key stand before each row.
+    fn number_rows(
+        &mut self,
+        partition: usize,
+        batch: &RecordBatch,
+        columns: &[Option<LoadColumn<'_>>],
+    ) -> Result<Vec<i32>, SqlError> {
+        let definition = &self.table.indexes[self.index];
+        let key: &TreeKey = &self.leaf.key;
+        let last = &mut self.last[partition];
+        let widths: Vec<Option<usize>> =
+            self.leaf.rows.columns().iter().map(|layout| layout.physical.width()).collect();
+        let mut numbers = Vec::with_capacity(batch.num_rows());
+        let mut current = Vec::new();
+        for row in 0..batch.num_rows() {
+            current.clear();
+            let parts = &key.columns()[..definition.key.len()];
+            let values: Vec<Option<&[u8]>> = parts
+                .iter()
+                .map(|part| columns[part.column].as_ref().and_then(|column| value_at(column, widths[part.column], row)))
+                .collect();
+            let encoded = key.encode_prefix(&values, &mut current);
+            encoded.map_err(|error| SqlError::internal(format!("a key of an index: {error}")))?;
+            let is_same = last.is_there && last.key == current;
+            if is_same && definition.options.is_unique {
+                return Err(self.target.duplicate_in_build(definition, &self.key_values(batch, row)?));
+            }
+            last.uniqueifier = if is_same { last.uniqueifier + 1 } else { 0 };
+            last.is_there = true;
+            std::mem::swap(&mut last.key, &mut current);
+            numbers.push(last.uniqueifier);
+        }
+        Ok(numbers)
+    }
+
+    fn key_values(&self, batch: &RecordBatch, row: usize) -> Result<Vec<Value>, SqlError> {
+        let parts = &self.table.indexes[self.index].key;
+        let value = |column: usize| {
+            let at = self.columns.iter().position(|known| *known == column).expect("a key column");
+            array_value(batch.column(at), row, self.table.columns[column].sql_type)
+        };
+        parts.iter().map(|part| value(part.column)).collect()
+    }
+
+    /// Writes what is left, and makes it the index's. Returns the rows.
+    ///
+    /// # Errors
+    /// As [`IndexBuild::append`].
+    pub fn finish(self) -> Result<u64, SqlError> {
+        let definition = &self.table.indexes[self.index];
+        for builder in self.builders.into_iter().flatten() {
+            builder.finish().map_err(|error| tree_error(self.target, definition, error))?;
+        }
+        Ok(self.rows)
+    }
+}
+
+fn tree_error(target: &InsertTarget, index: &hobt_catalog::Index, error: BTreeError) -> SqlError {
+    match error {
+        BTreeError::Storage(error) => target.sql_error(error),
+        BTreeError::Duplicate => target.duplicate_in_build(index, &[]),
+        BTreeError::KeyTooLong { bytes } => {
+            let text = format!(
+                "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length \
+                 that an index of this table can have.",
+                index.name.as_deref().unwrap_or("")
+            );
+            SqlError::new(number::KEY_TOO_LONG, text)
+        }
+    }
+}
+
+/// A hidden column of the leaves, from where the rows lie.
+fn reference_of(column: LeafColumn, batch: &RecordBatch) -> Result<ArrayRef, SqlError> {
+    let last = batch.num_columns() - 1;
+    let only = batch.project(&[last]).map_err(|error| SqlError::internal(error.to_string()))?;
+    let places = Places::of(&only)?;
+    let at = (0..batch.num_rows()).map(|row| places.row(row)).collect::<Result<Vec<RowAt>, _>>()?;
+    let partition = |at: &RowAt| i32::try_from(at.partition()).expect("at most 15,000 partitions");
+    Ok(match column {
+        LeafColumn::BasePartition => Arc::new(at.iter().map(partition).collect::<Int32Array>()),
+        LeafColumn::RowId => {
+            let ids = at.iter().map(|at| match at {
+                RowAt::Heap { page, slot, .. } => Ok(row_id(*page, *slot)),
+                RowAt::Tree { .. } => Err(SqlError::internal("a heap's row without a page")),
+            });
+            Arc::new(Int64Array::from(ids.collect::<Result<Vec<i64>, _>>()?))
+        }
+        LeafColumn::Uniqueifier => {
+            let numbers = at.iter().map(|at| {
+                at.uniqueifier().ok_or_else(|| SqlError::internal("a clustered index's row without a uniqueifier"))
+            });
+            Arc::new(Int32Array::from(numbers.collect::<Result<Vec<i32>, _>>()?))
+        }
+        LeafColumn::Table(_) => return Err(SqlError::internal("a table's column taken for a hidden one")),
+    })
+}
+
+/// A row's value, of `width` bytes or of variable length.
+fn value_at<'c>(column: &'c LoadColumn<'_>, width: Option<usize>, row: usize) -> Option<&'c [u8]> {
+    let is_null = column.validity.as_ref().is_some_and(|bits| {
+        let bit = bits.offset + row;
+        bits.bytes[bit / 8] >> (bit % 8) & 1 == 0
+    });
+    if is_null {
+        return None;
+    }
+    match (&column.values, width) {
+        (LoadValues::Fixed(bytes), Some(width)) => Some(&bytes[row * width..(row + 1) * width]),
+        (LoadValues::Fixed(_), None) => None,
+        (LoadValues::Variable(slices), _) => Some(slices[row]),
+    }
+}
+
+fn native_bytes(array: &ArrayRef) -> &[u8] {
+    if let Some(ints) = array.as_any().downcast_ref::<Int32Array>() {
+        return ints.values().inner().as_slice();
+    }
+    let longs = array.as_any().downcast_ref::<Int64Array>();
+    longs.map_or(&[], |longs| longs.values().inner().as_slice())
+}

@@ -1,0 +1,409 @@
+//! `CREATE`, `ALTER` and `DROP INDEX`, and what of `ALTER TABLE` makes, builds or drops indexes.
+//!
+//! The engine makes the new definition and empty storage; here the rows are sorted into it; then the engine puts it in the
+//! place of the old one. All of it is one statement.
+
+use std::sync::Arc;
+
+use datafusion::common::Column;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::{DataSpace, Index, IndexKind, IndexOptions, PartitionFunction, Table};
+use hobt_engine::{DatabaseUse, EngineError, IndexDefinition, IndexSelector, KeyKind, LockTable, TableChange};
+use hobt_tsql::ast::{
+    AlterIndex, AlterIndexAction, Constraint, ConstraintKind, CreateIndex, DropIndex, IndexColumn, Literal, OptionItem,
+    OptionValue, PartitionSelector, Storage,
+};
+use hobt_txn::StatementContext;
+use hobt_types::{SqlType, Value};
+
+use super::super::failure::Failure;
+use super::super::insert::{store_of, target_of};
+use super::super::run::{Interpreter, Outcome};
+use super::Place;
+use super::table::data_space;
+use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn, column_order};
+use crate::execute::{IndexBuild, InsertTarget, StatementRun};
+use crate::source::HeapTable;
+use crate::wrap::sql_error_of;
+
+/// What the engine is asked for when a table's definition changes.
+type Begin<'b> = dyn Fn(&StatementContext, (&str, &str), &mut LockTable<'_>) -> Result<TableChange, EngineError> + 'b;
+
+impl Interpreter<'_> {
+    pub(in super::super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, Failure> {
+        let position = create.name.position;
+        if create.columnstore {
+            return Err(SqlError::not_supported("CREATE COLUMNSTORE INDEX").at(position).into());
+        }
+        if create.condition.is_some() {
+            return Err(SqlError::not_supported("a filtered index").at(position).into());
+        }
+        let (options, drops_existing) = self.index_options(&create.options, IndexOptions::default())?;
+        let definition = IndexDefinition {
+            name: Some(create.name.value.clone()),
+            is_clustered: Some(create.clustered == Some(true)),
+            columns: key_of(&create.columns),
+            included: create.include.iter().map(|column| column.value.clone()).collect(),
+            data_space: data_space(create.storage.as_ref()),
+            constraint: None,
+            options: IndexOptions { is_unique: create.unique, ..options },
+            drops_existing,
+        };
+        let place = self.place(&create.table)?;
+        self.add_index(&place, &definition, position, create_dop(&create.options))?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Makes an index of a table, with all its rows.
+    pub(super) fn add_index(
+        &mut self,
+        place: &Place,
+        definition: &IndexDefinition,
+        position: Position,
+        max_dop: Option<u32>,
+    ) -> Result<(), Failure> {
+        let database = Arc::clone(place.database.database());
+        self.change_definition(place, position, max_dop, &|context, table, lock| {
+            database.begin_create_index(context, table, definition, lock)
+        })
+    }
+
+    /// Changes a table's definition: what `begin` makes of it is filled and takes its place.
+    pub(super) fn change_definition(
+        &mut self,
+        place: &Place,
+        position: Position,
+        max_dop: Option<u32>,
+        begin: &Begin<'_>,
+    ) -> Result<(), Failure> {
+        let hints = QueryHints { maxdop: max_dop.filter(|dop| *dop > 0), ..QueryHints::default() };
+        let run = self.new_run(Some(&hints))?;
+        let warnings = self.in_run(&run, |this| {
+            run.uses_database(&place.database);
+            let mut locked = None;
+            let mut lock = |table| this.lock_definition(&run.context, &place.database, table, &mut locked);
+            let changed = begin(&run.context, (&place.schema, &place.name), &mut lock);
+            let changed = changed.map_err(|error| error.to_sql_error().at(position))?;
+            run.context.hold(locked);
+            this.build(&run, &place.database, &changed)?;
+            let warnings = changed.warnings().to_vec();
+            place.database.database().finish_table_change(&run.context, changed).map_err(SqlError::from)?;
+            Ok(warnings)
+        })?;
+        self.warn(warnings)?;
+        Ok(())
+    }
+
+    /// Fills what is new of a table.
+    fn build(&mut self, run: &Arc<StatementRun>, database: &DatabaseUse, changed: &TableChange) -> Result<(), Failure> {
+        let (old, new) = (changed.old(), changed.new_table());
+        let target = target_of(database.clone(), Arc::clone(old))?;
+        for (at, partitions) in changed.to_build() {
+            // What stands above the base is built from the base that it will point to.
+            let source = if at == 0 { old } else { new };
+            if new.indexes[at].kind == IndexKind::Heap {
+                self.build_heap(run, database, source, new)?;
+            } else {
+                self.build_index(run, database, source, new, &target, (at, &partitions))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads all rows of `source` into the heap of `table`.
+    fn build_heap(
+        &mut self,
+        run: &Arc<StatementRun>,
+        database: &DatabaseUse,
+        source: &Arc<Table>,
+        table: &Arc<Table>,
+    ) -> Result<(), Failure> {
+        let heap = Table::clone(table).with_indexes(vec![table.base_index().clone()]);
+        let target = store_of(database.clone(), Arc::new(heap))?;
+        let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
+        let plan = LogicalPlanBuilder::scan(SOURCE, provider_as_source(provider), None)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(sql_error_of)?;
+        let columns: Vec<usize> = (0..source.columns.len()).collect();
+        let query = bound_query(plan, source, &columns);
+        self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
+        Ok(())
+    }
+
+    /// Sorts the rows of `source` into partitions of an index of `table`.
+    fn build_index(
+        &mut self,
+        run: &Arc<StatementRun>,
+        database: &DatabaseUse,
+        source: &Arc<Table>,
+        table: &Arc<Table>,
+        target: &InsertTarget,
+        (at, partitions): (usize, &[usize]),
+    ) -> Result<(), Failure> {
+        let index = &table.indexes[at];
+        let function = partitioning_of(database, index)?;
+        let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
+        let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
+        let place = provider.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
+        let schema = datafusion::catalog::TableProvider::schema(&*provider);
+        let column = |place: usize| Column::new(Some(SOURCE), schema.field(place).name());
+        let order = index.key.iter().map(|part| {
+            let definition = &source.columns[part.column];
+            column_order(column(part.column), definition, part.is_descending)
+        });
+        let by_place = SortExpr { expr: Expr::Column(column(place)), asc: true, nulls_first: true };
+        let read: Vec<usize> = build.columns().iter().copied().chain([place]).collect();
+        let plan = LogicalPlanBuilder::scan(SOURCE, provider_as_source(Arc::clone(&provider) as _), None)
+            .and_then(|plan| plan.sort(order.chain([by_place]).collect::<Vec<_>>()))
+            .and_then(|plan| plan.project(read.iter().map(|&place| Expr::Column(column(place)))))
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(sql_error_of)?;
+        let query = bound_query(plan, source, build.columns());
+        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
+        self.run_prepared(run, prepared, &mut |batch| build.append(&batch))?;
+        build.finish()?;
+        Ok(())
+    }
+
+    pub(in super::super) fn drop_indexes(&mut self, drop: &DropIndex) -> Result<Outcome, Failure> {
+        for dropped in &drop.indexes {
+            let place = self.place(&dropped.table)?;
+            let position = dropped.name.position;
+            let done = self.drop_index(&place, &dropped.name.value, false, position);
+            let is_absent = |failure: &Failure| {
+                matches!(failure.error.number, number::DROP_DOES_NOT_EXIST | number::NO_SUCH_OBJECT)
+            };
+            match done {
+                Err(failure) if drop.if_exists && is_absent(&failure) => {}
+                other => other?,
+            }
+        }
+        Ok(Outcome::QUIET)
+    }
+
+    /// Drops an index, or the constraint that it keeps.
+    pub(super) fn drop_index(
+        &mut self,
+        place: &Place,
+        index: &str,
+        of_constraint: bool,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let database = Arc::clone(place.database.database());
+        self.change_definition(place, position, None, &|context, table, lock| {
+            database.begin_drop_index(context, table, index, of_constraint, lock)
+        })
+    }
+
+    pub(in super::super) fn alter_index(&mut self, alter: &AlterIndex) -> Result<Outcome, Failure> {
+        let place = self.place(&alter.table)?;
+        let position = alter.name.as_ref().map_or(alter.table.position(), |name| name.position);
+        let which = match &alter.name {
+            Some(name) => IndexSelector::Named(name.value.clone()),
+            None => IndexSelector::All,
+        };
+        match &alter.action {
+            AlterIndexAction::Rebuild { partition, options } => {
+                self.rebuild(&place, &which, partition.as_ref(), options, position)?;
+            }
+            // What is out of order is put in order by building it anew; rows stay where others find them by their keys.
+            AlterIndexAction::Reorganize { partition, options } => {
+                self.rebuild(&place, &which, partition.as_ref(), options, position)?;
+            }
+            AlterIndexAction::Disable => {
+                let disable = |options| IndexOptions { is_disabled: true, ..options };
+                self.set_index_options(&place, &which, &disable, position)?;
+            }
+            AlterIndexAction::Set { options } => {
+                let (set, _) = self.index_options(options, IndexOptions::default())?;
+                let named = |name: &str| OptionItem::find(options, name).is_some();
+                let merge = |old: IndexOptions| IndexOptions {
+                    ignores_duplicates: if named("IGNORE_DUP_KEY") {
+                        set.ignores_duplicates
+                    } else {
+                        old.ignores_duplicates
+                    },
+                    allows_row_locks: if named("ALLOW_ROW_LOCKS") {
+                        set.allows_row_locks
+                    } else {
+                        old.allows_row_locks
+                    },
+                    allows_page_locks: if named("ALLOW_PAGE_LOCKS") {
+                        set.allows_page_locks
+                    } else {
+                        old.allows_page_locks
+                    },
+                    is_sequential: if named("OPTIMIZE_FOR_SEQUENTIAL_KEY") {
+                        set.is_sequential
+                    } else {
+                        old.is_sequential
+                    },
+                    ..old
+                };
+                self.set_index_options(&place, &which, &merge, position)?;
+            }
+        }
+        Ok(Outcome::QUIET)
+    }
+
+    fn set_index_options(
+        &mut self,
+        place: &Place,
+        which: &IndexSelector,
+        options: &dyn Fn(IndexOptions) -> IndexOptions,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let database = Arc::clone(place.database.database());
+        self.change_definition(place, position, None, &|context, table, lock| {
+            database.begin_index_options(context, table, which, options, lock)
+        })
+    }
+
+    /// Builds indexes anew.
+    pub(super) fn rebuild(
+        &mut self,
+        place: &Place,
+        which: &IndexSelector,
+        partition: Option<&PartitionSelector>,
+        options: &[OptionItem],
+        position: Position,
+    ) -> Result<(), Failure> {
+        let partition = match partition {
+            None | Some(PartitionSelector::All) => None,
+            Some(PartitionSelector::Number(number)) => match self.evaluate_as(number, SqlType::BigInt)? {
+                Value::Int(number) => Some(usize::try_from(number - 1).unwrap_or(usize::MAX)),
+                _ => Some(usize::MAX),
+            },
+        };
+        let (set, _) = self.index_options(options, IndexOptions::default())?;
+        let fill_factor = OptionItem::find(options, "FILLFACTOR").map(|_| set.fill_factor);
+        let merge = |old: IndexOptions| IndexOptions {
+            fill_factor: fill_factor.unwrap_or(old.fill_factor),
+            is_padded: old.is_padded || set.is_padded,
+            is_sequential: old.is_sequential || set.is_sequential,
+            ..old
+        };
+        let database = Arc::clone(place.database.database());
+        self.change_definition(place, position, create_dop(options), &|context, table, lock| {
+            database.begin_rebuild(context, table, which, partition, &merge, lock)
+        })
+    }
+
+    /// The options that `WITH (…)` sets, and whether `DROP_EXISTING` is among them.
+    fn index_options(
+        &mut self,
+        items: &[OptionItem],
+        mut options: IndexOptions,
+    ) -> Result<(IndexOptions, bool), Failure> {
+        let mut drops_existing = false;
+        for item in items {
+            let is_on = !matches!(item.value, OptionValue::Off);
+            match item.name.as_str() {
+                "FILLFACTOR" => options.fill_factor = fill_factor(item)?,
+                "PAD_INDEX" => options.is_padded = is_on,
+                "IGNORE_DUP_KEY" => options.ignores_duplicates = is_on,
+                "ALLOW_ROW_LOCKS" => options.allows_row_locks = is_on,
+                "ALLOW_PAGE_LOCKS" => options.allows_page_locks = is_on,
+                "OPTIMIZE_FOR_SEQUENTIAL_KEY" => options.is_sequential = is_on,
+                "DROP_EXISTING" => drops_existing = is_on,
+                // Without effect on what is built.
+                "SORT_IN_TEMPDB"
+                | "STATISTICS_NORECOMPUTE"
+                | "STATISTICS_INCREMENTAL"
+                | "MAXDOP"
+                | "LOB_COMPACTION" => {}
+                "ONLINE" | "RESUMABLE" if !is_on => {}
+                "DATA_COMPRESSION" | "XML_COMPRESSION"
+                    if !is_on || matches!(&item.value, OptionValue::Word(word) if word.is("NONE")) => {}
+                other => {
+                    let text = format!("the index option {other}");
+                    return Err(SqlError::not_supported(text).at(item.span.position).into());
+                }
+            }
+        }
+        Ok((options, drops_existing))
+    }
+
+    /// The index of a `PRIMARY KEY` or `UNIQUE` constraint; `of_column` is the column that it stands on.
+    pub(super) fn key_definition(
+        &mut self,
+        constraint: &Constraint,
+        of_column: Option<&str>,
+    ) -> Result<IndexDefinition, Failure> {
+        let ConstraintKind::Key { primary, clustered, columns, options, storage } = &constraint.kind else {
+            return Err(SqlError::internal("a constraint that is no key").into());
+        };
+        let columns = match of_column {
+            Some(column) if columns.is_empty() => vec![(column.to_owned(), false)],
+            _ => key_of(columns),
+        };
+        let (options, _) = self.index_options(options, IndexOptions::default())?;
+        Ok(IndexDefinition {
+            name: constraint.name.as_ref().map(|name| name.value.clone()),
+            is_clustered: *clustered,
+            columns,
+            included: Vec::new(),
+            data_space: data_space(storage.as_ref() as Option<&Storage>),
+            constraint: Some(if *primary { KeyKind::Primary } else { KeyKind::Unique }),
+            options,
+            drops_existing: false,
+        })
+    }
+}
+
+/// The name of the table whose rows are sorted into an index.
+const SOURCE: &str = "index_source";
+
+fn key_of(columns: &[IndexColumn]) -> Vec<(String, bool)> {
+    columns.iter().map(|column| (column.name.value.clone(), column.descending)).collect()
+}
+
+/// `MAXDOP` among the options of an index.
+fn create_dop(options: &[OptionItem]) -> Option<u32> {
+    match &OptionItem::find(options, "MAXDOP")?.value {
+        OptionValue::Literal(Literal::Integer(dop)) => dop.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+/// 129.
+fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
+    let given = match &item.value {
+        OptionValue::Literal(Literal::Integer(percent)) => percent.to_string().parse::<i64>().unwrap_or(-1),
+        _ => -1,
+    };
+    match u8::try_from(given) {
+        Ok(percent @ 0..=100) => Ok(percent),
+        _ => {
+            let text = format!("Fillfactor {given} is not a valid percentage; fillfactor must be between 1 and 100.");
+            Err(SqlError::new(129, text).at(item.span.position))
+        }
+    }
+}
+
+/// By which column of the table an index is partitioned, and how.
+fn partitioning_of(database: &DatabaseUse, index: &Index) -> Result<Option<(usize, Arc<PartitionFunction>)>, SqlError> {
+    let DataSpace::Scheme { scheme, column } = index.data_space else { return Ok(None) };
+    let snapshot = database.snapshot();
+    let function = snapshot
+        .partition_scheme_by_id(scheme)
+        .and_then(|scheme| snapshot.partition_function_by_id(scheme.function))
+        .ok_or_else(|| SqlError::internal("an index's partition function is not in the catalog"))?;
+    Ok(Some((column, Arc::clone(function))))
+}
+
+/// A plan of some of a table's columns as a query.
+fn bound_query(plan: LogicalPlan, table: &Table, columns: &[usize]) -> BoundQuery {
+    let columns = columns.iter().map(|&place| {
+        let column = &table.columns[place];
+        ResultColumn {
+            name: Some(column.name.clone()),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        }
+    });
+    BoundQuery { plan, columns: columns.collect(), into: None, is_cacheable: false }
+}
