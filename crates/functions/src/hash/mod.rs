@@ -1,9 +1,11 @@
-//! `CHECKSUM`, `BINARY_CHECKSUM`, `HASHBYTES` and `NEWID`.
+//! `CHECKSUM`, `BINARY_CHECKSUM`, `HASHBYTES`, `NEWID` and `NEWSEQUENTIALID`.
 //!
 //! The checksums rotate by four bits and combine by exclusive or: over the arguments, and over the bytes of text and
 //! binary. `BINARY_CHECKSUM` of an `int` is the number itself, of `'abc'` 26435, of `(1, 2)` 18, as SQL Server gives
 //! them. `CHECKSUM` of text goes over its sort key, so that equal texts have equal checksums; its numbers are hobt's
 //! own. An 8-byte value combines its halves.
+
+mod sequential;
 
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("BINARY_CHECKSUM", (1, usize::MAX), |_| Ok(SqlType::Int), |call| checksum(call, true)),
     FunctionDef::new("HASHBYTES", (2, 2), hashbytes_type, hashbytes),
     FunctionDef::new("NEWID", (0, 0), |_| Ok(SqlType::UniqueIdentifier), newid).with_volatility(Volatility::Volatile),
+    FunctionDef::new("NEWSEQUENTIALID", (0, 0), |_| Ok(SqlType::UniqueIdentifier), sequential::newsequentialid)
+        .with_volatility(Volatility::Volatile),
 ];
 
 /// Folds bytes: rotate by four, then exclusive or.

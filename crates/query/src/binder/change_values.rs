@@ -23,7 +23,8 @@ use super::assignment::{Assigned, AssignedVariable, column_of, physical};
 use super::bound::BoundExpr;
 use super::change::{Parts, Target, derived_field, stored_table};
 use super::convert::implicit;
-use super::scope::{Names, Scope, invalid_column, same_name};
+use super::next_value::InDefault;
+use super::scope::{Names, invalid_column, same_name};
 use super::select::Item;
 use super::{Binder, Clause, Site};
 use crate::wrap::sql_error_of;
@@ -331,9 +332,7 @@ impl Binder<'_> {
         match &stored_table(&target.stored.provider)?.table().columns[column].default {
             Some(default) => {
                 let default = hobt_tsql::parse_expression(&default.definition)?;
-                let (scope, names) = (Scope::default(), Names::default());
-                let site = Site { scope: &scope, names: &names, clause: Clause::Set, collector: None };
-                self.in_default(|| self.expression(&default, site))
+                self.within_default(InDefault::Bound, || self.bind_scalar(&default))
             }
             None => BoundExpr::null(position),
         }

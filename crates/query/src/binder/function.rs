@@ -9,6 +9,7 @@ use hobt_types::SqlType;
 
 use super::aggregate::aggregate_kind;
 use super::bound::{BoundExpr, ExprCollation};
+use super::next_value::InDefault;
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
 
@@ -62,6 +63,9 @@ impl Binder<'_> {
                 call.name.name.value
             );
             return Err(SqlError::new(4113, message).at(position));
+        }
+        if name == "NEWSEQUENTIALID" && self.progress.in_default.get() != InDefault::Bound {
+            return Err(sequential_outside_default().at(position));
         }
         if name == "IDENTITY" {
             return Err(SqlError::not_supported("IDENTITY (…) as a column of SELECT INTO").at(position));
@@ -185,6 +189,16 @@ impl Binder<'_> {
         let expr = Kernel::call(operation, arguments.into_iter().map(|argument| argument.expr).collect(), position);
         Ok(BoundExpr::new(expr, function.result, true, position))
     }
+}
+
+/// 302.
+pub(super) fn sequential_outside_default() -> SqlError {
+    SqlError::new(
+        302,
+        "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type \
+         'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other operators to form a \
+         complex scalar expression.",
+    )
 }
 
 fn arg_type(bound: &BoundExpr) -> ArgType {

@@ -9,7 +9,8 @@ use hobt_types::{MaxLength, SqlType};
 
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
 use super::convert::{explicit, implicit};
-use super::next_value::Wrapped;
+use super::function::sequential_outside_default;
+use super::next_value::{InDefault, Wrapped};
 use super::query::{BodyColumn, QueryUse};
 use super::scope::Names;
 use super::{Binder, shared};
@@ -99,9 +100,33 @@ impl Binder<'_> {
     /// As [`Binder::bind_insert_source`].
     pub fn bind_wrapped_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
         self.progress.wrapped.set(Wrapped::Outside);
-        let bound = self.in_default(|| self.bind_insert_source(query, target));
+        let bound = self.within_default(InDefault::Bound, || self.bind_insert_source(query, target));
         self.progress.wrapped.set(Wrapped::No);
         bound
+    }
+
+    /// Binds the DEFAULT of a column that is about to be made, so that one that cannot be is refused at once. No value of
+    /// a sequence is taken.
+    ///
+    /// # Errors
+    /// 128 for a column's name, 302, 1046 for a subquery; 206 and 257 for a type that does not convert.
+    pub fn check_default(&self, default: &Expression, to: SqlType) -> Result<(), SqlError> {
+        let position = default.position();
+        let is_sequential = |expression: &Expression| {
+            matches!(expression, Expression::Function { call }
+                if call.name.as_simple().is_some_and(|name| name.is("NEWSEQUENTIALID")))
+        };
+        if is_sequential(default) {
+            let fits = to == SqlType::UniqueIdentifier;
+            return if fits { Ok(()) } else { Err(sequential_outside_default().at(position)) };
+        }
+        let check = || self.within_default(InDefault::Checked, || self.bind_scalar(default));
+        let (bound, _sequences) = self.collecting_next_values(check)?;
+        if Binder::needs_query(&bound) {
+            let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
+            return Err(SqlError::new(1046, text).at(position));
+        }
+        assign(bound, to).map(|_| ())
     }
 
     /// Binds a column's DEFAULT for a row by itself.
@@ -109,7 +134,7 @@ impl Binder<'_> {
     /// # Errors
     /// As [`Binder::bind_scalar`].
     pub fn bind_default(&self, default: &Expression) -> Result<BoundExpr, SqlError> {
-        self.in_default(|| self.bind_scalar(default))
+        self.within_default(InDefault::Bound, || self.bind_scalar(default))
     }
 
     /// Binds the rows of `INSERT … VALUES`, each value converted to its target's type by itself. `default` gives the

@@ -82,7 +82,7 @@ pub use session::{optimize, session_config, session_state};
 
 use crate::wrap::sql_error_of;
 use aggregate::Collector;
-use next_value::{SequenceScope, Wrapped};
+use next_value::{InDefault, SequenceScope, Wrapped};
 use scope::{Names, Scope};
 
 /// How deep views, functions and common table expressions may lie in each other.
@@ -128,7 +128,7 @@ struct Progress {
     /// Whether the query of an `INSERT` is bound that the interpreter has wrapped.
     wrapped: Cell<Wrapped>,
     /// Whether a column's DEFAULT is being bound.
-    in_default: Cell<bool>,
+    in_default: Cell<InDefault>,
 }
 
 impl Default for Progress {
@@ -141,7 +141,7 @@ impl Default for Progress {
             level: Cell::new(0),
             sequences: RefCell::default(),
             wrapped: Cell::default(),
-            in_default: Cell::new(false),
+            in_default: Cell::default(),
         }
     }
 }

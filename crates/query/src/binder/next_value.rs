@@ -51,6 +51,18 @@ pub(super) enum Wrapped {
     Inside,
 }
 
+/// Whether a column's DEFAULT is being bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum InDefault {
+    /// It is none.
+    #[default]
+    No,
+    /// One that is about to be defined.
+    Checked,
+    /// One whose value is wanted.
+    Bound,
+}
+
 /// The error of a `NEXT VALUE FOR` where it must not stand.
 fn refused(number: i32) -> SqlError {
     let text = match number {
@@ -183,9 +195,13 @@ impl Binder<'_> {
         Err(refused(number))
     }
 
-    /// Binds a column's DEFAULT, in which some functions are allowed that are not elsewhere.
-    pub(super) fn in_default<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let before = self.progress.in_default.replace(true);
+    /// Runs `bind` for a column's DEFAULT, in which some functions are allowed that are not elsewhere.
+    pub(super) fn within_default<T>(
+        &self,
+        place: InDefault,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let before = self.progress.in_default.replace(place);
         let result = bind();
         self.progress.in_default.set(before);
         result
@@ -210,7 +226,11 @@ impl Binder<'_> {
         if let Some(number) = self.refusal() {
             return refuse(number);
         }
-        if site.clause == Clause::Scalar {
+        let in_default = self.progress.in_default.get() != InDefault::No;
+        // A default's place is that of the statement around it, of which there may be none.
+        let is_collected =
+            self.progress.sequences.borrow().iter().any(|scope| !matches!(scope, SequenceScope::Refuse(_)));
+        if site.clause == Clause::Scalar && !(is_collected && in_default) {
             if over.is_some() {
                 return refuse(11717);
             }
@@ -220,7 +240,7 @@ impl Binder<'_> {
         }
         let number = match over {
             None => None,
-            Some(_) if site.clause == Clause::Set => return refuse(11717),
+            Some(_) if site.clause != Clause::Select => return refuse(11717),
             Some(window) if !window.partition_by.is_empty() => return refuse(11716),
             Some(window) if window.order_by.is_empty() && window.base.is_none() => return refuse(11718),
             Some(window) => Some(self.row_number(window, position, site)?),
@@ -254,9 +274,10 @@ impl Binder<'_> {
 
     /// Why no sequence may be named here. A default is a matter of the statement, not of what is around it.
     fn refusal(&self) -> Option<i32> {
+        let in_default = self.progress.in_default.get() != InDefault::No;
         let scopes = self.progress.sequences.borrow();
         match scopes.last() {
-            Some(SequenceScope::Refuse(number)) if !self.progress.in_default.get() => Some(*number),
+            Some(SequenceScope::Refuse(number)) if !in_default || *number == 11741 => Some(*number),
             _ if self.progress.nesting.get() > 0 => Some(11719),
             _ => None,
         }

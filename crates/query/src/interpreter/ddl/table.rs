@@ -16,6 +16,7 @@ use hobt_types::{Collation, SqlType, Value};
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
+use super::constraint::default_definition;
 
 /// Makes the names of temporary tables unique in `tempdb`.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
@@ -276,7 +277,8 @@ impl Interpreter<'_> {
         let mut default = None;
         for constraint in &column.constraints {
             match &constraint.kind {
-                ConstraintKind::Default { .. } => {
+                ConstraintKind::Default { value, .. } => {
+                    self.check_default(value, sql_type)?;
                     if default.is_some() {
                         let text = format!(
                             "More than one column DEFAULT constraint specified for column '{}', table '{table}'.",
@@ -285,10 +287,7 @@ impl Interpreter<'_> {
                         return Err(SqlError::new(number::DEFAULT_TWICE, text).at(position).into());
                     }
                     let name = constraint.name.as_ref().map(|name| name.value.clone());
-                    default = Some(DefaultDefinition {
-                        name,
-                        definition: format!("({})", default_text(constraint.span.text(&self.text))),
-                    });
+                    default = Some(DefaultDefinition { name, definition: default_definition(value) });
                 }
                 // The table's: see `columns`.
                 ConstraintKind::Key { .. } => {}
@@ -379,35 +378,9 @@ fn unsupported_constraint(kind: &ConstraintKind) -> SqlError {
     })
 }
 
-/// The expression's text out of `[CONSTRAINT name] DEFAULT expression`.
-fn default_text(constraint: &str) -> &str {
-    let after = |text: &'_ str, word: &str| -> Option<usize> {
-        let head = text.get(..word.len())?;
-        head.eq_ignore_ascii_case(word).then_some(word.len())
-    };
-    let mut text = constraint.trim();
-    if let Some(start) = after(text, "CONSTRAINT") {
-        text = text[start..].trim_start();
-        let end = match text.as_bytes().first() {
-            Some(b'[') => text.find(']').map_or(text.len(), |end| end + 1),
-            Some(b'"') => text[1..].find('"').map_or(text.len(), |end| end + 2),
-            _ => text.find(char::is_whitespace).unwrap_or(text.len()),
-        };
-        text = text[end..].trim_start();
-    }
-    after(text, "DEFAULT").map_or(text, |start| text[start..].trim())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_text_of_a_default_is_cut_out() {
-        assert_eq!(default_text("DEFAULT NEWID ()"), "NEWID ()");
-        assert_eq!(default_text("constraint [my df] default (1)"), "(1)");
-        assert_eq!(default_text("CONSTRAINT df DEFAULT 'DEFAULT'"), "'DEFAULT'");
-    }
 
     #[test]
     fn temporary_names_differ_and_fit() {
