@@ -4,8 +4,10 @@
 //! Storage        the data files of a database: which extents are free, proportional fill, growth
 //!   Hobt         one heap: its runs of pages, row inserts and deletes, long values, what a bulk load publishes
 //!     Loader     builds pages in private memory and writes them straight into runs of its own
-//!     BTree      rows in the order of a key, whose pages are a Hobt's; a Cursor shows a range of keys leaf by leaf
-//!     Scan       a set of HOBTs cut into page ranges; workers draw ranges, read them, show each page to a visitor
+//!     BTree      rows in the order of a key, whose pages are a Hobt's; a Cursor shows a range of keys leaf by leaf,
+//!                a TreeSeek ranges as a statement sees them
+//!     RowStore   the one or the other: where a partition's rows are
+//!     Scan       a set of row stores cut into page ranges; workers draw ranges, read them, show each page to a visitor
 //! ```
 //!
 //! A bulk load is invisible until it is published: its runs join the HOBT's list at the end of the statement. A row
@@ -33,8 +35,8 @@ mod storage;
 mod visible;
 
 pub use btree::{
-    BTree, BTreeError, Cursor, Direction, KeyRange, ShowLeaf, TreeBuilder, TreeDescription, TreeFigures, TreeKey,
-    TreeKeyColumn,
+    BTree, BTreeError, Cursor, Direction, KeyRange, SeekLeaf, SeekValues, ShowLeaf, TreeBuilder, TreeDescription,
+    TreeFigures, TreeKey, TreeKeyColumn, TreeSeek,
 };
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;

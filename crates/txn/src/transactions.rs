@@ -99,14 +99,6 @@ impl Transactions {
         !state.running.contains(&writer.0) && state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest)
     }
 
-    /// Whether every snapshot sees what any writer up to `newest` changed, those that are and those that come: none of them is
-    /// running, so that none has anything left to undo either.
-    pub fn are_seen_by_all(&self, newest: Stamp) -> bool {
-        let state = self.state.lock();
-        let is_below = |oldest: Option<u64>| oldest.is_none_or(|oldest| newest.0 < oldest);
-        is_below(state.running.first().copied()) && is_below(state.horizons.keys().next().copied())
-    }
-
     /// Ends a transaction, and forgets the versions that nobody needs any more.
     fn end(&self, ended: Stamp, changed: Vec<Changed>) {
         let mut gone = Vec::new();

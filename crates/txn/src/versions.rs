@@ -178,6 +178,11 @@ impl VersionStore {
         self.keys.change(hobt, key, snapshot)
     }
 
+    /// Whether there is a version of a key: somebody may not see what stands there, or may undo it.
+    pub fn has_key(&self, hobt: HobtId, key: &[u8]) -> bool {
+        self.keys.has(hobt, key)
+    }
+
     /// Notes that `writer` has undone its last change at a key that it had not undone before; the leaf is held exclusively.
     pub fn undone_key(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         self.keys.undone(writer, hobt, key);

@@ -9,6 +9,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use hobt_base::PageId;
+use hobt_buffer::ReadCounts;
 use hobt_page::{PageDamage, RowPage};
 
 use super::BTree;
@@ -71,6 +72,15 @@ impl KeyRange {
 /// What a cursor shows a leaf to: its page, and which positions of its order are in range.
 pub type ShowLeaf<'a> = dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError> + 'a;
 
+/// A leaf that a cursor has come to; it is held shared.
+pub(super) struct StepLeaf<'a> {
+    pub(super) id: PageId,
+    pub(super) page: RowPage<'a>,
+    pub(super) positions: Range<usize>,
+    /// Between which keys the rows at these positions are.
+    pub(super) bounds: (&'a [u8], Option<&'a [u8]>),
+}
+
 /// A scan of a range in order.
 #[derive(Debug)]
 pub struct Cursor {
@@ -96,22 +106,40 @@ impl Cursor {
     /// A page is damaged or cannot be read, or what `show` returns; the cursor is then where it was.
     pub fn next_leaf(&mut self, show: &mut ShowLeaf<'_>) -> Result<bool, AccessError> {
         while !self.is_done {
-            if self.step(show)? {
+            if self.step(None, &mut |leaf| show(leaf.id, &leaf.page, leaf.positions))? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
+    /// Whether nothing is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// From which key on it has still to go, and below which.
+    pub(super) fn rest(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.rest.low, self.rest.high.as_deref())
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// Goes over one leaf; whether it had rows in range.
-    fn step(&mut self, show: &mut ShowLeaf<'_>) -> Result<bool, AccessError> {
+    pub(super) fn step(
+        &mut self,
+        reads: Option<&ReadCounts>,
+        show: &mut dyn FnMut(StepLeaf<'_>) -> Result<(), AccessError>,
+    ) -> Result<bool, AccessError> {
         let tree = &self.tree;
         let target = match self.direction {
             Direction::Forward => Target::Key(&self.rest.low),
             Direction::Backward => Target::Before(self.rest.high.as_deref()),
         };
         let mut fences = Fences::default();
-        let (id, page) = tree.read_leaf(target, Some(&mut fences), None)?;
+        let (id, page) = tree.read_leaf(target, Some(&mut fences), reads)?;
         let view = tree.leaf(id, &page)?;
         let from = if self.rest.low <= fences.low { 0 } else { tree.first_at_or_above(id, &view, &self.rest.low)? };
         // What lies behind the leaf's own keys is not looked for.
@@ -122,7 +150,8 @@ impl Cursor {
         };
         let has_rows = from < to;
         if has_rows {
-            show(id, &view, from..to)?;
+            let low = self.rest.low.as_slice().max(&fences.low);
+            show(StepLeaf { id, page: view, positions: from..to, bounds: (low, high.or(fences.high.as_deref())) })?;
         }
         drop(page);
         match self.direction {

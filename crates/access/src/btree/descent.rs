@@ -35,7 +35,7 @@ pub(super) struct Step<'t> {
 }
 
 /// The child with the last key below `key`: how many separators are below it.
-fn child_before(page: &IndexPage<'_>, key: &[u8]) -> Result<usize, PageDamage> {
+pub(super) fn child_before(page: &IndexPage<'_>, key: &[u8]) -> Result<usize, PageDamage> {
     let (mut low, mut high) = (0, page.len());
     while low < high {
         let middle = low + (high - low) / 2;

@@ -157,36 +157,97 @@ impl ColumnVector {
 
     /// The slow way, for a page with deleted rows or pointers.
     fn append_live(&mut self, id: PageId, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AccessError> {
+        let mut live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));
+        live.try_for_each(|slot| self.append_slot(id, page, slot, values))
+    }
+
+    fn append_slot(
+        &mut self,
+        id: PageId,
+        page: &RowPage<'_>,
+        slot: usize,
+        values: &dyn LargeValues,
+    ) -> Result<(), AccessError> {
         let damaged = |damage| values.damaged(id, damage);
-        for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
-            let value = page.stored(self.column, slot).map_err(damaged)?;
-            match (&mut self.data, value) {
-                (VectorData::Views { views, bytes, large, is_ascii }, StoredValue::Pointer(pointer)) => {
-                    let fetched = values.fetch(&pointer)?;
-                    *is_ascii &= fetched.is_ascii();
-                    push_fetched(fetched, views, bytes, large).map_err(damaged)?;
-                }
-                (VectorData::Views { views, bytes, is_ascii, .. }, value) => {
-                    let value = if let StoredValue::InRow(value) = value { value } else { &[] };
-                    *is_ascii &= value.is_ascii();
-                    push_view(value, views, bytes).map_err(damaged)?;
-                }
-                (data, value) => {
-                    let zeros = [0; 16];
-                    let width =
-                        page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
-                    let value = if let StoredValue::InRow(value) = value { value } else { &zeros[..width] };
-                    append_fixed(data, value, 1);
-                }
+        let value = page.stored(self.column, slot).map_err(damaged)?;
+        match (&mut self.data, value) {
+            (VectorData::Views { views, bytes, large, is_ascii }, StoredValue::Pointer(pointer)) => {
+                let fetched = values.fetch(&pointer)?;
+                *is_ascii &= fetched.is_ascii();
+                push_fetched(fetched, views, bytes, large).map_err(damaged)?;
             }
-            if value == StoredValue::Null {
-                self.push_bits(&[0], 1);
-                self.null_count += 1;
-            } else if !self.validity.is_empty() {
-                self.push_valid(1);
+            (VectorData::Views { views, bytes, is_ascii, .. }, value) => {
+                let value = if let StoredValue::InRow(value) = value { value } else { &[] };
+                *is_ascii &= value.is_ascii();
+                push_view(value, views, bytes).map_err(damaged)?;
             }
-            self.rows += 1;
+            (data, value) => {
+                let zeros = [0; 16];
+                let width = page.row_layout().columns()[self.column].physical.width().expect("a fixed-length column");
+                let value = if let StoredValue::InRow(value) = value { value } else { &zeros[..width] };
+                append_fixed(data, value, 1);
+            }
         }
+        if value == StoredValue::Null {
+            self.push_bits(&[0], 1);
+            self.null_count += 1;
+        } else if !self.validity.is_empty() {
+            self.push_valid(1);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Adds rows of a page by their slots, in this order. Blocks if values have to be fetched.
+    ///
+    /// # Errors
+    /// As [`ColumnVector::append_page`].
+    ///
+    /// # Panics
+    /// If a slot is not in use.
+    pub fn append_slots(
+        &mut self,
+        id: PageId,
+        page: &RowPage<'_>,
+        slots: &[usize],
+        values: &dyn LargeValues,
+    ) -> Result<(), AccessError> {
+        if slots.len() == page.row_count() && slots.iter().enumerate().all(|(place, &slot)| place == slot) {
+            return self.append_page(id, page, values);
+        }
+        let has_nulls = page.null_count(self.column) > 0;
+        if has_nulls || matches!(self.data, VectorData::Views { .. }) {
+            return slots.iter().try_for_each(|&slot| self.append_slot(id, page, slot, values));
+        }
+        let (bytes, count) = (page.fixed(self.column), page.row_count());
+        let width = bytes.len() / count.max(1);
+        for &slot in slots {
+            append_fixed(&mut self.data, &bytes[slot * width..(slot + 1) * width], 1);
+        }
+        if !self.validity.is_empty() {
+            self.push_valid(slots.len());
+        }
+        self.rows += slots.len();
+        Ok(())
+    }
+
+    /// Adds a value that is none of a page's columns.
+    ///
+    /// # Errors
+    /// There are more than 2 GiB of values.
+    ///
+    /// # Panics
+    /// If the vector is not one of variable length.
+    pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), PageDamage> {
+        let VectorData::Views { views, bytes, is_ascii, .. } = &mut self.data else {
+            panic!("a vector of values of variable length");
+        };
+        *is_ascii &= value.is_ascii();
+        push_view(value, views, bytes)?;
+        if !self.validity.is_empty() {
+            self.push_valid(1);
+        }
+        self.rows += 1;
         Ok(())
     }
 

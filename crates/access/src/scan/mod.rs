@@ -48,7 +48,7 @@ pub use aggregate::{
 pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
-pub use place::{PlaceVector, RowPlace};
+pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 pub use worker::ScanWorker;
 
 /// What the laboratory and the administrator vary.

@@ -7,9 +7,16 @@
 //!
 //! One number says it all, so that a plan carries it like any other column. Places hold until the statement changes the
 //! table for the first time.
+//!
+//! Rows of a B+tree have no place that lasts: a split moves them. They are found again by their key ([`KeyPlace`]): the
+//! partition, four bytes of which the first counts most, and the normalised key.
 
 use hobt_base::{FileId, PageId, SlotId};
 use hobt_page::RowPage;
+use hobt_types::PhysicalType;
+
+use super::{ColumnKind, ColumnVector};
+use crate::{AccessError, BTree};
 
 /// A row's place in the HOBTs of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -55,9 +62,133 @@ impl PlaceVector {
     }
 }
 
+/// How a row of a tree is found again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct KeyPlace<'k> {
+    /// The tree's place in the scan.
+    pub partition: u32,
+    /// The row's normalised key.
+    pub key: &'k [u8],
+}
+
+impl<'k> KeyPlace<'k> {
+    /// Its bytes, in whose order places are.
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.partition.to_be_bytes());
+        out.extend_from_slice(self.key);
+    }
+
+    /// The place that bytes of [`KeyPlace::write`] say; `None` if they are too few.
+    pub fn read(bytes: &'k [u8]) -> Option<KeyPlace<'k>> {
+        let (partition, key) = bytes.split_first_chunk()?;
+        Some(KeyPlace { partition: u32::from_be_bytes(*partition), key })
+    }
+}
+
+/// The places of a batch's rows of trees.
+#[derive(Clone, Debug)]
+pub struct KeyPlaces {
+    vector: ColumnVector,
+    place: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl KeyPlaces {
+    /// None, for a column of this number.
+    pub fn new(column: usize) -> KeyPlaces {
+        let vector = ColumnVector::new(column, PhysicalType::Variable, ColumnKind::Native, false);
+        KeyPlaces { vector, place: Vec::new(), key: Vec::new() }
+    }
+
+    /// Adds the places of a page's live rows, in the order in which [`ColumnVector::append_page`] adds their values.
+    ///
+    /// # Errors
+    /// The page is damaged.
+    pub fn append_page(
+        &mut self,
+        partition: usize,
+        tree: &BTree,
+        id: PageId,
+        page: &RowPage<'_>,
+    ) -> Result<(), AccessError> {
+        let mut live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));
+        live.try_for_each(|slot| self.append(partition, tree, id, page, slot))
+    }
+
+    /// Adds the places of rows by their slots, in this order.
+    ///
+    /// # Errors
+    /// The page is damaged.
+    ///
+    /// # Panics
+    /// If a slot is not in use.
+    pub fn append_slots(
+        &mut self,
+        partition: usize,
+        tree: &BTree,
+        id: PageId,
+        page: &RowPage<'_>,
+        slots: &[usize],
+    ) -> Result<(), AccessError> {
+        slots.iter().try_for_each(|&slot| self.append(partition, tree, id, page, slot))
+    }
+
+    fn append(
+        &mut self,
+        partition: usize,
+        tree: &BTree,
+        id: PageId,
+        page: &RowPage<'_>,
+        slot: usize,
+    ) -> Result<(), AccessError> {
+        let partition = u32::try_from(partition).expect("at most 15,000 partitions");
+        self.place.clear();
+        let appended = tree.key_of_slot(page, slot, &mut self.key).and_then(|()| {
+            KeyPlace { partition, key: &self.key }.write(&mut self.place);
+            self.vector.push_bytes(&self.place)
+        });
+        appended.map_err(|damage| tree.hobt().damaged(id, damage))
+    }
+
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        self.vector.rows()
+    }
+
+    /// The places as a column of byte strings, none of them NULL.
+    pub fn vector(&self) -> &ColumnVector {
+        &self.vector
+    }
+
+    /// The same.
+    pub fn into_vector(self) -> ColumnVector {
+        self.vector
+    }
+
+    /// None, with room for as many.
+    #[must_use]
+    pub fn next(&self) -> KeyPlaces {
+        KeyPlaces { vector: self.vector.next(), place: Vec::new(), key: Vec::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_say_the_partition_and_the_key() {
+        let places = [(0, &b""[..]), (1, b"\0"), (1, b"\0a"), (256, b""), (14_999, b"\xFF\xFF")];
+        let mut all = Vec::new();
+        for (partition, key) in places {
+            let mut bytes = Vec::new();
+            KeyPlace { partition, key }.write(&mut bytes);
+            assert_eq!(KeyPlace::read(&bytes), Some(KeyPlace { partition, key }));
+            all.push(bytes);
+        }
+        assert!(all.is_sorted());
+        assert_eq!(KeyPlace::read(&[0, 0, 1]), None);
+    }
 
     #[test]
     fn a_number_says_the_whole_place() {

@@ -105,6 +105,10 @@ impl KeyVersions {
         before_unseen(tree.get(key)?, snapshot).cloned()
     }
 
+    pub(super) fn has(&self, hobt: HobtId, key: &[u8]) -> bool {
+        self.trees.read().get(&hobt).is_some_and(|tree| tree.lock().contains_key(key))
+    }
+
     /// See [`super::VersionStore::undone_key`].
     pub(super) fn undone(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         let trees = self.trees.read();

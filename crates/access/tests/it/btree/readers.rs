@@ -1,14 +1,19 @@
 //! What readers of a tree see while others write: rows as they were committed when the reader first looked, each once.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::poll_fn;
+use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use hobt_access::scan::{Counts, PageVisitor, Scan, ScanSettings, ScanWorker};
-use hobt_access::{AccessError, BTree, RowStore};
+use hobt_access::scan::{
+    ColumnKind, ColumnVector, Counts, KeyPlace, KeyPlaces, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
+};
+use hobt_access::{AccessError, BTree, Direction, KeyRange, RowStore, TreeSeek};
 use hobt_base::{PageId, SplitMix64};
 use hobt_page::RowPage;
 use hobt_txn::{StatementContext, Transactions};
+use hobt_types::{MaxLength, SqlType};
 
 use super::{Model, Shape, build, change, create, findings, shapes};
 use crate::versions::{end, statement};
@@ -80,6 +85,77 @@ fn settings(random: &mut SplitMix64) -> ScanSettings {
     ScanSettings { read_pages: 8, pool_share_percent, read_ahead: random.below(5) > 0, ..ScanSettings::default() }
 }
 
+/// The values of a vector, as rows have them.
+fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
+    let bytes: Vec<Vec<u8>> = match &vector.data {
+        VectorData::U8(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
+        VectorData::I16(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
+        VectorData::I32(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
+        VectorData::I64(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
+        VectorData::I128(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
+        VectorData::Bytes16(values) => values.chunks(16).map(<[u8]>::to_vec).collect(),
+        VectorData::Views { views, bytes, .. } => {
+            let value = |view: &u128| {
+                let (length, offset) = (*view as u32 as usize, (view >> 96) as usize);
+                let inline = || view.to_le_bytes()[4..4 + length].to_vec();
+                if length <= 12 { inline() } else { bytes[offset..offset + length].to_vec() }
+            };
+            views.iter().map(value).collect()
+        }
+    };
+    let is_valid = |row: usize| vector.validity.is_empty() || vector.validity[row / 8] >> (row % 8) & 1 == 1;
+    bytes.into_iter().enumerate().map(|(row, bytes)| is_valid(row).then_some(bytes)).collect()
+}
+
+/// What a seek shows from now on, at most so many leaves: keys and rows; and whether that is all.
+fn seen_by(seek: &mut TreeSeek, leaves: u64) -> (Vec<(Vec<u8>, Row)>, bool) {
+    let layout = Arc::clone(seek.tree().hobt().row_layout());
+    let columns = layout.columns().iter().enumerate();
+    let mut vectors: Vec<ColumnVector> =
+        columns.map(|(place, column)| ColumnVector::new(place, column.physical, ColumnKind::Native, false)).collect();
+    let mut places = KeyPlaces::new(99);
+    let mut is_all = false;
+    for _ in 0..leaves {
+        is_all = !seek.advance().expect("readable");
+        if is_all {
+            break;
+        }
+        let leaf = seek.leaf();
+        let mut slots = Vec::new();
+        leaf.append_live(&mut slots).expect("sound");
+        for vector in &mut vectors {
+            vector.append_slots(leaf.id, &leaf.page, &slots, &seek.large_values()).expect("sound");
+        }
+        places.append_slots(7, seek.tree(), leaf.id, &leaf.page, &slots).expect("sound");
+    }
+    let columns: Vec<_> = vectors.iter().map(values_of).collect();
+    let key = |place: Option<Vec<u8>>| {
+        let place = place.expect("no place is NULL");
+        let place = KeyPlace::read(&place).expect("a whole place");
+        assert_eq!(place.partition, 7);
+        place.key.to_vec()
+    };
+    let keys = values_of(places.vector()).into_iter().map(key);
+    let row = |row: usize| columns.iter().map(|column| column[row].clone()).collect();
+    (keys.enumerate().map(|(place, key)| (key, row(place))).collect(), is_all)
+}
+
+/// Keys of the shape, in order.
+fn key_prefixes(tree: &BTree, shape: &Shape, random: &mut SplitMix64, keys: u64, count: usize) -> Vec<Vec<u8>> {
+    let mut prefixes: Vec<Vec<u8>> = (0..count)
+        .map(|_| {
+            let row = shape.row(random, keys, 150);
+            let values: Vec<Option<&[u8]>> = row[shape.rest.len()..].iter().map(Option::as_deref).collect();
+            let mut key = Vec::new();
+            let count = 1 + random.below(values.len() as u64) as usize;
+            tree.key().encode_prefix(&values[..count], &mut key).expect("values of the key");
+            key
+        })
+        .collect();
+    prefixes.sort_unstable();
+    prefixes
+}
+
 /// A transaction that writes: its own view, and the keys that are its own until it ends.
 struct Writer {
     context: Arc<StatementContext>,
@@ -103,6 +179,28 @@ struct Reader {
     context: Arc<StatementContext>,
     expected: Model,
     walk: Option<Walk>,
+    /// A seek over all keys, and what it has shown so far.
+    seek: Option<(TreeSeek, Direction, Vec<(Vec<u8>, Row)>)>,
+}
+
+impl Reader {
+    fn new(context: Arc<StatementContext>, expected: Model) -> Reader {
+        Reader { context, expected, walk: None, seek: None }
+    }
+
+    /// The expected rows in these ranges, in this order.
+    fn expected_in(&self, ranges: &[(Vec<u8>, Vec<u8>)], direction: Direction) -> Vec<(Vec<u8>, Row)> {
+        let mut all = Vec::new();
+        for (from, to) in ranges {
+            let is_in = |key: &[u8]| key >= from.as_slice() && (key < to.as_slice() || key.starts_with(to));
+            let rows = self.expected.iter().filter(|(key, _)| is_in(key)).map(|(key, row)| (key.clone(), row.clone()));
+            match direction {
+                Direction::Forward => all.extend(rows),
+                Direction::Backward => all.extend(rows.rev()),
+            }
+        }
+        all
+    }
 }
 
 /// Several writers, of whom each has its keys until it ends, and readers of all ages.
@@ -116,6 +214,7 @@ struct Play<'w> {
     writers: Vec<Writer>,
     readers: Vec<Reader>,
     keys: u64,
+    ghosts_removed: usize,
 }
 
 impl Play<'_> {
@@ -191,8 +290,40 @@ impl Play<'_> {
         }
     }
 
+    fn seek(&mut self, which: usize) {
+        let settings = settings(&mut self.random);
+        let direction = if self.random.below(2) == 0 { Direction::Forward } else { Direction::Backward };
+        let leaves = self.random.below(5);
+        let prefixes = key_prefixes(&self.tree, self.shape, &mut self.random, self.keys, 6);
+        let reader = &mut self.readers[which];
+        let begin = |ranges: Vec<KeyRange>| {
+            let (tree, context) = (Arc::clone(&self.tree), Arc::clone(&reader.context));
+            TreeSeek::new(tree, ranges, direction, settings, context, Arc::default())
+        };
+        match &mut reader.seek {
+            None => reader.seek = Some((begin(vec![KeyRange::all()]), direction, Vec::new())),
+            Some((seek, direction, seen)) => {
+                let (rows, is_all) = seen_by(seek, leaves);
+                seen.extend(rows);
+                if is_all {
+                    let whole: Vec<_> = reader.expected.clone().into_iter().collect();
+                    if *direction == Direction::Backward {
+                        seen.reverse();
+                    }
+                    assert!(*seen == whole, "a seek with pauses");
+                    reader.seek = None;
+                }
+            }
+        }
+        let ranges: Vec<(Vec<u8>, Vec<u8>)> =
+            prefixes.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+        let bound = |(from, to): &(Vec<u8>, Vec<u8>)| KeyRange::new(Bound::Included(from), Bound::Included(to));
+        let mut seek = begin(ranges.iter().map(bound).collect());
+        assert!(seen_by(&mut seek, u64::MAX).0 == reader.expected_in(&ranges, direction), "ranges {direction:?}");
+    }
+
     fn step(&mut self) {
-        match self.random.below(14) {
+        match self.random.below(16) {
             0 if self.writers.len() < 3 => {
                 let context = statement(self.world, &self.all);
                 self.writers.push(Writer { context, changed: Vec::new() });
@@ -200,7 +331,7 @@ impl Play<'_> {
             1 if self.readers.len() < 3 => {
                 let context = statement(self.world, &self.all);
                 assert!(context.view().is_some());
-                self.readers.push(Reader { context, expected: self.committed.clone(), walk: None });
+                self.readers.push(Reader::new(context, self.committed.clone()));
             }
             2 if !self.writers.is_empty() => {
                 let which = self.pick(self.writers.len());
@@ -223,6 +354,15 @@ impl Play<'_> {
                 self.write_in_vain(which);
             }
             8 => self.world.make_cold(),
+            9 | 10 if !self.readers.is_empty() => {
+                let which = self.pick(self.readers.len());
+                self.seek(which);
+            }
+            11 => {
+                let context = statement(self.world, &self.all);
+                self.ghosts_removed += self.tree.remove_all_ghosts(&context).expect("readable");
+                end(&context, true);
+            }
             _ if !self.writers.is_empty() => {
                 let (which, times) = (self.pick(self.writers.len()), self.random.below(80));
                 self.write(which, times);
@@ -237,10 +377,17 @@ impl Play<'_> {
         }
         while !self.readers.is_empty() {
             self.look(0);
+            self.seek(0);
             let reader = self.readers.swap_remove(0);
-            drop(reader.walk);
-            end(&reader.context, true);
+            let context = Arc::clone(&reader.context);
+            drop(reader);
+            end(&context, true);
         }
+        let context = statement(self.world, &self.all);
+        self.tree.remove_all_ghosts(&context).expect("readable");
+        end(&context, true);
+        drop(context);
+        assert_eq!(self.tree.figures().expect("sound").ghosts, 0, "nobody needs ghosts any more");
         assert!(self.world.storage.versions().is_empty(), "nobody needs versions any more");
         assert_eq!(findings(self.world, &self.tree), []);
         let own = Walk::begin(&self.tree, &self.world.context(), ScanSettings::default()).finish();
@@ -255,7 +402,7 @@ fn small_world() -> World {
 
 #[test]
 fn readers_see_a_tree_as_it_was_when_they_first_looked() {
-    let mut splits = HashSet::new();
+    let (mut splits, mut all_ghosts_removed) = (HashSet::new(), 0);
     for (number, shape) in (0u64..).zip(shapes()) {
         for seed in 0..6 {
             let mut random = SplitMix64::new(1000 * number + seed);
@@ -278,22 +425,226 @@ fn readers_see_a_tree_as_it_was_when_they_first_looked() {
                 build(&tree, &loader, &rows, (300, 100)).expect("room");
                 let beside = statement(&world, &all);
                 assert!(beside.view().is_some());
-                readers.push(Reader { context: beside, expected: Model::new(), walk: None });
+                readers.push(Reader::new(beside, Model::new()));
                 end(&loader, true);
-                readers.push(Reader { context: old, expected: Model::new(), walk: None });
+                readers.push(Reader::new(old, Model::new()));
             } else {
                 end(&old, true);
                 drop(old);
             }
             let leaves = tree.figures().expect("sound").pages[0];
-            let mut play =
-                Play { world: &world, shape: &shape, all, tree, random, committed, writers: Vec::new(), readers, keys };
+            let (writers, ghosts_removed, world, shape) = (Vec::new(), 0, &world, &shape);
+            let mut play = Play { world, shape, all, tree, random, committed, writers, readers, keys, ghosts_removed };
             for _ in 0..120 {
                 play.step();
             }
+            all_ghosts_removed += play.ghosts_removed;
             splits.insert(play.tree.figures().expect("sound").pages[0] > leaves);
             play.finish();
         }
     }
     assert!(splits.contains(&true), "leaves are split meanwhile");
+    assert!(all_ghosts_removed > 0, "ghosts go meanwhile");
+}
+
+/// Rows that come and go at keys which rise leave no more pages behind than those that are there need.
+#[test]
+fn ghosts_make_room_before_a_leaf_is_split() {
+    let shape = &shapes()[0];
+    let world = small_world();
+    let all: Arc<Transactions> = Arc::default();
+    let tree = create(&world, &shape.description());
+    let row = |key: u32| -> Row { vec![Some(vec![b'r'; 20]), Some(key.to_le_bytes().to_vec())] };
+    let mut leaves = Vec::new();
+    for has_reader in [false, true] {
+        let reader = has_reader.then(|| statement(&world, &all));
+        assert!(reader.as_ref().is_none_or(|reader| reader.view().is_some()));
+        for round in 0..60 {
+            let context = statement(&world, &all);
+            // The same number of rows, between those that stay.
+            for key in 0..100 {
+                tree.insert(&context, &image(&row(1000 * key + 1 + round))).expect("a new key");
+            }
+            end(&context, true);
+            let context = statement(&world, &all);
+            for key in 0..100 {
+                let key = tree.key_of(&image(&row(1000 * key + 1 + round))).expect("short");
+                assert!(tree.delete(&context, &key).expect("readable"));
+            }
+            end(&context, true);
+        }
+        leaves.push(tree.figures().expect("sound").pages[0]);
+        reader.iter().for_each(|reader| end(reader, true));
+        let context = statement(&world, &all);
+        tree.truncate(&context).expect("readable");
+        end(&context, true);
+    }
+    assert!(leaves[0] <= 3 && leaves[1] > 10, "{leaves:?}");
+    assert_eq!(findings(&world, &tree), []);
+}
+
+#[test]
+fn rows_with_the_same_key_get_numbers() {
+    let shape = Shape {
+        key: vec![(SqlType::SmallInt, true, true), (SqlType::Int, false, false)],
+        rest: vec![(SqlType::VarChar(MaxLength::Limited(300)), true)],
+    };
+    let world = small_world();
+    let all: Arc<Transactions> = Arc::default();
+    let tree = create(&world, &shape.description());
+    let mut random = SplitMix64::new(4);
+    // By key the numbers in use.
+    let mut model: Vec<BTreeSet<i32>> = vec![BTreeSet::new(); 20];
+    for _ in 0..60 {
+        let context = statement(&world, &all);
+        let mut after = model.clone();
+        for _ in 0..100 {
+            let key = random.below(20);
+            let numbers = &mut after[key as usize];
+            let value = (key > 0).then(|| (key as i16).to_le_bytes().to_vec());
+            let mut row: Row = vec![Some(vec![b'x'; random.below(300) as usize]), value, Some(vec![9; 4])];
+            if random.below(3) > 0 {
+                let number = tree.insert_uniquified(&context, &image(&row), 2).expect("room");
+                assert!(numbers.insert(number), "a number of its own");
+                assert!(number == 0 || number > numbers.range(..number).next_back().copied().unwrap_or(0));
+            } else if let Some(number) = numbers.pop_first() {
+                row[2] = Some(number.to_le_bytes().to_vec());
+                let key = tree.key_of(&image(&row)).expect("short");
+                assert!(tree.delete(&context, &key).expect("readable"));
+            }
+        }
+        let commits = random.below(3) > 0;
+        end(&context, commits);
+        if commits {
+            model = after;
+        }
+    }
+    assert_eq!(tree.hobt().row_count(), model.iter().map(BTreeSet::len).sum::<usize>() as u64);
+    assert_eq!(findings(&world, &tree), []);
+}
+
+const OWNERS: u32 = 3;
+const ROWS_EACH: usize = 300;
+
+/// A row that says which transaction of its owner made it.
+fn stamped(random: &mut SplitMix64, key: u32, transaction: u32) -> Row {
+    let text = format!("{transaction:05}{}", "x".repeat(random.below(120) as usize));
+    vec![Some(text.into_bytes()), Some(key.to_le_bytes().to_vec())]
+}
+
+/// Each transaction gives all rows of its owner its number and replaces some of them by others, whose keys differ.
+fn write_for(world: &World, all: &Arc<Transactions>, tree: &Arc<BTree>, owner: u32) {
+    let mut random = SplitMix64::new(owner.into());
+    let mut keys: Vec<u32> = Vec::new();
+    for transaction in 1..=25 {
+        let context = statement(world, all);
+        let mut after = keys.clone();
+        let leave = if transaction == 1 { 0 } else { 40 };
+        for _ in 0..leave {
+            let key = after.swap_remove(random.below(after.len() as u64) as usize);
+            let key = tree.key_of(&image(&stamped(&mut random, key, 0))).expect("short");
+            assert!(tree.delete(&context, &key).expect("readable"), "its own row");
+        }
+        for &key in &after {
+            let row = stamped(&mut random, key, transaction);
+            assert!(tree.replace(&context, &image(&row)).expect("room"), "its own row");
+        }
+        while after.len() < ROWS_EACH {
+            let key = random.below(1_000_000) as u32 / OWNERS * OWNERS + owner;
+            if !after.contains(&key) && !keys.contains(&key) {
+                tree.insert(&context, &image(&stamped(&mut random, key, transaction))).expect("a new key");
+                after.push(key);
+            }
+        }
+        let commits = random.below(4) > 0 || transaction == 1;
+        end(&context, commits);
+        if commits {
+            keys = after;
+        }
+    }
+}
+
+/// What a reader sees is of one transaction of each owner, none older than what was seen before.
+fn assert_is_whole(rows: &[Row], newest: &mut [Option<Vec<u8>>]) {
+    let mut keys = HashSet::new();
+    for row in rows {
+        assert!(keys.insert(row[1].clone()), "each once");
+    }
+    for owner in 0..OWNERS {
+        let key_of = |row: &Row| u32::from_le_bytes(row[1].as_deref().expect("a key").try_into().expect("four bytes"));
+        let own: Vec<&Row> = rows.iter().filter(|row| key_of(row) % OWNERS == owner).collect();
+        let stamps: HashSet<Vec<u8>> = own.iter().map(|row| row[0].as_ref().expect("a text")[..5].to_vec()).collect();
+        let newest = &mut newest[owner as usize];
+        if own.is_empty() {
+            assert!(newest.is_none(), "its rows were there");
+            continue;
+        }
+        assert_eq!(own.len(), ROWS_EACH, "all rows of one transaction");
+        assert_eq!(stamps.len(), 1, "one transaction");
+        let stamp = stamps.into_iter().next();
+        assert!(stamp >= *newest, "not an older one than before");
+        *newest = stamp;
+    }
+}
+
+#[test]
+fn threads_that_read_see_whole_transactions_of_threads_that_write() {
+    let shape = &shapes()[0];
+    let world = World::new(60, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }]);
+    let all: Arc<Transactions> = Arc::default();
+    let tree = create(&world, &shape.description());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..OWNERS)
+            .map(|owner| {
+                let (tree, world, all) = (&tree, &world, &all);
+                scope.spawn(move || write_for(world, all, tree, owner))
+            })
+            .collect();
+        for reader in 0..3 {
+            let (tree, world, all, is_over) = (&tree, &world, &all, &is_over);
+            scope.spawn(move || {
+                let mut random = SplitMix64::new(100 + reader);
+                let mut newest = vec![None; OWNERS as usize];
+                while !is_over.load(Ordering::Acquire) {
+                    let context = statement(world, all);
+                    let settings = settings(&mut random);
+                    let rows = match reader {
+                        0 => Walk::begin(tree, &context, settings).finish(),
+                        1 => {
+                            // Two workers in turn.
+                            let stores = [RowStore::Tree(Arc::clone(tree))];
+                            let scan = Scan::new(&stores, 2, settings, Arc::clone(&context), Arc::default());
+                            let scan = scan.expect("a scan");
+                            let mut walks = [(); 2].map(|()| Walk {
+                                worker: ScanWorker::new(Arc::clone(&scan)),
+                                rows: OneByOne::default(),
+                            });
+                            while walks.iter_mut().map(|walk| walk.go_on(1)).fold(false, |more, one| more | one) {}
+                            walks.into_iter().flat_map(Walk::finish).collect()
+                        }
+                        _ => {
+                            let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Backward };
+                            let ranges = [KeyRange::all()];
+                            let (tree, own) = (Arc::clone(tree), Arc::clone(&context));
+                            let mut seek = TreeSeek::new(tree, ranges, direction, settings, own, Arc::default());
+                            let seen = seen_by(&mut seek, u64::MAX).0;
+                            assert!(seen.is_sorted_by(|one, next| match direction {
+                                Direction::Forward => one.0 < next.0,
+                                Direction::Backward => one.0 > next.0,
+                            }));
+                            seen.into_iter().map(|(_, row)| row).collect()
+                        }
+                    };
+                    assert_is_whole(&rows, &mut newest);
+                    end(&context, true);
+                }
+            });
+        }
+        writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+        is_over.store(true, Ordering::Release);
+    });
+    assert!(world.storage.versions().is_empty());
+    assert_eq!(findings(&world, &tree), []);
+    assert_eq!(tree.hobt().row_count(), u64::from(OWNERS) * ROWS_EACH as u64);
 }

@@ -1,0 +1,260 @@
+//! Rows that come, go and change, one at a time.
+//!
+//! Whoever changes a row holds its leaf exclusively, from the look at what stands there until the version that readers need
+//! of it is put. A leaf that is full is rid of its ghosts first, if nobody needs them, and split if that is not enough.
+
+use std::sync::Arc;
+
+use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
+use hobt_txn::{Before, LogChain, StatementContext};
+
+use super::descent::Step;
+use super::split::Wanted;
+use super::{BTree, BTreeError, KeyChange};
+use crate::AccessError;
+use crate::change::Logged;
+use crate::hobt::newest_writer;
+use crate::log_record::Undo;
+
+/// Bytes of log that a row's undo may need for pages that it splits: a split's and that of the page above.
+const UNDO_SPLIT_BYTES: usize = 8 * hobt_base::PAGE_SIZE;
+
+/// What became of a row that was to come into a leaf.
+enum Put {
+    Done,
+    Duplicate,
+    NoRoom,
+}
+
+/// What an insert does where a ghost has its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ghost {
+    /// It lives again, as the row that is inserted.
+    Revived,
+    /// It stays, like a row that lives: somebody may bring it back.
+    Kept,
+}
+
+impl BTree {
+    /// Inserts a row. Undone with the statement. Blocks on latches, and on allocation where a page is split.
+    ///
+    /// # Errors
+    /// [`BTreeError`]; the row is not there then.
+    ///
+    /// # Panics
+    /// If it is no row of this tree.
+    pub fn insert(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<(), BTreeError> {
+        self.insert_beside(context, row, Ghost::Revived)
+    }
+
+    pub(super) fn insert_beside(
+        self: &Arc<BTree>,
+        context: &StatementContext,
+        row: &RowImage,
+        ghost: Ghost,
+    ) -> Result<(), BTreeError> {
+        let key = self.key_of(row)?;
+        self.hobt.storage().in_one_piece(|| {
+            let moved = self.hobt.move_out(context, row)?;
+            let row = moved.as_ref().unwrap_or(row);
+            self.make_room(context, &key, row, |step| self.put(context, step, &key, row, ghost))
+        })
+    }
+
+    /// Lets `put` try the leaf of a key until there is room.
+    fn make_room(
+        &self,
+        context: &StatementContext,
+        key: &[u8],
+        row: &RowImage,
+        mut put: impl FnMut(&mut Step<'_>) -> Result<Put, AccessError>,
+    ) -> Result<(), BTreeError> {
+        let answer = |put| match put {
+            Put::Done => Some(Ok(())),
+            Put::Duplicate => Some(Err(BTreeError::Duplicate)),
+            Put::NoRoom => None,
+        };
+        loop {
+            let mut step = self.write_leaf(key)?;
+            if let Some(done) = answer(put(&mut step)?) {
+                return done;
+            }
+            drop(step);
+            let mut path = self.write_path(key)?;
+            let leaf = path.last_mut().expect("a path ends in a leaf");
+            self.drop_seen_ghosts(context, leaf)?;
+            // Somebody else may have made room, too.
+            if let Some(done) = answer(put(leaf)?) {
+                return done;
+            }
+            self.split(path, Wanted { key, row }, None, Some(context))?;
+        }
+    }
+
+    fn put(
+        self: &Arc<BTree>,
+        context: &StatementContext,
+        step: &mut Step<'_>,
+        key: &[u8],
+        row: &RowImage,
+        ghost: Ghost,
+    ) -> Result<Put, AccessError> {
+        let chain = self.hobt.storage().chain_of(context);
+        let writer = self.begin_change(context, step)?;
+        let view = self.leaf(step.id, &step.page)?;
+        let change = match self.find_in(step.id, &view, key)? {
+            Err(position) => {
+                let position = u16::try_from(position).expect("a position of the page");
+                PageChange::InsertRow { position, row: row.clone(), writer }
+            }
+            Ok(position) => {
+                let slot = view.slot_at(position).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+                if !view.is_deleted(slot) || ghost == Ghost::Kept {
+                    return Ok(Put::Duplicate);
+                }
+                let slot = SlotId(u16::try_from(slot).expect("a slot of the page"));
+                if !self.replace_slot(context, chain.as_ref(), step, slot, key, row)? {
+                    return Ok(Put::NoRoom);
+                }
+                PageChange::SetDeleted { slot, deleted: false, writer }
+            }
+        };
+        let undo = Undo::RemoveKey { key: key.to_vec() };
+        let counting = self.hobt.begin_counting();
+        let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
+        let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else {
+            return Ok(Put::NoRoom);
+        };
+        context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
+        self.hobt.count_rows(1);
+        drop(counting);
+        self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() });
+        Ok(Put::Done)
+    }
+
+    /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its youngest
+    /// writer once the statement has changed it.
+    pub(super) fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
+        let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+        if header.flags.contains(PageFlags::BULK) {
+            self.put_loaded_versions(context, step.id, &step.page)?;
+        }
+        Ok(newest_writer(&header, context))
+    }
+
+    /// A leaf that was built whole says by its stamp alone who sees it; from its first change on its keys do.
+    fn put_loaded_versions(&self, context: &StatementContext, id: PageId, page: &PageBytes) -> Result<(), AccessError> {
+        let (store, loader) = (self.hobt.storage().versions(), PageHeader::newest_writer_of(page));
+        context.put_loaded_key_versions(store, loader, self.hobt.id(), || {
+            let view = self.leaf(id, page)?;
+            let key_of = |slot| {
+                let mut key = Vec::new();
+                self.key.of_slot(&view, slot, &mut key).map(|()| key).map_err(|damage| self.hobt.damaged(id, damage))
+            };
+            (0..view.row_count()).map(key_of).collect()
+        })
+    }
+
+    /// Puts a row in the place of another with its key, a ghost or not; whether there was room.
+    fn replace_slot(
+        self: &Arc<BTree>,
+        context: &StatementContext,
+        chain: Option<&Arc<LogChain>>,
+        step: &mut Step<'_>,
+        slot: SlotId,
+        key: &[u8],
+        row: &RowImage,
+    ) -> Result<bool, AccessError> {
+        let view = self.leaf(step.id, &step.page)?;
+        let before = view.row_image(usize::from(slot.0)).map_err(|damage| self.hobt.damaged(step.id, damage))?;
+        if before == *row {
+            return Ok(true);
+        }
+        if let Some(chain) = chain.filter(|_| row.byte_count() < before.byte_count()) {
+            // Others may have taken the room by then that the row gives up now.
+            chain.reserve(UNDO_SPLIT_BYTES)?;
+        }
+        let is_ghost = view.is_deleted(usize::from(slot.0));
+        let writer = self.begin_change(context, step)?;
+        let change = PageChange::ReplaceRow { slot, row: row.clone(), writer };
+        let undo = Undo::ReplaceKey { key: key.to_vec(), row: before };
+        let logged = Logged::of(chain).undone_by(&undo);
+        let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else { return Ok(false) };
+        let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
+        let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
+        store.keep_row(hobt, &key, &row);
+        let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
+        context.put_key_version(store, hobt, &key, before);
+        self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row });
+        Ok(true)
+    }
+
+    fn undo_with(
+        self: &Arc<BTree>,
+        context: &StatementContext,
+        chain: Option<Arc<LogChain>>,
+        lsn: Lsn,
+        done: KeyChange,
+    ) {
+        let (tree, writer) = (Arc::clone(self), context.stamp());
+        context.on_undo(move || tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done, writer)));
+    }
+
+    /// Deletes the row with a key; whether there was one. Undone with the statement.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or the log is full.
+    pub fn delete(self: &Arc<BTree>, context: &StatementContext, key: &[u8]) -> Result<bool, AccessError> {
+        self.hobt.storage().in_one_piece(|| {
+            let chain = self.hobt.storage().chain_of(context);
+            let mut step = self.write_leaf(key)?;
+            let Some(slot) = self.live_slot(step.id, &step.page, key)? else { return Ok(false) };
+            let writer = self.begin_change(context, &step)?;
+            let change = PageChange::SetDeleted { slot, deleted: true, writer };
+            let undo = Undo::RestoreKey { key: key.to_vec() };
+            let counting = self.hobt.begin_counting();
+            let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
+            let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?.expect("a bit has room");
+            context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Present);
+            self.hobt.count_rows(-1);
+            drop(counting);
+            self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() });
+            Ok(true)
+        })
+    }
+
+    /// Replaces the row that has the key of `row`; whether there was one. Undone with the statement.
+    ///
+    /// # Errors
+    /// [`BTreeError`], but not `Duplicate`; the row is as it was then.
+    ///
+    /// # Panics
+    /// If it is no row of this tree.
+    pub fn replace(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<bool, BTreeError> {
+        let key = self.key_of(row)?;
+        self.hobt.storage().in_one_piece(|| {
+            let moved = self.hobt.move_out(context, row)?;
+            let row = moved.as_ref().unwrap_or(row);
+            let chain = self.hobt.storage().chain_of(context);
+            let mut was_there = true;
+            self.make_room(context, &key, row, |step| {
+                let Some(slot) = self.live_slot(step.id, &step.page, &key)? else {
+                    was_there = false;
+                    return Ok(Put::Done);
+                };
+                let has_room = self.replace_slot(context, chain.as_ref(), step, slot, &key, row)?;
+                Ok(if has_room { Put::Done } else { Put::NoRoom })
+            })?;
+            Ok(was_there)
+        })
+    }
+
+    /// The slot of the live row with a key in its leaf.
+    pub(super) fn live_slot(&self, id: PageId, page: &PageBytes, key: &[u8]) -> Result<Option<SlotId>, AccessError> {
+        let view = self.leaf(id, page)?;
+        let Ok(position) = self.find_in(id, &view, key)? else { return Ok(None) };
+        let slot = view.slot_at(position).map_err(|damage| self.hobt.damaged(id, damage))?;
+        Ok((!view.is_deleted(slot)).then(|| SlotId(u16::try_from(slot).expect("a slot of the page"))))
+    }
+}

@@ -1,0 +1,322 @@
+//! Ranges of keys in order, as a statement sees them.
+//!
+//! A [`TreeSeek`] goes by a [`Cursor`] over one range after the other and takes a copy of each leaf, with others' changes
+//! taken back, so that no latch is held while its rows are looked at. The leaves behind are read meanwhile: one at first,
+//! then ever more, as far as the range reaches.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hobt_base::PageId;
+use hobt_buffer::ReadCounts;
+use hobt_page::{PageBytes, PageDamage, RowPage, ValuePointer};
+use hobt_txn::{IoCounts, Snapshot, StatementContext};
+
+use super::cursor::StepLeaf;
+use super::descent::{Fences, Target};
+use super::{BTree, Cursor, Direction, KeyRange};
+use crate::read_ahead::{ReadAhead, add_reads};
+use crate::scan::ScanSettings;
+use crate::visible::VisiblePage;
+use crate::{AccessError, LargeValues, ValueReader};
+
+/// Leaves that are read at once before they are asked for, at most.
+const AHEAD_LEAVES_MAX: usize = 32;
+
+/// Shows the rows of ranges of keys in order.
+pub struct TreeSeek {
+    tree: Arc<BTree>,
+    ranges: VecDeque<KeyRange>,
+    direction: Direction,
+    cursor: Option<Cursor>,
+    /// Whether the cursor has come to a leaf.
+    has_begun: bool,
+    context: Arc<StatementContext>,
+    view: Option<Arc<Snapshot>>,
+    counts: Arc<IoCounts>,
+    reads_ahead: bool,
+    ahead: Option<ReadAhead>,
+    /// Leaves that were asked for at once the last time, and how many of them are not reached yet.
+    window: usize,
+    asked: usize,
+    /// What was taken of a leaf and not shown yet; the first is shown.
+    parts: VecDeque<Part>,
+    /// A page to copy into.
+    spare: Option<Box<PageBytes>>,
+}
+
+/// A copy of a leaf, or of a part of it.
+struct Part {
+    id: PageId,
+    page: Box<PageBytes>,
+    positions: Range<usize>,
+}
+
+impl std::fmt::Debug for TreeSeek {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TreeSeek").field("tree", &self.tree).field("direction", &self.direction).finish_non_exhaustive()
+    }
+}
+
+/// A leaf as a statement sees it, and which of its rows are in range.
+#[derive(Clone, Debug)]
+pub struct SeekLeaf<'a> {
+    /// The leaf's address.
+    pub id: PageId,
+    /// Its columns; a copy.
+    pub page: RowPage<'a>,
+    /// The positions of the page's order that are in range; ghosts are among them.
+    pub positions: Range<usize>,
+    direction: Direction,
+}
+
+impl SeekLeaf<'_> {
+    /// Adds the slots of the live rows in range to `slots`, in the direction of the seek.
+    ///
+    /// # Errors
+    /// The order names a slot that is not in use.
+    pub fn append_live(&self, slots: &mut Vec<usize>) -> Result<(), PageDamage> {
+        let begin = slots.len();
+        slots.reserve(self.positions.len());
+        for position in self.positions.clone() {
+            let slot = self.page.slot_at(position)?;
+            if !self.page.is_deleted(slot) {
+                slots.push(slot);
+            }
+        }
+        if self.direction == Direction::Backward {
+            slots[begin..].reverse();
+        }
+        Ok(())
+    }
+}
+
+/// The way to values of a seek's rows that are on pages of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct SeekValues<'a> {
+    seek: &'a TreeSeek,
+}
+
+impl LargeValues for SeekValues<'_> {
+    fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
+        let reader = ValueReader { context: &self.seek.context, counts: &self.seek.counts };
+        self.seek.tree.hobt.large_value(pointer, Some(reader))
+    }
+
+    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+        self.seek.tree.hobt.damaged(page, damage)
+    }
+}
+
+impl TreeSeek {
+    /// A seek over `ranges`, in this order, each gone through in `direction`. What it sees is decided here.
+    pub fn new(
+        tree: Arc<BTree>,
+        ranges: impl IntoIterator<Item = KeyRange>,
+        direction: Direction,
+        settings: ScanSettings,
+        context: Arc<StatementContext>,
+        counts: Arc<IoCounts>,
+    ) -> TreeSeek {
+        let view = context.view().filter(|_| !settings.reads_uncommitted);
+        TreeSeek {
+            tree,
+            ranges: ranges.into_iter().collect(),
+            direction,
+            cursor: None,
+            has_begun: false,
+            context,
+            view,
+            counts,
+            reads_ahead: settings.read_ahead,
+            ahead: None,
+            window: 0,
+            asked: 0,
+            parts: VecDeque::new(),
+            spare: None,
+        }
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &Arc<BTree> {
+        &self.tree
+    }
+
+    /// Goes to the next leaf that has rows in range, ghosts included; `false` if there is none. Blocks on reads and latches.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or the statement was cancelled.
+    pub fn advance(&mut self) -> Result<bool, AccessError> {
+        if let Some(shown) = self.parts.pop_front() {
+            self.spare = Some(shown.page);
+        }
+        while self.parts.is_empty() {
+            if !self.read_leaf()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The leaf that [`TreeSeek::advance`] went to.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn leaf(&self) -> SeekLeaf<'_> {
+        let part = self.parts.front().expect("a leaf was found");
+        let page = RowPage::open(&part.page, self.tree.hobt.row_layout()).expect("it was opened before");
+        SeekLeaf { id: part.id, page, positions: part.positions.clone(), direction: self.direction }
+    }
+
+    /// The way to values that are on pages of their own.
+    pub fn large_values(&self) -> SeekValues<'_> {
+        SeekValues { seek: self }
+    }
+
+    /// Takes what is seen of the next leaf; `false` if there is none any more.
+    fn read_leaf(&mut self) -> Result<bool, AccessError> {
+        if self.context.is_cancelled() {
+            return Err(AccessError::Cancelled);
+        }
+        if self.cursor.as_ref().is_none_or(Cursor::is_done) {
+            let Some(range) = self.ranges.pop_front() else { return Ok(false) };
+            self.cursor = Some(Cursor::new(Arc::clone(&self.tree), range, self.direction));
+            (self.has_begun, self.window, self.asked) = (false, 0, 0);
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.settle();
+        }
+        let cursor = self.cursor.as_mut().expect("made above");
+        if cursor.is_done() {
+            return Ok(true);
+        }
+        let reads = ReadCounts::default();
+        let (tree, view, parts, spare) = (&*self.tree, self.view.as_deref(), &mut self.parts, &mut self.spare);
+        let stepped = cursor
+            .step(Some(&reads), &mut |leaf| tree.take_parts(&leaf, view, spare, &mut |part| parts.push_back(part)));
+        if self.has_begun {
+            // The pages above count where a range begins.
+            reads.logical.store(1, Ordering::Relaxed);
+        }
+        add_reads(&self.counts, &reads);
+        stepped?;
+        if self.direction == Direction::Backward {
+            self.parts.make_contiguous().reverse();
+        }
+        self.has_begun = true;
+        self.asked = self.asked.saturating_sub(1);
+        if self.reads_ahead && self.asked == 0 {
+            self.read_ahead()?;
+        }
+        Ok(true)
+    }
+
+    /// Asks for the leaves that come next.
+    fn read_ahead(&mut self) -> Result<(), AccessError> {
+        let cursor = self.cursor.as_ref().expect("a leaf was read");
+        if cursor.is_done() {
+            return Ok(());
+        }
+        self.window = (2 * self.window).clamp(1, AHEAD_LEAVES_MAX);
+        let leaves = self.tree.next_leaves(cursor, self.window)?;
+        self.asked = leaves.len();
+        let storage = self.tree.hobt.storage();
+        let is_there = |id: &PageId| {
+            self.tree.file(*id).is_ok_and(|file| file.pool_file().state_snapshot(id.number, 1).all_resident())
+        };
+        if leaves.iter().all(is_there) {
+            return Ok(());
+        }
+        let ahead = self.ahead.get_or_insert_with(|| ReadAhead::new(storage.pool()));
+        ahead.start(storage, &leaves, &self.counts);
+        Ok(())
+    }
+}
+
+impl BTree {
+    /// Takes copies of what is seen of a leaf, in the order of keys.
+    fn take_parts(
+        &self,
+        leaf: &StepLeaf<'_>,
+        view: Option<&Snapshot>,
+        spare: &mut Option<Box<PageBytes>>,
+        take: &mut dyn FnMut(Part),
+    ) -> Result<(), AccessError> {
+        let id = leaf.id;
+        match self.visible_leaf(id, &leaf.page, leaf.bounds, view)? {
+            VisiblePage::AsItStands => {
+                let page = match spare.take() {
+                    Some(mut page) => {
+                        page.copy_from_slice(leaf.page.bytes());
+                        page
+                    }
+                    None => Box::new(*leaf.page.bytes()),
+                };
+                take(Part { id, page, positions: leaf.positions.clone() });
+            }
+            VisiblePage::Nothing => {}
+            VisiblePage::Otherwise(pieces) => {
+                for piece in pieces {
+                    let count = RowPage::open(&piece.page, self.hobt.row_layout());
+                    let count = count.map_err(|damage| self.hobt.damaged(id, damage))?.row_count();
+                    let clip = |position: usize| position.saturating_sub(piece.first).min(count);
+                    let positions = clip(leaf.positions.start)..clip(leaf.positions.end);
+                    if !positions.is_empty() {
+                        take(Part { id, page: piece.page, positions });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next leaves of a cursor, as far as one page of level 1 names them.
+    fn next_leaves(&self, cursor: &Cursor, count: usize) -> Result<Vec<PageId>, AccessError> {
+        let (low, high) = cursor.rest();
+        let target = match cursor.direction() {
+            Direction::Forward => Target::Key(low),
+            Direction::Backward => Target::Before(high),
+        };
+        let reads = ReadCounts::default();
+        let Some((id, bytes)) = self.read_down_to(1, target, &mut Fences::default(), &reads)? else {
+            return Ok(Vec::new());
+        };
+        let page = self.index(id, &bytes)?;
+        let list = || {
+            let mut leaves = Vec::with_capacity(count);
+            match cursor.direction() {
+                Direction::Forward => {
+                    for index in page.child_index(low)?..=page.len() {
+                        let is_behind =
+                            index > 0 && high.is_some_and(|high| page.key(index - 1).is_ok_and(|key| key >= high));
+                        if leaves.len() == count || is_behind {
+                            break;
+                        }
+                        leaves.push(page.child(index)?);
+                    }
+                }
+                Direction::Backward => {
+                    let last = match high {
+                        Some(high) => super::descent::child_before(&page, high)?,
+                        None => page.len(),
+                    };
+                    for index in (0..=last).rev() {
+                        if leaves.len() == count {
+                            break;
+                        }
+                        leaves.push(page.child(index)?);
+                        if index > 0 && page.key(index - 1)? <= low {
+                            break;
+                        }
+                    }
+                    // Neighbours are read together in the order of their addresses.
+                    leaves.reverse();
+                }
+            }
+            Ok(leaves)
+        };
+        list().map_err(|damage| self.hobt.damaged(id, damage))
+    }
+}
