@@ -1,144 +1,22 @@
 //! What readers of a tree see while others write: rows as they were committed when the reader first looked, each once.
 
 use std::collections::{BTreeSet, HashSet};
-use std::future::poll_fn;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use hobt_access::scan::{
-    ColumnKind, ColumnVector, Counts, KeyPlace, KeyPlaces, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
-};
-use hobt_access::{AccessError, BTree, Direction, KeyRange, RowStore, TreeSeek};
-use hobt_base::{PageId, SplitMix64};
-use hobt_page::RowPage;
+use hobt_access::scan::ScanSettings;
+use hobt_access::{BTree, Direction, KeyRange, TreeSeek};
+use hobt_base::SplitMix64;
 use hobt_txn::{StatementContext, Transactions};
 use hobt_types::{MaxLength, SqlType};
 
 use super::{Model, Shape, build, change, create, findings, shapes};
 use crate::versions::{end, statement};
-use crate::world::{Collect, FileSize, Row, World, block_on, image, sorted};
+use crate::world::{FileSize, Row, World, image, sorted};
+use show::{Walk, count, rows_of, seen_by, settings};
 
-/// Takes one page at a time.
-#[derive(Default)]
-struct OneByOne {
-    all: Collect,
-    is_full: bool,
-}
-
-impl PageVisitor for OneByOne {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.is_full = true;
-        self.all.visit(partition, id, page)
-    }
-
-    fn is_full(&self) -> bool {
-        self.is_full
-    }
-}
-
-/// A scan that goes on from page to page as long as it is asked to.
-struct Walk {
-    worker: ScanWorker,
-    rows: OneByOne,
-}
-
-impl Walk {
-    fn begin(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> Walk {
-        let scan = Scan::new(&[RowStore::Tree(Arc::clone(tree))], 1, settings, Arc::clone(context), Arc::default());
-        Walk { worker: ScanWorker::new(scan.expect("a scan")), rows: OneByOne::default() }
-    }
-
-    /// Goes on by some pages; whether there are more.
-    fn go_on(&mut self, pages: u64) -> bool {
-        (0..pages).all(|_| {
-            self.rows.is_full = false;
-            match block_on(poll_fn(|task| self.worker.poll_range(task, &mut self.rows))) {
-                Some(shown) => shown.is_ok_and(|()| true),
-                None => false,
-            }
-        })
-    }
-
-    fn finish(mut self) -> Vec<Row> {
-        while self.go_on(1) {}
-        sorted(self.rows.all.rows)
-    }
-}
-
-fn count(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> u64 {
-    let scan = Scan::new(&[RowStore::Tree(Arc::clone(tree))], 1, settings, Arc::clone(context), Arc::default());
-    let mut worker = ScanWorker::new(scan.expect("a scan"));
-    let mut counts = Counts::new(vec![0]);
-    while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
-        range.expect("readable");
-    }
-    counts.rows()
-}
-
-fn rows_of(model: &Model) -> Vec<Row> {
-    sorted(model.values().cloned().collect())
-}
-
-fn settings(random: &mut SplitMix64) -> ScanSettings {
-    let pool_share_percent = if random.below(2) == 0 { 0 } else { 1_000_000 };
-    ScanSettings { read_pages: 8, pool_share_percent, read_ahead: random.below(5) > 0, ..ScanSettings::default() }
-}
-
-/// The values of a vector, as rows have them.
-fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
-    let bytes: Vec<Vec<u8>> = match &vector.data {
-        VectorData::U8(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
-        VectorData::I16(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
-        VectorData::I32(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
-        VectorData::I64(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
-        VectorData::I128(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
-        VectorData::Bytes16(values) => values.chunks(16).map(<[u8]>::to_vec).collect(),
-        VectorData::Views { views, bytes, .. } => {
-            let value = |view: &u128| {
-                let (length, offset) = (*view as u32 as usize, (view >> 96) as usize);
-                let inline = || view.to_le_bytes()[4..4 + length].to_vec();
-                if length <= 12 { inline() } else { bytes[offset..offset + length].to_vec() }
-            };
-            views.iter().map(value).collect()
-        }
-    };
-    let is_valid = |row: usize| vector.validity.is_empty() || vector.validity[row / 8] >> (row % 8) & 1 == 1;
-    bytes.into_iter().enumerate().map(|(row, bytes)| is_valid(row).then_some(bytes)).collect()
-}
-
-/// What a seek shows from now on, at most so many leaves: keys and rows; and whether that is all.
-fn seen_by(seek: &mut TreeSeek, leaves: u64) -> (Vec<(Vec<u8>, Row)>, bool) {
-    let layout = Arc::clone(seek.tree().hobt().row_layout());
-    let columns = layout.columns().iter().enumerate();
-    let mut vectors: Vec<ColumnVector> =
-        columns.map(|(place, column)| ColumnVector::new(place, column.physical, ColumnKind::Native, false)).collect();
-    let mut places = KeyPlaces::new(99);
-    let mut is_all = false;
-    for _ in 0..leaves {
-        is_all = !seek.advance().expect("readable");
-        if is_all {
-            break;
-        }
-        let leaf = seek.leaf();
-        let mut slots = Vec::new();
-        leaf.append_live(&mut slots).expect("sound");
-        for vector in &mut vectors {
-            vector.append_slots(leaf.id, &leaf.page, &slots, &seek.large_values()).expect("sound");
-        }
-        places.append_slots(7, seek.tree(), leaf.id, &leaf.page, &slots).expect("sound");
-    }
-    let columns: Vec<_> = vectors.iter().map(values_of).collect();
-    let key = |place: Option<Vec<u8>>| {
-        let place = place.expect("no place is NULL");
-        let place = KeyPlace::read(&place).expect("a whole place");
-        assert_eq!(place.partition, 7);
-        place.key.to_vec()
-    };
-    let keys = values_of(places.vector()).into_iter().map(key);
-    let row = |row: usize| columns.iter().map(|column| column[row].clone()).collect();
-    (keys.enumerate().map(|(place, key)| (key, row(place))).collect(), is_all)
-}
+mod show;
+mod threads;
 
 /// Keys of the shape, in order.
 fn key_prefixes(tree: &BTree, shape: &Shape, random: &mut SplitMix64, keys: u64, count: usize) -> Vec<Vec<u8>> {
@@ -175,12 +53,18 @@ impl Writer {
     }
 }
 
+struct PausedSeek {
+    seek: TreeSeek,
+    direction: Direction,
+    seen: Vec<(Vec<u8>, Row)>,
+}
+
 struct Reader {
     context: Arc<StatementContext>,
     expected: Model,
     walk: Option<Walk>,
     /// A seek over all keys, and what it has shown so far.
-    seek: Option<(TreeSeek, Direction, Vec<(Vec<u8>, Row)>)>,
+    seek: Option<PausedSeek>,
 }
 
 impl Reader {
@@ -301,8 +185,11 @@ impl Play<'_> {
             TreeSeek::new(tree, ranges, direction, settings, context, Arc::default())
         };
         match &mut reader.seek {
-            None => reader.seek = Some((begin(vec![KeyRange::all()]), direction, Vec::new())),
-            Some((seek, direction, seen)) => {
+            None => {
+                let seek = begin(vec![KeyRange::all()]);
+                reader.seek = Some(PausedSeek { seek, direction, seen: Vec::new() });
+            }
+            Some(PausedSeek { seek, direction, seen }) => {
                 let (rows, is_all) = seen_by(seek, leaves);
                 seen.extend(rows);
                 if is_all {
@@ -521,130 +408,4 @@ fn rows_with_the_same_key_get_numbers() {
     }
     assert_eq!(tree.hobt().row_count(), model.iter().map(BTreeSet::len).sum::<usize>() as u64);
     assert_eq!(findings(&world, &tree), []);
-}
-
-const OWNERS: u32 = 3;
-const ROWS_EACH: usize = 300;
-
-/// A row that says which transaction of its owner made it.
-fn stamped(random: &mut SplitMix64, key: u32, transaction: u32) -> Row {
-    let text = format!("{transaction:05}{}", "x".repeat(random.below(120) as usize));
-    vec![Some(text.into_bytes()), Some(key.to_le_bytes().to_vec())]
-}
-
-/// Each transaction gives all rows of its owner its number and replaces some of them by others, whose keys differ.
-fn write_for(world: &World, all: &Arc<Transactions>, tree: &Arc<BTree>, owner: u32) {
-    let mut random = SplitMix64::new(owner.into());
-    let mut keys: Vec<u32> = Vec::new();
-    for transaction in 1..=25 {
-        let context = statement(world, all);
-        let mut after = keys.clone();
-        let leave = if transaction == 1 { 0 } else { 40 };
-        for _ in 0..leave {
-            let key = after.swap_remove(random.below(after.len() as u64) as usize);
-            let key = tree.key_of(&image(&stamped(&mut random, key, 0))).expect("short");
-            assert!(tree.delete(&context, &key).expect("readable"), "its own row");
-        }
-        for &key in &after {
-            let row = stamped(&mut random, key, transaction);
-            assert!(tree.replace(&context, &image(&row)).expect("room"), "its own row");
-        }
-        while after.len() < ROWS_EACH {
-            let key = random.below(1_000_000) as u32 / OWNERS * OWNERS + owner;
-            if !after.contains(&key) && !keys.contains(&key) {
-                tree.insert(&context, &image(&stamped(&mut random, key, transaction))).expect("a new key");
-                after.push(key);
-            }
-        }
-        let commits = random.below(4) > 0 || transaction == 1;
-        end(&context, commits);
-        if commits {
-            keys = after;
-        }
-    }
-}
-
-/// What a reader sees is of one transaction of each owner, none older than what was seen before.
-fn assert_is_whole(rows: &[Row], newest: &mut [Option<Vec<u8>>]) {
-    let mut keys = HashSet::new();
-    for row in rows {
-        assert!(keys.insert(row[1].clone()), "each once");
-    }
-    for owner in 0..OWNERS {
-        let key_of = |row: &Row| u32::from_le_bytes(row[1].as_deref().expect("a key").try_into().expect("four bytes"));
-        let own: Vec<&Row> = rows.iter().filter(|row| key_of(row) % OWNERS == owner).collect();
-        let stamps: HashSet<Vec<u8>> = own.iter().map(|row| row[0].as_ref().expect("a text")[..5].to_vec()).collect();
-        let newest = &mut newest[owner as usize];
-        if own.is_empty() {
-            assert!(newest.is_none(), "its rows were there");
-            continue;
-        }
-        assert_eq!(own.len(), ROWS_EACH, "all rows of one transaction");
-        assert_eq!(stamps.len(), 1, "one transaction");
-        let stamp = stamps.into_iter().next();
-        assert!(stamp >= *newest, "not an older one than before");
-        *newest = stamp;
-    }
-}
-
-#[test]
-fn threads_that_read_see_whole_transactions_of_threads_that_write() {
-    let shape = &shapes()[0];
-    let world = World::new(60, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }]);
-    let all: Arc<Transactions> = Arc::default();
-    let tree = create(&world, &shape.description());
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..OWNERS)
-            .map(|owner| {
-                let (tree, world, all) = (&tree, &world, &all);
-                scope.spawn(move || write_for(world, all, tree, owner))
-            })
-            .collect();
-        for reader in 0..3 {
-            let (tree, world, all, is_over) = (&tree, &world, &all, &is_over);
-            scope.spawn(move || {
-                let mut random = SplitMix64::new(100 + reader);
-                let mut newest = vec![None; OWNERS as usize];
-                while !is_over.load(Ordering::Acquire) {
-                    let context = statement(world, all);
-                    let settings = settings(&mut random);
-                    let rows = match reader {
-                        0 => Walk::begin(tree, &context, settings).finish(),
-                        1 => {
-                            // Two workers in turn.
-                            let stores = [RowStore::Tree(Arc::clone(tree))];
-                            let scan = Scan::new(&stores, 2, settings, Arc::clone(&context), Arc::default());
-                            let scan = scan.expect("a scan");
-                            let mut walks = [(); 2].map(|()| Walk {
-                                worker: ScanWorker::new(Arc::clone(&scan)),
-                                rows: OneByOne::default(),
-                            });
-                            while walks.iter_mut().map(|walk| walk.go_on(1)).fold(false, |more, one| more | one) {}
-                            walks.into_iter().flat_map(Walk::finish).collect()
-                        }
-                        _ => {
-                            let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Backward };
-                            let ranges = [KeyRange::all()];
-                            let (tree, own) = (Arc::clone(tree), Arc::clone(&context));
-                            let mut seek = TreeSeek::new(tree, ranges, direction, settings, own, Arc::default());
-                            let seen = seen_by(&mut seek, u64::MAX).0;
-                            assert!(seen.is_sorted_by(|one, next| match direction {
-                                Direction::Forward => one.0 < next.0,
-                                Direction::Backward => one.0 > next.0,
-                            }));
-                            seen.into_iter().map(|(_, row)| row).collect()
-                        }
-                    };
-                    assert_is_whole(&rows, &mut newest);
-                    end(&context, true);
-                }
-            });
-        }
-        writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
-        is_over.store(true, Ordering::Release);
-    });
-    assert!(world.storage.versions().is_empty());
-    assert_eq!(findings(&world, &tree), []);
-    assert_eq!(tree.hobt().row_count(), u64::from(OWNERS) * ROWS_EACH as u64);
 }
