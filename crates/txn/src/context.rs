@@ -3,16 +3,16 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, PageId, SessionId, SlotId, Stamp};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::decision::CommitError;
-use crate::locks::{LockOwner, LockOwnerKind};
+use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::{
-    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, Running, Snapshot, TransactionLog, VersionStore,
+    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, RowLocks, Running, Snapshot, TransactionLog, VersionStore,
 };
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
@@ -73,6 +73,8 @@ pub struct Transaction {
     running: Mutex<Option<Arc<Running>>>,
     /// What its statements see under `SNAPSHOT`, once one has looked.
     snapshot: Mutex<Option<Arc<Snapshot>>>,
+    /// Where it has locked what nobody but its end lets go of.
+    locks: OnceLock<Arc<LockManager>>,
     undo: Mutex<Vec<Action>>,
     commit: Mutex<Vec<Action>>,
     /// What is let go of when the transaction has ended, the last first.
@@ -96,7 +98,7 @@ impl Transaction {
     /// A transaction of a session. `stamp` is its place in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
-        let (chains, asks_for_delay, running, snapshot, undo, commit, held) = Default::default();
+        let (chains, asks_for_delay, running, snapshot, locks, undo, commit, held) = Default::default();
         Arc::new(Transaction {
             session,
             stamp,
@@ -105,6 +107,7 @@ impl Transaction {
             asks_for_delay,
             running,
             snapshot,
+            locks,
             undo,
             commit,
             held,
@@ -125,6 +128,12 @@ impl Transaction {
     /// behind it.
     pub fn delay_durability(&self) {
         self.asks_for_delay.store(true, Ordering::Relaxed);
+    }
+
+    /// All that is locked for it in `locks` goes with its end.
+    pub fn lets_go_of_locks(&self, locks: &Arc<LockManager>) {
+        let known = self.locks.get_or_init(|| Arc::clone(locks));
+        debug_assert!(Arc::ptr_eq(known, locks), "an instance has one lock manager");
     }
 
     /// Where it is now.
@@ -212,6 +221,9 @@ impl Transaction {
         // Before its locks go: who has waited for one sees what was done.
         let running = self.running.lock().take();
         drop(running);
+        if let Some(locks) = self.locks.get() {
+            locks.release_all(&self.lock_owner);
+        }
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().rev().for_each(drop);
     }
@@ -258,6 +270,8 @@ pub struct StatementContext {
     begun_at: Option<Savepoint>,
     ended: AtomicBool,
     view: Mutex<View>,
+    /// The tables whose rows it locks.
+    row_locks: RwLock<Vec<Arc<RowLocks>>>,
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
@@ -302,6 +316,7 @@ impl StatementContext {
             begun_at,
             ended: AtomicBool::new(false),
             view: Mutex::new(View::Present),
+            row_locks: RwLock::default(),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "statement"),
@@ -396,6 +411,16 @@ impl StatementContext {
     pub fn snapshot_now(&self, also: Stamp) -> Option<Arc<Snapshot>> {
         let running = self.transaction.running.lock().clone()?;
         Some(running.transactions().snapshot(self.transaction.stamp, also))
+    }
+
+    /// From now on the statement locks rows of a table one by one.
+    pub fn lock_rows(&self, table: Arc<RowLocks>) {
+        self.row_locks.write().push(table);
+    }
+
+    /// How the statement locks the rows of a HOBT; `None` if it does not.
+    pub fn row_locks(&self, database_tag: u32, hobt: HobtId) -> Option<Arc<RowLocks>> {
+        self.row_locks.read().iter().find(|table| table.is_of(database_tag, hobt)).cloned()
     }
 
     /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.

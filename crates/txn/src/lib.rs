@@ -7,7 +7,7 @@
 //! last who has its context drops it. What is to stay until then ([`StatementContext::hold`]: locks, its place among the
 //! running) goes last.
 //!
-//! [`locks`] is the lock manager. Statements lock whole tables so far; it knows rows, keys and ranges too.
+//! [`locks`] is the lock manager; [`RowLocks`] says which tables' rows a statement locks one by one.
 //!
 //! [`Transactions`] says who is running and what a reader sees; [`VersionStore`] has what stood in a row's place before.
 //!
@@ -18,6 +18,7 @@ mod context;
 mod decision;
 pub mod locks;
 mod memory;
+mod row_locks;
 mod transactions;
 mod versions;
 
@@ -30,5 +31,6 @@ pub use decision::{
     DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
 };
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
+pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use versions::{Before, VersionStore};

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents};
-use hobt_txn::{Before, LogChain, StatementContext, UndoError};
+use hobt_txn::locks::{LockMode, LockResource};
+use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 use parking_lot::RwLockReadGuard;
 
 use super::{FetchAddSigned, Hobt, State};
@@ -56,6 +57,12 @@ impl Hobt {
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
+                let Some(locked) = self.lock_new_row(context, id, slot) else {
+                    // Somebody has put a row there that is gone, and has not ended yet.
+                    drop(page);
+                    self.add_page(&mut state, context, self.capacity_for(variable_bytes, bytes)?)?;
+                    continue;
+                };
                 self.put_loaded_versions(context, id, &header);
                 if let PageChange::AppendRow { writer, .. } = &mut change {
                     *writer = newest_writer(&header, context);
@@ -74,16 +81,33 @@ impl Hobt {
                     return Ok((id, slot));
                 }
                 drop(counting);
+                locked.take_back();
                 if header.row_count == 0 {
                     return Err(AccessError::RowTooLarge { bytes });
                 }
             }
-            let capacity = self.identity.rows.capacity_for(variable_bytes);
-            if capacity == 0 {
-                return Err(AccessError::RowTooLarge { bytes });
-            }
-            self.add_page(&mut state, context, capacity)?;
+            self.add_page(&mut state, context, self.capacity_for(variable_bytes, bytes)?)?;
         }
+    }
+
+    /// How many rows such as one of so many bytes a page is made for.
+    fn capacity_for(&self, variable_bytes: usize, bytes: usize) -> Result<u16, AccessError> {
+        match self.identity.rows.capacity_for(variable_bytes) {
+            0 => Err(AccessError::RowTooLarge { bytes }),
+            capacity => Ok(capacity),
+        }
+    }
+
+    /// Locks a row that is about to come, before anybody can see it; `None` if its place is locked. Nobody is waited for under
+    /// a latch.
+    fn lock_new_row(&self, context: &StatementContext, page: PageId, slot: SlotId) -> Option<NewRowLocks> {
+        let Some(locks) = context.row_locks(self.storage.database_tag(), self.identity.id) else {
+            return Some(NewRowLocks { locks: None, taken: Vec::new() });
+        };
+        let mut taken = Vec::with_capacity(2);
+        let row = RowId::Heap(page, slot);
+        let locked = locks.try_lock(self.identity.id, row, LockMode::Exclusive, &mut taken);
+        locked.then_some(NewRowLocks { locks: Some(locks), taken })
     }
 
     /// A page that a load built says by its stamp alone who sees it; from its first change on its rows do.
@@ -294,6 +318,21 @@ impl Hobt {
 /// older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
 pub(crate) fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
     header.newest_writer.max(context.stamp())
+}
+
+/// What was locked for a row that is about to come.
+struct NewRowLocks {
+    locks: Option<Arc<RowLocks>>,
+    taken: Vec<LockResource>,
+}
+
+impl NewRowLocks {
+    /// It does not come.
+    fn take_back(self) {
+        if let Some(locks) = self.locks {
+            locks.release(&self.taken);
+        }
+    }
 }
 
 /// A row that came or went.

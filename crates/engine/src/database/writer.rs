@@ -8,19 +8,20 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hobt_access::{AccessError, BTree, BTreeError, Cursor, Direction, Hobt, KeyRange, RowStore};
-use hobt_base::{PageId, SlotId};
+use hobt_base::{PageId, SessionId, SlotId};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexLeaf, LeafColumn, PartitionFunction, Table, value_from_bytes,
 };
 use hobt_page::{PageDamage, RowImage, StoredValue};
-use hobt_txn::{Snapshot, StatementContext};
+use hobt_txn::locks::{KeyHash, LockError, LockMode};
+use hobt_txn::{RowId, Snapshot, StatementContext};
 use hobt_types::Value;
 
 use super::Database;
 use crate::error::Result;
 
 /// Where a row of a table is found again.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RowAt {
     /// In a heap.
     Heap {
@@ -45,6 +46,14 @@ impl RowAt {
     pub fn partition(&self) -> usize {
         match self {
             RowAt::Heap { partition, .. } | RowAt::Tree { partition, .. } => *partition,
+        }
+    }
+
+    /// How locks name it.
+    pub fn id(&self) -> RowId {
+        match self {
+            RowAt::Heap { page, slot, .. } => RowId::Heap(*page, *slot),
+            RowAt::Tree { key, .. } => RowId::Key(KeyHash::of(key)),
         }
     }
 
@@ -74,6 +83,8 @@ pub enum WriteError {
         /// Bytes of the normalised key.
         bytes: usize,
     },
+    /// A lock of a key was not granted to a session.
+    Lock(SessionId, LockError),
     /// Anything else.
     Storage(AccessError),
 }
@@ -347,22 +358,21 @@ impl TableWriter {
             RowStore::Tree(tree) => tree,
         };
         if self.table.base_index().options.is_unique {
-            tree.insert(ctx, row).map_err(|error| self.refusal(error, 0, row))?;
             let key = tree.key_of(row).map_err(|error| self.refusal(error, 0, row))?;
+            lock_key(ctx, tree, &key)?;
+            tree.insert(ctx, row).map_err(|error| self.refusal(error, 0, row))?;
             return Ok(RowAt::Tree { partition, key });
         }
         let mut uniqueifier = 0;
         loop {
             let whole = with_uniqueifier(row, uniqueifier);
+            let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
+            lock_key(ctx, tree, &key)?;
             match tree.insert(ctx, &whole) {
-                Ok(()) => {
-                    let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
-                    return Ok(RowAt::Tree { partition, key });
-                }
+                Ok(()) => return Ok(RowAt::Tree { partition, key }),
                 Err(BTreeError::Duplicate) => {}
                 Err(other) => return Err(self.refusal(other, 0, row)),
             }
-            let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
             // The hidden column is the key's last, four bytes.
             uniqueifier = self.greatest_uniqueifier(tree, &key[..key.len() - 4])?.map_or(0, |greatest| greatest + 1);
         }
@@ -478,8 +488,26 @@ impl TableWriter {
         row: &RowImage,
     ) -> std::result::Result<(), WriteError> {
         let (partition, entry) = self.entry(index, at, row)?;
-        let inserted = index.trees[partition].insert(ctx, &entry);
-        inserted.map_err(|error| self.refusal(error, index.place, row))
+        let tree = &index.trees[partition];
+        self.lock_entry(ctx, index, tree, &entry, row)?;
+        tree.insert(ctx, &entry).map_err(|error| self.refusal(error, index.place, row))
+    }
+
+    /// Locks the key of an entry of a unique index. That of another index has its row's reference in it, and so is locked with
+    /// the row.
+    fn lock_entry(
+        &self,
+        ctx: &StatementContext,
+        index: &IndexWriter,
+        tree: &BTree,
+        entry: &RowImage,
+        row: &RowImage,
+    ) -> std::result::Result<(), WriteError> {
+        if !self.table.indexes[index.place].options.is_unique {
+            return Ok(());
+        }
+        let key = tree.key_of(entry).map_err(|error| self.refusal(error, index.place, row))?;
+        lock_key(ctx, tree, &key)
     }
 
     fn delete_entry(
@@ -491,6 +519,7 @@ impl TableWriter {
     ) -> std::result::Result<(), WriteError> {
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
+        self.lock_entry(ctx, index, tree, &entry, row)?;
         let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
         if tree.delete(ctx, &key)? {
             return Ok(());
@@ -523,6 +552,16 @@ impl TableWriter {
         let damage = PageDamage::Structure { rule: "a row that was found, and is locked, and is not there" };
         self.damaged(hobt, hobt.run_list(), damage)
     }
+}
+
+/// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has taken it
+/// away, or put it there, may take that back. Blocks.
+fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> std::result::Result<(), WriteError> {
+    let hobt = tree.hobt();
+    let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(()) };
+    let row = RowId::Key(KeyHash::of(key));
+    let locked = locks.lock(hobt.id(), row, LockMode::Exclusive, &|| ctx.is_cancelled(), &mut Vec::new());
+    locked.map_err(|error| WriteError::Lock(ctx.session(), error))
 }
 
 /// File, page and slot of a heap's row in one number.

@@ -9,6 +9,7 @@ mod changes;
 mod command_line;
 mod consistency;
 mod files;
+mod isolation;
 #[cfg(feature = "cli")]
 mod kills;
 mod limits;

@@ -80,8 +80,8 @@ fn what_is_changed_is_locked_until_the_transaction_ends_and_what_is_read_is_not(
     other.run("INSERT a VALUES (1)").expect("nobody reads any more");
     for query in [
         "SELECT n FROM b WITH (READCOMMITTEDLOCK)",
-        "INSERT b SELECT 2",
-        "UPDATE b SET n = 2",
+        "INSERT b WITH (TABLOCK) SELECT 2",
+        "UPDATE b WITH (TABLOCK) SET n = 2",
         "TRUNCATE TABLE b",
         "DROP TABLE b",
     ] {
@@ -208,13 +208,15 @@ fn the_victim_of_a_deadlock_loses_its_transaction_and_the_other_goes_on() {
     let (_folder, instance) = open();
     let sessions = ["a", "b"].map(|first| {
         let mut session = session(&instance);
-        session.run(&format!("SET LOCK_TIMEOUT -1; BEGIN TRAN; INSERT {first} SELECT 1")).expect("a transaction");
+        session
+            .run(&format!("SET LOCK_TIMEOUT -1; BEGIN TRAN; INSERT {first} WITH (TABLOCK) SELECT 1"))
+            .expect("a transaction");
         session
     });
     let ends: Vec<bool> = std::thread::scope(|scope| {
         let runs = sessions.into_iter().zip(["b", "a"]).map(|(mut session, second)| {
             scope.spawn(move || {
-                let ended = session.run(&format!("INSERT {second} SELECT 2"));
+                let ended = session.run(&format!("INSERT {second} WITH (TABLOCK) SELECT 2"));
                 let count = number(&mut session, "SELECT @@TRANCOUNT");
                 match ended {
                     Ok(()) => {

@@ -358,22 +358,6 @@ fn apply(run: &StatementRun, target: &InsertTarget, updates: &[RowUpdate]) -> Re
     check_cancelled(run)
 }
 
-/// Whether a row that changes was changed by somebody whom the statement does not see. `rows` is a batch of [`ChangedRows`] or
-/// [`MergedRows`]; a row that lies nowhere is new.
-///
-/// # Errors
-/// Rows without their places.
-pub fn has_changed(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<bool, SqlError> {
-    let Some(view) = run.context.view() else { return Ok(false) };
-    let places = Places::of(rows)?;
-    for row in 0..rows.num_rows() {
-        if places.place(row).is_some() && target.writer().is_changed(&places.row(row)?, &view) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 fn check_cancelled(run: &StatementRun) -> Result<(), SqlError> {
     if run.is_cancelled() { Err(SqlError::cancelled()) } else { Ok(()) }
 }

@@ -24,8 +24,11 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, PartitionFunction, Table, compare_values, row_image};
 use hobt_engine::{DatabaseUse, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
+use hobt_txn::RowLocks;
 use hobt_types::{MaxLength, SqlType, Value};
 
+use super::change::HeldBatches;
+use super::row_lock::lock_error;
 use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
@@ -96,6 +99,17 @@ impl InsertTarget {
         self.name.strip_prefix(self.database.name()).and_then(|name| name.strip_prefix('.')).unwrap_or(&self.name)
     }
 
+    /// How a statement locks its rows; `None` if it has locked the table as a whole.
+    pub fn row_locks(&self, run: &StatementRun) -> Option<Arc<RowLocks>> {
+        let hobt = self.writer.base()[0].hobt();
+        run.context.row_locks(hobt.storage().database_tag(), hobt.id())
+    }
+
+    /// Whether rows may be loaded into it, which are not locked one by one: the table is locked as a whole, or can be at once.
+    fn may_load(&self, run: &StatementRun) -> bool {
+        self.heaps.is_some() && self.row_locks(run).is_none_or(|locks| locks.lock_table_to_load())
+    }
+
     /// What changes its rows.
     pub(super) fn writer(&self) -> &TableWriter {
         &self.writer
@@ -110,6 +124,7 @@ impl InsertTarget {
     pub(super) fn write_error(&self, error: WriteError) -> SqlError {
         match error {
             WriteError::Storage(error) => self.sql_error(error),
+            WriteError::Lock(session, error) => lock_error(session, error),
             WriteError::Duplicate { index, key } => self.duplicate(index, &key),
             WriteError::KeyTooLong { index, bytes } => {
                 let index = self.table().indexes[index].name.as_deref().unwrap_or("");
@@ -216,6 +231,7 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
     let columns = &target.table().columns;
     let types = || columns.iter().map(|column| column.sql_type);
     let mut written = 0;
+    let locks = target.row_locks(run);
     for values in rows {
         if run.is_cancelled() {
             return Err(SqlError::cancelled());
@@ -235,6 +251,7 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
             }
             Err(error) => return Err(target.write_error(error)),
         }
+        locks.iter().for_each(|locks| locks.escalate_if_due());
     }
     Ok(written)
 }
@@ -340,7 +357,7 @@ pub fn insert_batches(
 /// As [`insert_rows`].
 pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    match rows <= FEW_ROWS {
+    match rows <= FEW_ROWS || !target.may_load(run) {
         true => insert_one_by_one(run, target, batches),
         false => insert_batches(run, target, batches.iter().cloned().map(Ok)),
     }
@@ -404,6 +421,16 @@ impl Job {
                 // What a scan in it still loads must not be waited for by the insert itself.
                 drop(stream);
                 return self.insert_few(&held);
+            }
+            if !self.target.may_load(&self.run) {
+                // All of them first: the query may read the table, and would meet what is inserted.
+                let mut all = HeldBatches::new(&self.run, &self.target);
+                held.into_iter().try_for_each(|batch| all.keep(batch))?;
+                while let Some(batch) = stream.next().await {
+                    all.keep(batch.map_err(user_error)?)?;
+                }
+                drop(stream);
+                return self.insert_few(all.batches());
             }
             held.iter().try_for_each(|batch| writer.append(batch))?;
         }

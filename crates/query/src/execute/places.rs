@@ -47,6 +47,14 @@ impl<'b> Places<'b> {
         }
     }
 
+    /// Whether a row lies anywhere.
+    pub(super) fn is_somewhere(&self, row: usize) -> bool {
+        match self {
+            Places::Numbers(numbers) => numbers.is_valid(row),
+            Places::Keys(keys) => keys.is_valid(row),
+        }
+    }
+
     /// The place of a row, if it lies anywhere.
     pub(super) fn place(&self, row: usize) -> Option<Place> {
         match self {

@@ -18,6 +18,7 @@ use super::insert::store_of;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::row_locks::Rounds;
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use crate::execute::{ChangedRows, HeldBatches, InsertTarget, StatementRun, delete_rows, stored_columns, update_rows};
@@ -99,20 +100,14 @@ impl Interpreter<'_> {
         let run = self.new_run(Some(&hints))?;
         self.in_run(&run, |this| {
             let into = this.lock_change(&run, options, change)?;
-            let bound: RefCell<Option<BoundChange>> = RefCell::default();
             let columns = into.as_ref().map(OutputTarget::columns);
-            let prepared = this.prepare(&run, options, &|binder| {
-                let change = change.bind(binder, columns)?;
-                let query = change.query.clone();
-                *bound.borrow_mut() = Some(change);
-                Ok(query)
-            })?;
-            let mut bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
-            let target = change_store(change, &bound)?;
-            let mut rows = ChangedRows::new(&run, &target, bound.repeats, bound.limit);
-            this.run_prepared(&run, prepared, &mut |batch| rows.take(batch))?;
-            let held = rows.finish();
-            this.check_conflict(&run, &target, held.batches())?;
+            let mut rounds = Rounds::default();
+            let (mut bound, target, held) = loop {
+                let (bound, target, held) = this.find_rows(&run, options, change, columns)?;
+                if this.lock_found_rows(&run, &target, held.batches(), &mut rounds)? {
+                    break (bound, target, held);
+                }
+            };
             let rows = new_rows(held, &mut bound, &target)?;
             apply(&run, &target, &bound, &rows)?;
             let sink = bound.output.clone().map(|output| OutputSink { output, into });
@@ -137,6 +132,28 @@ impl Interpreter<'_> {
         })
     }
 
+    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile.
+    fn find_rows(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+        columns: Option<&binder::InsertTarget>,
+    ) -> Result<(BoundChange, InsertTarget, HeldBatches), Failure> {
+        let bound: RefCell<Option<BoundChange>> = RefCell::default();
+        let prepared = self.prepare(run, options, &|binder| {
+            let change = change.bind(binder, columns)?;
+            let query = change.query.clone();
+            *bound.borrow_mut() = Some(change);
+            Ok(query)
+        })?;
+        let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
+        let target = change_store(change, &bound)?;
+        let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
+        self.run_prepared(run, prepared, &mut |batch| rows.take(batch))?;
+        Ok((bound, target, rows.finish()))
+    }
+
     /// Locks the target of a change, what it reads, and the table that its `OUTPUT` goes to, all together.
     fn lock_change(
         &mut self,
@@ -154,7 +171,7 @@ impl Interpreter<'_> {
             let bound = change.bind(&Binder::new(&names, options), columns).map_err(Failure::of_binding)?;
             let mut used = names.into_used();
             let (database, table) = target_of(&bound)?;
-            used.push(UsedTable::changed(database, table));
+            used.push(UsedTable::changed(database, table, &[]));
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok(into);

@@ -17,7 +17,6 @@ use hobt_tsql::ast::{
     Insert, InsertSource, Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias,
     TableHint, TableSource, TargetName, Window,
 };
-use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
@@ -218,12 +217,8 @@ impl Interpreter<'_> {
                 }
                 _ => Vec::new(),
             };
-            // Rows that come one at a time keep out of each other's way; a load needs the end of the table for itself.
-            let one_by_one = matches!(insert.source, InsertSource::Values { .. } | InsertSource::DefaultValues);
-            let hints = &insert.target.hints;
-            let wants_table = hints.contains(&TableHint::TabLock) || hints.contains(&TableHint::TabLockX);
-            let mode = if one_by_one && !wants_table { LockMode::IntentExclusive } else { LockMode::Exclusive };
-            used.push(UsedTable { mode, ..target.used() });
+            let (database, table) = target.table();
+            used.push(UsedTable::changed(database, table, &insert.target.hints));
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok((target, into));

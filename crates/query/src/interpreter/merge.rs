@@ -21,8 +21,9 @@ use super::insert::{Target, store_of, whole_batch};
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::row_locks::Rounds;
 use super::run::{Interpreter, Outcome};
-use crate::binder::{ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
+use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
 use crate::execute::{InsertTarget, MergedRows, StatementRun, delete_rows, insert_held, stored_columns, update_rows};
 
 /// Rows with which one thing is done, and what they become.
@@ -40,19 +41,15 @@ impl Interpreter<'_> {
         let run = self.new_run(Some(&hints))?;
         let rows = self.in_run(&run, |this| {
             let into = this.lock_merge(&run, options, merge)?;
-            let bound: RefCell<Option<BoundMerge>> = RefCell::default();
             let columns = into.as_ref().map(OutputTarget::columns);
-            let prepared = this.prepare(&run, options, &|binder| {
-                let merge = binder.bind_merge(merge, columns)?;
-                let query = merge.query.clone();
-                *bound.borrow_mut() = Some(merge);
-                Ok(query)
-            })?;
-            let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
-            let store = merge_store(merge, &bound)?;
-            let mut rows = MergedRows::new(&run, &store, bound.actions.clone());
-            this.run_prepared(&run, prepared, &mut |batch| rows.take(&batch))?;
-            this.check_conflict(&run, &store, rows.pieces().map(|(_, rows)| rows))?;
+            let mut rounds = Rounds::default();
+            let (bound, store, mut rows) = loop {
+                let (bound, store, rows) = this.find_merged(&run, options, merge, columns)?;
+                let found = rows.pieces().map(|(_, rows)| rows);
+                if this.lock_found_rows(&run, &store, found, &mut rounds)? {
+                    break (bound, store, rows);
+                }
+            };
             let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();
@@ -67,6 +64,28 @@ impl Interpreter<'_> {
             Ok(rows.row_count())
         })?;
         Ok(Outcome::counted(DoneKind::Merge, rows))
+    }
+
+    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile.
+    fn find_merged(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        merge: &Merge,
+        columns: Option<&binder::InsertTarget>,
+    ) -> Result<(BoundMerge, InsertTarget, MergedRows), Failure> {
+        let bound: RefCell<Option<BoundMerge>> = RefCell::default();
+        let prepared = self.prepare(run, options, &|binder| {
+            let merge = binder.bind_merge(merge, columns)?;
+            let query = merge.query.clone();
+            *bound.borrow_mut() = Some(merge);
+            Ok(query)
+        })?;
+        let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
+        let store = merge_store(merge, &bound)?;
+        let mut rows = MergedRows::new(run, &store, bound.actions.clone());
+        self.run_prepared(run, prepared, &mut |batch| rows.take(&batch))?;
+        Ok((bound, store, rows))
     }
 
     /// Locks the target, what is read, and the table that `OUTPUT` goes to, all together.
@@ -87,7 +106,7 @@ impl Interpreter<'_> {
             let mut used = names.into_used();
             let table = bound.table()?;
             let (database, table) = (table.database().clone(), Arc::clone(table.table()));
-            used.push(UsedTable::changed(database, table));
+            used.push(UsedTable::changed(database, table, &[]));
             used.extend(into.as_ref().map(OutputTarget::used));
             if self.lock_tables(run, used)? {
                 return Ok(into);

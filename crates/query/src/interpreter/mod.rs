@@ -31,6 +31,7 @@ mod procedures;
 mod program;
 mod query;
 mod reading;
+mod row_locks;
 mod run;
 mod sequence;
 mod server;

@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::frame::Frame;
 use super::globals;
 use super::procedures;
-use super::reading::{Reading, Rows};
+use super::reading::{Reading, Rows, mode_of_change};
 use super::run::{Caught, Interpreter};
 use super::sequence::SharedSequences;
 use super::state::SessionState;
@@ -44,21 +44,25 @@ pub(super) struct UsedTable {
     pub(super) is_kept: bool,
     /// Whether the statement fails where it would have to wait for the lock.
     pub(super) waits_for_nobody: bool,
+    /// Whether its pages are locked in place of its rows, where rows are locked.
+    pub(super) locks_pages: bool,
     /// Whether the statement sees of it what its transaction saw first.
     pub(super) is_of_snapshot: bool,
 }
 
 impl UsedTable {
-    /// A table that the statement changes.
-    pub(super) fn changed(database: DatabaseUse, table: Arc<Table>) -> UsedTable {
-        let (mode, is_kept) = (LockMode::Exclusive, true);
-        UsedTable { database, table, mode, is_kept, waits_for_nobody: false, is_of_snapshot: false }
+    /// A table that the statement changes, with the hints that it has for it.
+    pub(super) fn changed(database: DatabaseUse, table: Arc<Table>, hints: &[TableHint]) -> UsedTable {
+        let mode = mode_of_change(hints, &database, &table);
+        let (waits_for_nobody, locks_pages) = (hints.contains(&TableHint::NoWait), hints.contains(&TableHint::PagLock));
+        UsedTable { database, table, mode, is_kept: true, waits_for_nobody, locks_pages, is_of_snapshot: false }
     }
 
     /// A table that the statement reads.
     fn read(database: DatabaseUse, table: Arc<Table>, reading: Reading) -> UsedTable {
-        let Reading { mode, is_kept, waits_for_nobody, rows } = reading;
-        UsedTable { database, table, mode, is_kept, waits_for_nobody, is_of_snapshot: rows == Rows::OfTransaction }
+        let Reading { mode, is_kept, waits_for_nobody, locks_pages, rows } = reading;
+        let is_of_snapshot = rows == Rows::OfTransaction;
+        UsedTable { database, table, mode, is_kept, waits_for_nobody, locks_pages, is_of_snapshot }
     }
 }
 

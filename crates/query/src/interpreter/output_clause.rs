@@ -81,6 +81,8 @@ impl Interpreter<'_> {
                 let apart = self.new_run(None);
                 self.changes_variable = outer;
                 let apart = apart?;
+                let (database, table) = into.target.table();
+                self.list_row_locks(&apart, &[UsedTable::changed(database, table, &[])]);
                 let mut batches = batches;
                 let done = batches.try_for_each(|batch| self.put_into(&apart, &sink.output, into, &batch?));
                 apart.uses_database(&into.target.table().0);
@@ -143,6 +145,6 @@ impl Target {
     /// The table, as an `INSERT` locks it.
     pub(super) fn used(&self) -> UsedTable {
         let (database, table) = self.table();
-        UsedTable::changed(database, table)
+        UsedTable::changed(database, table, &[])
     }
 }

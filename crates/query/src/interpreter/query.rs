@@ -156,6 +156,7 @@ impl Interpreter<'_> {
     ) -> Result<R, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let session = self.state.id;
+        run.context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
         self.environment.sessions.statement_runs(session, Arc::downgrade(run));
         let counters = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
         let result = body(self);
@@ -244,10 +245,7 @@ impl Interpreter<'_> {
             let (database, table) = (&same[0].database, same[0].table.id);
             run.uses_database(database);
             let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
-            let timeout = match same.iter().any(|used| used.waits_for_nobody) {
-                true => Some(Duration::ZERO),
-                false => self.state.options.lock_timeout,
-            };
+            let timeout = self.lock_timeout(same);
             if same.iter().any(|used| used.is_kept) {
                 if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
                     open.changes_in_tempdb(&same[0].table.name);
@@ -261,6 +259,9 @@ impl Interpreter<'_> {
         let current = used.iter().all(is_current);
         if current {
             self.check_snapshot(run, &used)?;
+            for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
+                self.list_row_locks(run, same);
+            }
             run.hold_locks_for_statement(brief);
             match open {
                 Some(open) => open.hold(kept),
@@ -268,6 +269,14 @@ impl Interpreter<'_> {
             }
         }
         Ok(current)
+    }
+
+    /// How long a statement waits for a lock of a table; `same` are all its uses of it.
+    pub(super) fn lock_timeout(&self, same: &[UsedTable]) -> Option<Duration> {
+        match same.iter().any(|used| used.waits_for_nobody) {
+            true => Some(Duration::ZERO),
+            false => self.state.options.lock_timeout,
+        }
     }
 
     /// Whether tables, which are locked, may be used under the isolation level that is in force.

@@ -3,15 +3,11 @@
 //! A hint says more than the session, and a lock that a hint asks for more than the level. What that means for each level
 //! stands in `docs/design/0021-row-locks-and-isolation.md`.
 
-use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, IsolationOption};
 use hobt_tsql::ast::{IsolationLevel, TableHint};
 use hobt_txn::locks::LockMode;
-
-use super::run::Interpreter;
-use crate::execute::{InsertTarget, StatementRun, has_changed};
 
 /// How a scan reads its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +18,8 @@ pub(super) struct Reading {
     pub(super) is_kept: bool,
     /// Whether it fails where it would have to wait for a lock: `NOWAIT`.
     pub(super) waits_for_nobody: bool,
+    /// Whether pages are locked in place of rows: `PAGLOCK`.
+    pub(super) locks_pages: bool,
     pub(super) rows: Rows,
 }
 
@@ -95,11 +93,21 @@ impl Reading {
     ) -> Reading {
         let has = |wanted: TableHint| hints.contains(&wanted);
         let isolation = Isolation::of(hints, session, database);
-        let reading = |mode, is_kept, rows| Reading { mode, is_kept, waits_for_nobody: has(TableHint::NoWait), rows };
+        let (waits_for_nobody, locks_pages) = (has(TableHint::NoWait), has(TableHint::PagLock));
+        let reading = |mode, is_kept, rows| Reading { mode, is_kept, waits_for_nobody, locks_pages, rows };
         if changes {
-            let of_snapshot = isolation == Isolation::Snapshot && !is_private(database, table);
-            let rows = if of_snapshot { Rows::OfTransaction } else { Rows::Present };
-            return reading(LockMode::Exclusive, true, rows);
+            let mode = match mode_of_change(hints, database, table) {
+                // Of a heap, all is what lies between its rows.
+                LockMode::IntentExclusive if isolation == Isolation::Serializable => LockMode::SharedIntentExclusive,
+                mode => mode,
+            };
+            let rows = match isolation {
+                _ if is_private(database, table) => Rows::Present,
+                Isolation::Snapshot => Rows::OfTransaction,
+                _ if mode == LockMode::Exclusive => Rows::Present,
+                _ => Rows::OfStatement,
+            };
+            return reading(mode, true, rows);
         }
         if has(TableHint::TabLockX) || has(TableHint::XLock) {
             return reading(LockMode::Exclusive, true, Rows::Present);
@@ -124,28 +132,10 @@ impl Reading {
     }
 }
 
-impl Interpreter<'_> {
-    /// Refuses rows to change that somebody has changed since the transaction first looked.
-    ///
-    /// # Errors
-    /// 3960.
-    pub(super) fn check_conflict<'r>(
-        &self,
-        run: &StatementRun,
-        target: &InsertTarget,
-        batches: impl IntoIterator<Item = &'r RecordBatch>,
-    ) -> Result<(), SqlError> {
-        let (database, table) = (target.database(), target.table());
-        if self.state.options.isolation != IsolationLevel::Snapshot || is_private(database, table) {
-            return Ok(());
-        }
-        for batch in batches {
-            if has_changed(run, target, batch)? {
-                return Err(conflict(database, target.name_in_database()));
-            }
-        }
-        Ok(())
-    }
+/// How a statement locks a table that it changes, by the hints that it has for it.
+pub(super) fn mode_of_change(hints: &[TableHint], database: &DatabaseUse, table: &Table) -> LockMode {
+    let wants_table = hints.contains(&TableHint::TabLock) || hints.contains(&TableHint::TabLockX);
+    if wants_table || is_private(database, table) { LockMode::Exclusive } else { LockMode::IntentExclusive }
 }
 
 /// Whether a table is known to one session alone: a temporary table that is not global, or a table variable.
@@ -187,7 +177,7 @@ pub(super) fn changed_since(database: &DatabaseUse) -> SqlError {
 }
 
 /// 3960.
-fn conflict(database: &DatabaseUse, table: &str) -> SqlError {
+pub(super) fn conflict(database: &DatabaseUse, table: &str) -> SqlError {
     let text = format!(
         "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table \
          '{table}' directly or indirectly in database '{}' to update, delete, or insert the row that has been modified or \

@@ -20,12 +20,13 @@ use hobt_base::{ObjectId, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::StatementContext;
-use hobt_txn::locks::{HeldLock, LockError, LockMode, LockOwner, LockResource, Patience};
+use hobt_txn::locks::{HeldLock, LockMode, LockOwner, LockResource, Patience};
 
 use super::environment::Environment;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
+use crate::execute::lock_error;
 
 /// A name with its parts found: the database in use, the schema's name, the object's.
 #[derive(Clone)]
@@ -193,18 +194,7 @@ pub(super) fn lock_resource(
 ) -> Result<HeldLock, Failure> {
     let locks = environment.instance.locks();
     let taken = locks.hold(owner, resource, mode, patience, &|| cancelled.load(Ordering::Relaxed));
-    taken.map_err(|error| match error {
-        LockError::Cancelled => Failure::cancelled(),
-        LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()).into(),
-        LockError::Deadlock => {
-            let text = format!(
-                "Transaction (Process ID {}) was deadlocked on lock resources with another process and has been \
-                 chosen as the deadlock victim. Rerun the transaction.",
-                state.id
-            );
-            SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }.into()
-        }
-    })
+    Ok(taken.map_err(|error| lock_error(state.id, error))?)
 }
 
 /// See [`Interpreter::place`]; names without a database lie in `current`.

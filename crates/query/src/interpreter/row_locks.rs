@@ -1,0 +1,115 @@
+//! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were seen.
+
+use arrow::record_batch::RecordBatch;
+use hobt_catalog::Table;
+use hobt_tsql::ast::IsolationLevel;
+use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks};
+
+use super::failure::Failure;
+use super::names::UsedTable;
+use super::reading::{conflict, is_private};
+use super::run::Interpreter;
+use super::transaction::OpenTransaction;
+use crate::execute::{FoundRows, InsertTarget, StatementRun};
+
+/// How often a statement that changes rows looks for them anew before it locks the table.
+const ROUNDS: usize = 5;
+
+/// The rounds of a statement that finds rows, locks them, and looks again if somebody has changed one.
+#[derive(Default)]
+pub(super) struct Rounds {
+    count: usize,
+    /// What earlier rounds have locked.
+    earlier: Vec<LockResource>,
+}
+
+impl Interpreter<'_> {
+    /// Notes that the statement locks rows of a table, if it has not locked the table as a whole; `same` are all its uses of it.
+    pub(super) fn list_row_locks(&self, run: &StatementRun, same: &[UsedTable]) {
+        let UsedTable { database, table, .. } = &same[0];
+        let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
+        let is_intent = mode != LockMode::Exclusive && mode.intent() == LockMode::IntentExclusive;
+        let database_tag = database.storage().database_tag();
+        let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
+        let hobts: Vec<_> = partitions.map(|partition| partition.hobt).collect();
+        if !is_intent || run.context.row_locks(database_tag, hobts[0]).is_some() {
+            return;
+        }
+        let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
+        let transaction = open.unwrap_or(run.context.transaction());
+        let manager = self.environment.instance.locks();
+        let resource = LockResource::Object(database.id(), table.id);
+        if manager.mode_held(transaction.lock_owner(), &resource) == Some(LockMode::Exclusive) {
+            return;
+        }
+        let timeout = self.lock_timeout(same);
+        let settings = RowLockSettings {
+            database: database.id(),
+            database_tag,
+            object: table.id,
+            escalates_to: escalates_to(table),
+            hobts,
+            locks_pages: same.iter().any(|used| used.locks_pages),
+            patience: Patience { timeout, deadlock_priority: self.state.options.deadlock_priority },
+        };
+        run.context.lock_rows(RowLocks::new(settings, manager, transaction));
+    }
+
+    /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the statement
+    /// looked: then it looks again, and keeps its locks meanwhile.
+    ///
+    /// # Errors
+    /// 3960 under `SNAPSHOT`, where nothing is looked at twice; 1205, 1222, 3617.
+    pub(super) fn lock_found_rows<'r>(
+        &self,
+        run: &StatementRun,
+        target: &InsertTarget,
+        batches: impl IntoIterator<Item = &'r RecordBatch>,
+        rounds: &mut Rounds,
+    ) -> Result<bool, Failure> {
+        let (database, table) = (target.database(), target.table());
+        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
+        if is_private(database, table) || (target.row_locks(run).is_none() && !is_snapshot) {
+            return Ok(true);
+        }
+        let mut taken = Vec::new();
+        let found = FoundRows::of(batches)?;
+        found.lock(run, target, &mut taken)?;
+        if !found.is_any_changed(run, target) {
+            if let Some(locks) = target.row_locks(run) {
+                locks.release(&rounds.earlier);
+            }
+            return Ok(true);
+        }
+        if is_snapshot {
+            return Err(conflict(database, target.name_in_database()).into());
+        }
+        rounds.earlier.append(&mut taken);
+        rounds.count += 1;
+        if rounds.count == ROUNDS {
+            let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
+            let transaction = open.unwrap_or(run.context.transaction());
+            let timeout = self.state.options.lock_timeout;
+            transaction.hold(self.lock_for(
+                transaction.lock_owner(),
+                database,
+                table.id,
+                LockMode::Exclusive,
+                timeout,
+            )?);
+        }
+        run.context.look_again();
+        Ok(false)
+    }
+}
+
+fn escalates_to(table: &Table) -> EscalatesTo {
+    const DISABLE: u8 = 1;
+    const AUTO: u8 = 2;
+    match table.lock_escalation {
+        DISABLE => EscalatesTo::Nothing,
+        AUTO if table.base_index().partitions.len() > 1 => EscalatesTo::Hobt,
+        _ => EscalatesTo::Table,
+    }
+}

@@ -1,0 +1,207 @@
+//! The tables whose rows a statement locks one by one, and how.
+//!
+//! Storage names a row by where it lies or by its key ([`RowId`]) and asks the statement's context to lock it; which table that
+//! is, who locks, how long it waits and what escalates to what the interpreter has said before. A table that is not
+//! listed here is locked as a whole, or belongs to the catalog, and its rows are not locked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::{DatabaseId, HobtId, ObjectId, PageId, SlotId};
+
+use crate::Transaction;
+use crate::locks::{GrantKind, KeyHash, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
+
+/// A row, as locks name it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RowId {
+    /// A row of a heap, by its place.
+    Heap(PageId, SlotId),
+    /// A row of a B+tree, by its key.
+    Key(KeyHash),
+}
+
+/// What many locks of rows are exchanged for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EscalatesTo {
+    /// One of the table.
+    Table,
+    /// One of the partition.
+    Hobt,
+    /// Nothing: they stay.
+    Nothing,
+}
+
+/// What is to be said of a table whose rows are locked.
+#[derive(Debug)]
+pub struct RowLockSettings {
+    /// The table's database.
+    pub database: DatabaseId,
+    /// What that database's pages have in their headers.
+    pub database_tag: u32,
+    /// The table.
+    pub object: ObjectId,
+    /// Its partitions.
+    pub hobts: Vec<HobtId>,
+    /// What many locks are exchanged for.
+    pub escalates_to: EscalatesTo,
+    /// Whether pages are locked in place of rows: `PAGLOCK`.
+    pub locks_pages: bool,
+    /// How long a lock is waited for.
+    pub patience: Patience,
+}
+
+/// A table whose rows a statement locks, for its transaction.
+#[derive(Debug)]
+pub struct RowLocks {
+    settings: RowLockSettings,
+    manager: Arc<LockManager>,
+    owner: Arc<LockOwner>,
+    /// The partition of which the statement has many locks by now; 0 for none.
+    escalation_due: AtomicU64,
+    /// The page whose intent was locked last, and the mode of that: the next row mostly lies there too.
+    last_page: AtomicU64,
+}
+
+impl RowLocks {
+    /// For statements that lock for `transaction`, whose end lets go of everything.
+    pub fn new(settings: RowLockSettings, manager: &Arc<LockManager>, transaction: &Transaction) -> Arc<RowLocks> {
+        transaction.lets_go_of_locks(manager);
+        let (manager, owner) = (Arc::clone(manager), Arc::clone(transaction.lock_owner()));
+        Arc::new(RowLocks { settings, manager, owner, escalation_due: AtomicU64::new(0), last_page: AtomicU64::new(0) })
+    }
+
+    /// Whether `hobt` of the database of this tag is a partition of the table.
+    pub fn is_of(&self, database_tag: u32, hobt: HobtId) -> bool {
+        self.settings.database_tag == database_tag && self.settings.hobts.contains(&hobt)
+    }
+
+    /// The table's database and id.
+    pub fn table(&self) -> (DatabaseId, ObjectId) {
+        (self.settings.database, self.settings.object)
+    }
+
+    /// Whether pages are locked in place of rows.
+    pub fn locks_pages(&self) -> bool {
+        self.settings.locks_pages
+    }
+
+    /// Locks a row of `hobt` until the transaction has ended, waiting for those in the way, and notes in `taken` what is to be
+    /// released for less ([`RowLocks::release`]).
+    ///
+    /// # Errors
+    /// As [`LockManager::lock`].
+    pub fn lock(
+        &self,
+        hobt: HobtId,
+        row: RowId,
+        mode: LockMode,
+        is_cancelled: &dyn Fn() -> bool,
+        taken: &mut Vec<LockResource>,
+    ) -> Result<(), LockError> {
+        self.each(hobt, row, mode, &mut |resource, mode| {
+            let grant = self.manager.lock(&self.owner, resource, mode, self.settings.patience, is_cancelled)?;
+            self.note(resource, grant.kind, grant.escalation_due, taken);
+            Ok(())
+        })
+    }
+
+    /// The same without waiting; `false`, and nothing is locked, if somebody is in the way.
+    pub fn try_lock(&self, hobt: HobtId, row: RowId, mode: LockMode, taken: &mut Vec<LockResource>) -> bool {
+        let before = taken.len();
+        let locked = self.each::<()>(hobt, row, mode, &mut |resource, mode| {
+            let grant = self.manager.try_lock(&self.owner, resource, mode).ok_or(())?;
+            self.note(resource, grant.kind, grant.escalation_due, taken);
+            Ok(())
+        });
+        if locked.is_err() {
+            self.release(&taken.split_off(before));
+        }
+        locked.is_ok()
+    }
+
+    /// Calls `lock` for what a row lies in, from the outside in, and for the row.
+    fn each<E>(
+        &self,
+        hobt: HobtId,
+        row: RowId,
+        mode: LockMode,
+        lock: &mut dyn FnMut(LockResource, LockMode) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (database, intent) = (self.settings.database, mode.intent());
+        let lock_hobt = |lock: &mut dyn FnMut(LockResource, LockMode) -> Result<(), E>| {
+            let is_large = self.settings.escalates_to == EscalatesTo::Hobt;
+            if is_large { lock(LockResource::Hobt(database, hobt), intent) } else { Ok(()) }
+        };
+        let (page, slot) = match row {
+            RowId::Key(hash) => {
+                lock_hobt(lock)?;
+                return lock(LockResource::Key(database, hobt, hash), mode);
+            }
+            RowId::Heap(page, slot) => (page, slot),
+        };
+        if self.settings.locks_pages {
+            lock_hobt(lock)?;
+            return lock(LockResource::Page(database, hobt, page), mode);
+        }
+        let noted = u64::from(page.file.0) << 48 | u64::from(page.number) << 16 | intent as u64;
+        if self.last_page.load(Ordering::Relaxed) != noted {
+            lock_hobt(lock)?;
+            lock(LockResource::Page(database, hobt, page), intent)?;
+            self.last_page.store(noted, Ordering::Relaxed);
+        }
+        lock(LockResource::Rid(database, hobt, page, slot), mode)
+    }
+
+    fn note(&self, resource: LockResource, kind: GrantKind, escalation_due: bool, taken: &mut Vec<LockResource>) {
+        if kind != GrantKind::Covered {
+            taken.push(resource);
+        }
+        if escalation_due
+            && let LockResource::Page(_, hobt, _) | LockResource::Rid(_, hobt, ..) | LockResource::Key(_, hobt, _) =
+                resource
+        {
+            self.escalation_due.store(hobt.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes back what [`RowLocks::lock`] has noted, each once. What the transaction has locked otherwise it keeps.
+    pub fn release(&self, taken: &[LockResource]) {
+        self.last_page.store(0, Ordering::Relaxed);
+        for resource in taken.iter().rev() {
+            // Gone if it was escalated meanwhile.
+            self.manager.release(&self.owner, resource);
+        }
+    }
+
+    /// The next row's page is locked although the last one's was: each round of a statement can be released by itself.
+    pub fn begin_round(&self) {
+        self.last_page.store(0, Ordering::Relaxed);
+    }
+
+    /// Exchanges the locks of rows for a larger one, if there are so many by now and nobody is in the way. Does not wait. No
+    /// other thread may lock rows of the table for the statement meanwhile.
+    pub fn escalate_if_due(&self) {
+        let due = self.escalation_due.load(Ordering::Relaxed);
+        if due == 0 {
+            return;
+        }
+        self.escalation_due.store(0, Ordering::Relaxed);
+        let RowLockSettings { database, object, hobts, escalates_to, .. } = &self.settings;
+        let one = [HobtId(due)];
+        let (hobts, larger) = match escalates_to {
+            EscalatesTo::Nothing => return,
+            EscalatesTo::Table => (hobts.as_slice(), LockResource::Object(*database, *object)),
+            EscalatesTo::Hobt => (one.as_slice(), LockResource::Hobt(*database, one[0])),
+        };
+        // Refused, it is tried again when there are more.
+        let _done = self.manager.escalate(&self.owner, *database, hobts, larger);
+        self.last_page.store(0, Ordering::Relaxed);
+    }
+
+    /// Locks the table exclusively in place of its rows, for a load. Does not wait: `false` if somebody is in the way.
+    pub fn lock_table_to_load(&self) -> bool {
+        let (database, object) = self.table();
+        self.manager.try_lock(&self.owner, LockResource::Object(database, object), LockMode::Exclusive).is_some()
+    }
+}
