@@ -69,17 +69,21 @@ fn outcome(session: &mut Session, batch: &str) -> String {
     session.execute(batch, &mut |event: Event| {
         match event {
             Event::ResultSet(begun) => (columns, rows) = (begun, Some(Vec::new())),
-            Event::Rows(batch) => {
-                for row in 0..batch.num_rows() {
+            Event::Rows(rows_of) => {
+                for row in 0..rows_of.num_rows() {
                     let value = |column: usize| {
-                        let text = hobt::cell_text(&columns, &batch, row, column).expect("a text");
+                        let text = hobt::cell_text(&columns, &rows_of, row, column).expect("a text");
                         text.unwrap_or_else(|| "NULL".to_owned())
                     };
                     let values: Vec<String> = (0..columns.len()).map(value).collect();
                     rows.get_or_insert_default().push(format!("({})", values.join(", ")));
                 }
             }
-            Event::Error(error) => drop(failed.get_or_insert(error.number)),
+            Event::Error(error) => {
+                // Shown where the test fails.
+                println!("{batch}: {error}");
+                failed.get_or_insert(error.number);
+            }
             _ => {}
         }
         Flow::Continue
