@@ -49,7 +49,14 @@ fn storage(has_log: bool) -> Arc<Storage> {
         disk.open(Path::new(path), options).expect("a file")
     };
     let log = has_log.then(|| {
-        let file = LogFile { disk: open("/log"), bytes: LOG_BYTES, growth_bytes: 0, bytes_max: LOG_BYTES };
+        let file = LogFile {
+            disk: open("/log"),
+            id: 2,
+            name: String::new(),
+            bytes: LOG_BYTES,
+            growth_bytes: 0,
+            bytes_max: LOG_BYTES,
+        };
         TransactionLog::new(Arc::new(Log::create(&[file], 1, 8 << 20).expect("room")))
     });
     let pool = BufferPool::new(PoolSettings { bytes: POOL_PAGES * PAGE_SIZE }).expect("memory");

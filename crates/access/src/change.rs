@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
-use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation, record_bytes};
+use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation};
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{LogChain, StatementContext, TransactionLog};
 
@@ -275,7 +275,7 @@ impl Storage {
             let bytes = if logged.undo.is_some() { 2 * once } else { once };
             match logged.chain {
                 Some(chain) => chain.reserve(bytes)?,
-                None => log.log().reserve(&own, record_bytes(bytes) as u64)?,
+                None => log.reserve(&own, bytes)?,
             }
         }
         match apply(page, rows, change) {
@@ -361,7 +361,7 @@ impl Storage {
         let mut payload = encode(parts);
         let own = Reservation::default();
         if chain.is_none() {
-            log.log().reserve(&own, record_bytes(payload.len() + parts.len() * IMAGE_BYTES) as u64)?;
+            log.reserve(&own, payload.len() + parts.len() * IMAGE_BYTES)?;
         }
         match apply_parts(hobt, parts) {
             Ok(true) => {}
@@ -386,6 +386,35 @@ impl Storage {
         })?;
         parts.iter_mut().for_each(|part| PageHeader::stamp_lsn(part.page, appended.lsn));
         Ok(Some(appended.lsn))
+    }
+
+    /// Logs a page that a load has built in private memory; gives the record's position, which the page is to carry.
+    ///
+    /// # Errors
+    /// The log is full or has failed.
+    pub(crate) fn log_loaded(
+        &self,
+        hobt: &Identity,
+        chain: &Arc<LogChain>,
+        id: PageId,
+        page: &PageBytes,
+    ) -> Result<Lsn, AccessError> {
+        let head = ChangeHead {
+            page: id,
+            hobt: hobt.id,
+            commits: false,
+            compensates: None,
+            freed: None,
+            undo: None,
+            counts: false,
+            rows: 0,
+        };
+        let mut payload = Vec::with_capacity(HEAD_BYTES + IMAGE_BYTES);
+        head.encode(&mut payload);
+        PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
+        chain.reserve(payload.len())?;
+        let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own: &Reservation::default() };
+        Ok(self.append(&to, kind::CHANGE, &mut payload, &mut |_, _| {})?.lsn)
     }
 
     /// Logs what will be done to several pages of a HOBT, before it is; nothing in a database without a log.

@@ -30,6 +30,8 @@ pub enum AccessError {
     },
     /// The log has no room left: error 9002. The statement is undone.
     LogFull {
+        /// What its oldest part is needed for, as `log_reuse_wait_desc` names it.
+        wait: &'static str,
         /// Why it does not grow.
         reason: &'static str,
     },
@@ -65,7 +67,7 @@ impl fmt::Display for AccessError {
             AccessError::FilegroupFull { filegroup, reason } => {
                 write!(f, "filegroup {filegroup} is full: {reason}")
             }
-            AccessError::LogFull { reason } => write!(f, "the log is full: {reason}"),
+            AccessError::LogFull { wait, reason } => write!(f, "the log is full due to '{wait}': {reason}"),
             AccessError::LogFailed(reason) => write!(f, "the log failed: {reason}"),
             AccessError::Undecided(reason) => write!(f, "a transaction is in doubt: {reason}"),
             AccessError::Disk(error) => error.fmt(f),
@@ -98,7 +100,7 @@ impl From<OutOfMemory> for AccessError {
 impl From<LogError> for AccessError {
     fn from(error: LogError) -> AccessError {
         match error {
-            LogError::Full { reason } => AccessError::LogFull { reason },
+            LogError::Full { wait, reason } => AccessError::LogFull { wait: wait.name(), reason },
             other => AccessError::LogFailed(other.to_string()),
         }
     }

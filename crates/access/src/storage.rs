@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
@@ -227,6 +228,8 @@ pub struct Storage {
     /// Held while a run is dealt, in memory alone.
     dealing: Mutex<()>,
     growth: Mutex<HashMap<FilegroupId, usize>>,
+    /// Pages that loads build are in the log.
+    logs_loads: AtomicBool,
     /// Why the pages cannot be trusted any more.
     broken: OnceLock<String>,
 }
@@ -257,8 +260,20 @@ impl Storage {
             files: RwLock::default(),
             dealing: Mutex::default(),
             growth: Mutex::default(),
+            logs_loads: AtomicBool::new(false),
             broken: OnceLock::new(),
         })
+    }
+
+    /// Says whether pages that loads build are in the log too, from the next page on: for backups of the log, from which
+    /// they are to be restored. Recovery from a crash needs them in neither case: they are on the disk before their commit.
+    pub fn set_logs_loads(&self, logs: bool) {
+        self.logs_loads.store(logs, Ordering::Relaxed);
+    }
+
+    /// Whether pages that loads build are in the log.
+    pub(crate) fn logs_loads(&self) -> bool {
+        self.logs_loads.load(Ordering::Relaxed)
     }
 
     /// Says that pages are not what they should be, in memory or on disk: a change stopped half-way, or could not be

@@ -105,13 +105,20 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                 ),
             )
         }
-        AccessError::LogFull { reason } => SqlError::new(
-            number::LOG_FULL,
-            format!(
-                "The transaction log for database '{database}' is full: {reason}. The statement was undone; run a \
-                 CHECKPOINT, end the oldest open transaction, or let the log grow."
-            ),
-        ),
+        AccessError::LogFull { wait, reason } => {
+            let advice = match *wait {
+                "LOG_BACKUP" => "back up the log, or set the recovery model to SIMPLE",
+                "ACTIVE_TRANSACTION" => "end the oldest open transaction",
+                _ => "run a CHECKPOINT",
+            };
+            SqlError::new(
+                number::LOG_FULL,
+                format!(
+                    "The transaction log for database '{database}' is full due to '{wait}': {reason}. The statement was \
+                     undone; {advice}."
+                ),
+            )
+        }
         AccessError::LogFailed(reason) => SqlError::new(
             number::LOG_NOT_AVAILABLE,
             format!(

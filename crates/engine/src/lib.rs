@@ -80,9 +80,10 @@ pub use definition::{
     TableDefinition,
 };
 pub use error::{EngineError, storage_error};
+pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
 pub use isolation::{IsolationOption, IsolationOptions};
-pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription, LogReuseWait};
+pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription};
 pub use options::{DatabaseOptions, RecoveryModel};
 pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

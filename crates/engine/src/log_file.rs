@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::DatabaseId;
-use hobt_disk::{Disk, DiskError, OpenOptions};
+use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions};
 use hobt_log::{Log, LogError, LogFile, Recovered};
 use hobt_txn::{Settlements, TransactionLog};
 
+use crate::LOG_FILE_ID;
 use crate::data_file::{FileProblem, lock_patiently};
 
 /// How large a log is at first, in bytes.
@@ -53,15 +54,23 @@ fn problem(error: LogError) -> FileProblem {
     }
 }
 
-fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<LogFile, DiskError> {
+fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<Arc<dyn DiskFile>, DiskError> {
     let file = disk.open(path, OpenOptions { create_new, read_only: false, direct: true })?;
     lock_patiently(&*file)?;
-    Ok(LogFile { disk: file, bytes: LOG_BYTES, growth_bytes: LOG_GROWTH_BYTES, bytes_max: LOG_BYTES_MAX })
+    Ok(file)
 }
 
 /// Makes an empty log; a file that is there already is an error.
 pub(crate) fn create(disk: &dyn Disk, path: &Path, owner: &LogOwner<'_>) -> Result<Arc<TransactionLog>, DiskError> {
-    let made = open_file(disk, path, true).and_then(|file| {
+    let made = open_file(disk, path, true).and_then(|opened| {
+        let file = LogFile {
+            disk: opened,
+            id: LOG_FILE_ID.0,
+            name: path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
+            bytes: LOG_BYTES,
+            growth_bytes: LOG_GROWTH_BYTES,
+            bytes_max: LOG_BYTES_MAX,
+        };
         Log::create(&[file], log_id(owner.guid), owner.ring_bytes).map_err(|error| match error {
             LogError::Disk(error) => error,
             other => unreachable!("a new log holds nothing that can be wrong: {other}"),

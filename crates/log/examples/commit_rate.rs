@@ -38,7 +38,8 @@ fn measure(disk: &dyn Disk, paths: &[PathBuf; 2]) -> Result<(), Box<dyn std::err
         "{ROUNDS} pairs of {ROUND:?}, records of {ROW_BYTES} and {COMMIT_BYTES} bytes, direct: {}",
         raw.is_direct()
     );
-    let log_file = LogFile { disk: file, bytes: FILE_BYTES, growth_bytes: 0, bytes_max: FILE_BYTES };
+    let log_file =
+        LogFile { disk: file, id: 2, name: String::new(), bytes: FILE_BYTES, growth_bytes: 0, bytes_max: FILE_BYTES };
     let log = Log::create(&[log_file], 1, 8 << 20)?;
     let page = AlignedBuffer::new(4096)?;
     let zeros = AlignedBuffer::new(1 << 20)?;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use hobt_base::Lsn;
 use hobt_disk::{DiskError, DiskFile};
 
+use crate::TruncationWait;
+
 /// Why the log does not do what was asked.
 #[derive(Debug)]
 pub enum LogError {
@@ -22,8 +24,15 @@ pub enum LogError {
     },
     /// No segment is free and no file may grow: error 9002.
     Full {
-        /// Why the oldest segment is still needed.
+        /// What the oldest segment is still needed for.
+        wait: TruncationWait,
+        /// Why the log does not grow.
         reason: &'static str,
+    },
+    /// The file is needed: it holds records, or the log would be too small without it.
+    FileInUse {
+        /// What it is needed for.
+        why: &'static str,
     },
     /// A position was to be made durable at which there is no record.
     NotThere {
@@ -52,7 +61,8 @@ impl fmt::Display for LogError {
             LogError::Damaged { path, offset, what } => {
                 write!(f, "log file '{}' is damaged at byte {offset}: {what}", path.display())
             }
-            LogError::Full { reason } => write!(f, "the log is full: {reason}"),
+            LogError::Full { wait, reason } => write!(f, "the log is full due to '{}': {reason}", wait.name()),
+            LogError::FileInUse { why } => write!(f, "the file is in use: {why}"),
             LogError::NotThere { lsn, end } => write!(f, "the log ends at {end}, before position {lsn}"),
             LogError::Failed { reason } => write!(f, "the log failed before: {reason}"),
         }

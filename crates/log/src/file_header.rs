@@ -1,14 +1,15 @@
 //! The front of each log file: which log it belongs to, and how it is divided into segments.
 //!
 //! ```text
-//!  0 checksum u32 | 4 magic "HLF1" | 8 log u64 | 16 version of this header u64
-//! 24 file u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 reserved u32
-//! 56 keep u64
-//! 64 entries of 16 bytes: bytes of a segment u64 | segments u64
+//!  0 checksum u32 | 4 magic "HLF2" | 8 log u64 | 16 version of this header u64
+//! 24 file's place u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 id being removed u16
+//! 54 file's id u16 | 56 keep u64 | 64 retain u64 | 72 growth u64 | 80 largest size u64 | 88 name length u16 | 90 name UTF-8
+//! 480 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8 KiB
 //! on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction that
-//! may have to be undone) and the number of files are those of the first file's header.
+//! may have to be undone), retain (the first that is still there, for a backup of the log), the number of files and the file
+//! that is being removed are those of the first file's header, whose place is 0.
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
@@ -16,10 +17,14 @@ use hobt_disk::{AlignedBuffer, DiskFile};
 use crate::block::BLOCK_UNIT;
 use crate::{LogError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
-const MAGIC: [u8; 4] = *b"HLF1";
-const ENTRIES: usize = 64;
+const MAGIC: [u8; 4] = *b"HLF2";
+const NAME: usize = 88;
+/// The longest name, in bytes: 128 characters of at most three bytes.
+const NAME_BYTES_MAX: usize = 384;
+const ENTRIES: usize = 480;
 /// How often a file can grow by segments of another size.
 const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
+const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= ENTRIES);
 /// Where the first segment begins.
 pub(crate) const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
@@ -34,11 +39,19 @@ pub(crate) struct Division {
 pub(crate) struct FileHeader {
     pub(crate) log: u64,
     pub(crate) version: u64,
-    pub(crate) file: u32,
+    /// How many files were there before it; 0 for the first.
+    pub(crate) place: u32,
+    pub(crate) id: u16,
     pub(crate) files: u32,
+    /// The id of the file that is being removed; 0 for none.
+    pub(crate) removing: u16,
     pub(crate) life: u64,
     pub(crate) redo_start: Lsn,
     pub(crate) keep: Lsn,
+    pub(crate) retain: Lsn,
+    pub(crate) growth_bytes: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) name: String,
     pub(crate) divisions: Vec<Division>,
 }
 
@@ -82,13 +95,22 @@ impl FileHeader {
         page[4..8].copy_from_slice(&MAGIC);
         page[8..16].copy_from_slice(&self.log.to_le_bytes());
         page[16..24].copy_from_slice(&self.version.to_le_bytes());
-        page[24..28].copy_from_slice(&self.file.to_le_bytes());
+        page[24..28].copy_from_slice(&self.place.to_le_bytes());
         let count = u32::try_from(self.divisions.len()).expect("at most ENTRIES_MAX");
         page[28..32].copy_from_slice(&count.to_le_bytes());
         page[32..40].copy_from_slice(&self.life.to_le_bytes());
         page[40..48].copy_from_slice(&self.redo_start.0.to_le_bytes());
         page[48..52].copy_from_slice(&self.files.to_le_bytes());
+        page[52..54].copy_from_slice(&self.removing.to_le_bytes());
+        page[54..56].copy_from_slice(&self.id.to_le_bytes());
         page[56..64].copy_from_slice(&self.keep.0.to_le_bytes());
+        page[64..72].copy_from_slice(&self.retain.0.to_le_bytes());
+        page[72..80].copy_from_slice(&self.growth_bytes.to_le_bytes());
+        page[80..88].copy_from_slice(&self.bytes_max.to_le_bytes());
+        assert!(self.name.len() <= NAME_BYTES_MAX, "names are limited to 128 characters before they come here");
+        let name_bytes = u16::try_from(self.name.len()).expect("at most NAME_BYTES_MAX");
+        page[NAME..NAME + 2].copy_from_slice(&name_bytes.to_le_bytes());
+        page[NAME + 2..NAME + 2 + self.name.len()].copy_from_slice(self.name.as_bytes());
         for (division, entry) in self.divisions.iter().zip(page[ENTRIES..].chunks_exact_mut(16)) {
             entry[..8].copy_from_slice(&division.segment_bytes.to_le_bytes());
             entry[8..].copy_from_slice(&division.segments.to_le_bytes());
@@ -123,16 +145,19 @@ impl FileHeader {
     }
 
     fn parse(page: &[u8]) -> Option<FileHeader> {
+        let u16_at = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
         let u32_at = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
         let entries = u32_at(28) as usize;
         if page[4..8] != MAGIC || u32_at(0) != crc32c(&page[4..]) || entries == 0 || entries > ENTRIES_MAX {
             return None;
         }
-        let (redo_start, keep) = (u64_at(40), u64_at(56));
-        if keep > redo_start || !redo_start.is_multiple_of(8) {
+        let (redo_start, keep, retain) = (u64_at(40), u64_at(56), u64_at(64));
+        let name_bytes = usize::from(u16_at(NAME));
+        if retain > keep || keep > redo_start || !redo_start.is_multiple_of(8) || name_bytes > NAME_BYTES_MAX {
             return None;
         }
+        let name = std::str::from_utf8(&page[NAME + 2..NAME + 2 + name_bytes]).ok()?.to_owned();
         let division = |index: usize| Division {
             segment_bytes: u64_at(ENTRIES + index * 16),
             segments: u64_at(ENTRIES + index * 16 + 8),
@@ -148,11 +173,17 @@ impl FileHeader {
         Some(FileHeader {
             log: u64_at(8),
             version: u64_at(16),
-            file: u32_at(24),
+            place: u32_at(24),
+            id: u16_at(54),
             files: u32_at(48),
+            removing: u16_at(52),
             life: u64_at(32),
             redo_start: Lsn(redo_start),
             keep: Lsn(keep),
+            retain: Lsn(retain),
+            growth_bytes: u64_at(72),
+            bytes_max: u64_at(80),
+            name,
             divisions,
         })
     }

@@ -10,11 +10,13 @@
 mod block;
 mod error;
 mod file_header;
+mod files;
 mod log;
 mod open;
 mod record;
 mod ring;
 mod segments;
+mod truncation;
 mod waiters;
 
 use std::sync::Arc;
@@ -23,9 +25,11 @@ use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
 pub use error::LogError;
+pub use files::{LogFileRow, NewLogFile};
 pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, Reservation, SegmentRow};
 pub use open::Recovered;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};
+pub use truncation::TruncationWait;
 
 /// The position of the first record of a new log. Positions below it are before any log.
 pub const LSN_FIRST: Lsn = Lsn(4096);
@@ -34,11 +38,15 @@ pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// The largest segment.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 
-/// One file of a log.
+/// A file of a log that is to be made.
 #[derive(Clone)]
 pub struct LogFile {
-    /// The open file; empty or anything for [`Log::create`], which makes it anew.
+    /// The open file; empty or anything, it is made anew.
     pub disk: Arc<dyn DiskFile>,
+    /// What it is called by whoever has the log; no other file of the log has the same, and none has 0.
+    pub id: u16,
+    /// Its name, at most 384 bytes.
+    pub name: String,
     /// How large it is made, in bytes; rounded down to whole segments, at least four of [`SEGMENT_BYTES_MIN`].
     pub bytes: u64,
     /// By how much it grows when the log is full, in bytes; 0 for not at all.

@@ -17,6 +17,7 @@ use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader,
 use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, record_bytes};
 use crate::ring::{EpochNumber, Place, Ring};
 use crate::segments::{Segments, create_file};
+use crate::truncation::NO_BACKUP;
 use crate::waiters::Waiters;
 use crate::{LSN_FIRST, LogError, LogFile, SEGMENT_BYTES_MIN};
 
@@ -65,8 +66,8 @@ pub struct LogStatistics {
 /// A segment as `DBCC LOGINFO` lists it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentRow {
-    /// Its file's place among the log's files.
-    pub file: usize,
+    /// Its file's id.
+    pub file: u16,
     /// Its first byte in the file.
     pub offset: u64,
     /// Bytes.
@@ -129,17 +130,19 @@ pub struct Log {
     /// Where the last checkpoint began, with its epoch, as the ring's tail has them.
     begin: AtomicU64,
     checkpointing: Mutex<()>,
-    growing: Mutex<()>,
+    pub(crate) growing: Mutex<()>,
     writer: Mutex<Writer>,
-    segments: Mutex<Segments>,
+    pub(crate) segments: Mutex<Segments>,
+    /// From where on backups need the log.
+    pub(crate) backup: AtomicU64,
     waiters: Waiters,
     durable: AtomicU64,
     /// Bytes of the log's files that hold nothing needed: free segments, and the rest of the one that is being filled.
-    free_bytes: AtomicU64,
+    pub(crate) free_bytes: AtomicU64,
     /// Bytes of all reservations.
     reserved_bytes: AtomicU64,
     /// Bytes of the largest segment: so many are left for recovery, which begins a segment of its own.
-    recovery_bytes: AtomicU64,
+    pub(crate) recovery_bytes: AtomicU64,
     failed: OnceLock<String>,
     flushes: AtomicU64,
     flushed_bytes: AtomicU64,
@@ -192,6 +195,7 @@ impl Log {
             recovery_bytes: AtomicU64::new(segments.largest_bytes()),
             free_bytes: AtomicU64::new(segments.free_bytes()),
             segments: Mutex::new(segments),
+            backup: AtomicU64::new(NO_BACKUP),
             waiters: Waiters::default(),
             durable: AtomicU64::new(end.0),
             reserved_bytes: AtomicU64::new(0),
@@ -421,7 +425,7 @@ impl Log {
             // Somebody else has just grown it.
             return Ok(());
         }
-        let mut reason = "its files may not grow: take a log backup, end the oldest transaction, or add a log file";
+        let mut reason = "its files may not grow: add a log file, or let them grow";
         let growths = self.segments.lock().growth();
         for growth in growths {
             match growth.make() {
@@ -443,7 +447,7 @@ impl Log {
                 }
             }
         }
-        Err(LogError::Full { reason })
+        Err(LogError::Full { wait: self.truncation_wait(None), reason })
     }
 
     /// Makes sure that `bytes` more of records can be appended and flushed, whatever others do meanwhile: those that are
@@ -465,7 +469,7 @@ impl Log {
     }
 
     /// Whether what is reserved finds room. What is in the ring is not on the disk yet.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         // The ends of segments that no record fits any more, and the padding of flushes that bring little.
         const SLACK: u64 = SEGMENT_BYTES_MIN;
         // In this order: the end of the log is never before what was durable a moment ago.
@@ -493,20 +497,25 @@ impl Log {
     /// When `keep` is behind `redo_start`, or that is not durable yet: the log could not be opened any more.
     pub fn set_redo_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
         assert!(keep <= redo_start && redo_start < self.durable(), "recovery reads from {redo_start} on");
+        self.set_recovery_start(redo_start, keep)
+    }
+
+    pub(crate) fn set_recovery_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
         let mut segments = self.segments.lock();
         self.check()?;
         let first = &mut segments.files[0];
-        (first.header.redo_start, first.header.keep) = (redo_start, keep);
+        let retain = self.needed_by_backup().max(first.header.retain).min(keep);
+        (first.header.redo_start, first.header.keep, first.header.retain) = (redo_start, keep, retain);
         let disk = Arc::clone(&first.disk);
         first.header.write(&*disk).inspect_err(|error| self.fail(error))?;
         let before = segments.free_bytes();
-        segments.free_before(keep);
+        segments.free_before(retain);
         self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
         Ok(())
     }
 
     /// The log takes nothing more; who waits hears of it.
-    fn fail(&self, error: &LogError) {
+    pub(crate) fn fail(&self, error: &LogError) {
         self.failed.get_or_init(|| error.to_string());
         self.waiters.wake_all();
     }
@@ -541,17 +550,6 @@ impl Log {
         self.segments.lock().files.iter().map(|file| file.header.file_bytes()).sum()
     }
 
-    /// The files, in their order, with their bytes.
-    pub fn files(&self) -> Vec<(Arc<dyn DiskFile>, u64)> {
-        let segments = self.segments.lock();
-        segments.files.iter().map(|file| (Arc::clone(&file.disk), file.header.file_bytes())).collect()
-    }
-
-    /// By how many bytes each file grows, and how many it may have.
-    pub fn growth(&self) -> Vec<(u64, u64)> {
-        self.segments.lock().files.iter().map(|file| (file.growth_bytes, file.bytes_max)).collect()
-    }
-
     /// Where recovery begins to redo, and the first position that the log keeps, which an open transaction may need.
     /// `None` for a log that was closed.
     pub fn recovery_start(&self) -> Option<(Lsn, Lsn)> {
@@ -583,7 +581,7 @@ impl Log {
     pub fn segments(&self) -> Vec<SegmentRow> {
         let segments = self.segments.lock();
         let row = |one: &crate::segments::Segment| SegmentRow {
-            file: one.file,
+            file: segments.files[one.file].header.id,
             offset: one.offset,
             bytes: one.bytes,
             sequence: one.contents.map(|contents| contents.sequence),

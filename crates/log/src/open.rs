@@ -11,7 +11,7 @@ use crate::file_header::FileHeader;
 use crate::log::Writer;
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
-use crate::{LSN_FIRST, Log, LogError, LogFile};
+use crate::{LSN_FIRST, Log, LogError};
 
 /// A block that was found sound.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +159,7 @@ impl Log {
     ///
     /// # Panics
     /// When there is no file, or the ring is smaller than a mebibyte.
-    pub fn open(files: &[LogFile], ring_bytes: usize) -> Result<(Log, Recovered), LogError> {
+    pub fn open(files: &[Arc<dyn DiskFile>], ring_bytes: usize) -> Result<(Log, Recovered), LogError> {
         assert!(!files.is_empty(), "a log has a file");
         let mut segments = Segments::new(open_files(files)?);
         let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
@@ -169,6 +169,7 @@ impl Log {
         if walked.end < first.redo_start {
             return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
         }
+        let retained = retained(&firsts, &walked, first.retain);
         let last_sequence = walked.used.iter().map(|(_, contents)| contents.sequence).max().unwrap_or(0);
         // What is not part of the log and could be taken for its continuation one day.
         for (segment, header) in &firsts {
@@ -179,6 +180,7 @@ impl Log {
             }
         }
         segments.take_over(&walked.used);
+        segments.take_over(&retained);
         segments.files[0].header.life += 1;
         let mut header = segments.files[0].header.clone();
         header.write(&*disks[0])?;
@@ -204,23 +206,53 @@ impl Log {
     }
 }
 
-fn open_files(files: &[LogFile]) -> Result<Vec<OpenFile>, LogError> {
+/// Opens the files, the first one first. One that was to be added joins; one that was being removed is gone, or stays.
+fn open_files(files: &[Arc<dyn DiskFile>]) -> Result<Vec<OpenFile>, LogError> {
     let mut open: Vec<OpenFile> = Vec::new();
-    for (index, file) in files.iter().enumerate() {
+    for disk in files {
         // What is read from now on must not be lost later, or pages could get ahead of the log.
-        file.disk.sync()?;
-        let header = FileHeader::read(&*file.disk)?;
-        let first = open.first().map_or(&header, |first| &first.header);
-        if header.log != first.log || header.file as usize != index || first.files as usize != files.len() {
-            return Err(LogError::damaged(&*file.disk, 0, "it is a file of another log, or not all files are given"));
+        disk.sync()?;
+        let header = FileHeader::read(&**disk)?;
+        let is_first = open.is_empty();
+        let is_another = open.first().is_some_and(|first| first.header.log != header.log);
+        let is_twice = open.iter().any(|known| known.header.id == header.id || known.header.place == header.place);
+        if is_another || is_twice || is_first != (header.place == 0) {
+            return Err(LogError::damaged(&**disk, 0, "it is a file of another log, or not the one that is expected"));
         }
-        if file.disk.size()? < header.file_bytes() {
-            return Err(LogError::damaged(&*file.disk, header.file_bytes(), "the file is cut short"));
+        if disk.size()? < header.file_bytes() {
+            return Err(LogError::damaged(&**disk, header.file_bytes(), "the file is cut short"));
         }
-        let (growth_bytes, bytes_max) = (file.growth_bytes, file.bytes_max);
-        open.push(OpenFile { disk: Arc::clone(&file.disk), header, growth_bytes, bytes_max });
+        open.push(OpenFile { disk: Arc::clone(disk), header });
+    }
+    let given = u32::try_from(open.len()).unwrap_or(u32::MAX);
+    let (first, others) = open.split_first_mut().expect("a log has a file");
+    let removing = first.header.removing;
+    let is_removed = removing != 0 && others.iter().all(|file| file.header.id != removing);
+    let expected = first.header.files.saturating_sub(u32::from(is_removed));
+    if given < expected {
+        return Err(LogError::damaged(&*first.disk, 0, "not all files of the log are given"));
+    }
+    if removing != 0 || given != first.header.files {
+        (first.header.files, first.header.removing) = (given, 0);
+        first.header.write_both(&*first.disk)?;
     }
     Ok(open)
+}
+
+/// The segments before those that recovery reads which a backup may still need.
+fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Vec<(usize, Contents)> {
+    let mut retained = Vec::new();
+    let mut next = walked.used.first().map(|(_, contents)| *contents);
+    while let Some(behind) = next.filter(|behind| behind.first > retain) {
+        let before = firsts.iter().filter(|(_, header)| header.segment + 1 == behind.sequence);
+        let before = before.filter(|(_, header)| header.first < behind.first).max_by_key(|(_, header)| header.life);
+        next = before.map(|(segment, header)| {
+            let contents = Contents { sequence: header.segment, first: header.first };
+            retained.push((*segment, contents));
+            contents
+        });
+    }
+    retained
 }
 
 /// The first block of each segment that begins with a sound one of this log.

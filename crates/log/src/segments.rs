@@ -18,8 +18,6 @@ const ZEROS_AT_ONCE: usize = 1 << 20;
 pub(crate) struct OpenFile {
     pub(crate) disk: Arc<dyn DiskFile>,
     pub(crate) header: FileHeader,
-    pub(crate) growth_bytes: u64,
-    pub(crate) bytes_max: u64,
 }
 
 /// What a segment holds.
@@ -47,6 +45,8 @@ pub(crate) struct Segments {
     pub(crate) all: Vec<Segment>,
     /// Free ones, the one that is taken next first.
     free: VecDeque<usize>,
+    /// Free ones that are not to be taken: their file is being removed.
+    aside: VecDeque<usize>,
     /// The number of the last segment that was begun.
     pub(crate) last_sequence: u64,
 }
@@ -57,6 +57,7 @@ impl Segments {
         self.files.clear();
         self.all.clear();
         self.free.clear();
+        self.aside.clear();
     }
 
     /// The segments of files whose headers were read or just made; all are free.
@@ -72,11 +73,58 @@ impl Segments {
             }
         }
         let free = (0..all.len()).collect();
-        Segments { files, all, free, last_sequence: 0 }
+        Segments { files, all, free, aside: VecDeque::new(), last_sequence: 0 }
     }
 
     pub(crate) fn disk(&self, segment: usize) -> &Arc<dyn DiskFile> {
         &self.files[self.all[segment].file].disk
+    }
+
+    /// Takes a file in, all of whose segments are free.
+    pub(crate) fn add_file(&mut self, open: OpenFile) {
+        let file = self.files.len();
+        let mut offset = SEGMENTS_START;
+        for division in &open.header.divisions {
+            for _ in 0..division.segments {
+                self.free.push_back(self.all.len());
+                self.all.push(Segment { file, offset, bytes: division.segment_bytes, contents: None });
+                offset += division.segment_bytes;
+            }
+        }
+        self.files.push(open);
+    }
+
+    /// Whether a file holds something needed.
+    pub(crate) fn is_used(&self, file: usize) -> bool {
+        self.all.iter().any(|segment| segment.file == file && segment.contents.is_some())
+    }
+
+    /// Takes the segments of a file that holds nothing out of those that are taken next.
+    pub(crate) fn set_aside(&mut self, file: usize) {
+        let all = &self.all;
+        let free = std::mem::take(&mut self.free).into_iter();
+        (self.aside, self.free) = free.partition(|segment| all[*segment].file == file);
+    }
+
+    /// Takes back what [`Segments::set_aside`] did.
+    pub(crate) fn put_back(&mut self) {
+        self.free.extend(self.aside.drain(..));
+    }
+
+    /// Lets go of a file that was set aside.
+    pub(crate) fn remove_file(&mut self, file: usize) {
+        let free: Vec<Segment> =
+            self.free.iter().map(|&segment| self.all[segment]).filter(|segment| segment.file != file).collect();
+        self.aside.clear();
+        self.files.remove(file);
+        let renumbered = |mut segment: Segment| {
+            segment.file -= usize::from(segment.file > file);
+            segment
+        };
+        self.all.retain(|segment| segment.file != file);
+        self.all.iter_mut().for_each(|segment| *segment = renumbered(*segment));
+        let place = |segment: Segment| self.all.iter().position(|known| *known == renumbered(segment));
+        self.free = free.into_iter().filter_map(place).collect();
     }
 
     /// Says what segments hold; those that are named are not free.
@@ -128,7 +176,7 @@ impl Segments {
     pub(crate) fn growth(&self) -> Vec<Growth> {
         let growth = |(file, open): (usize, &OpenFile)| {
             let start = open.header.file_bytes();
-            let bytes = open.growth_bytes.min(open.bytes_max.saturating_sub(start));
+            let bytes = open.header.growth_bytes.min(open.header.bytes_max.saturating_sub(start));
             let segment_bytes = open.header.segment_bytes_for(bytes)?;
             let segments = bytes / segment_bytes;
             Some(Growth { file, disk: Arc::clone(&open.disk), start, segment_bytes, segments })
@@ -173,15 +221,21 @@ impl Growth {
 
 /// Makes the files of a new log: zeros, divided into segments. Zeros are written and not left to the file system, which
 /// would otherwise note at each flush that a piece of the file has been written for the first time.
-pub(crate) fn create_file(file: &LogFile, log: u64, index: u32, files: u32) -> Result<OpenFile, LogError> {
+pub(crate) fn create_file(file: &LogFile, log: u64, place: u32, files: u32) -> Result<OpenFile, LogError> {
     let mut header = FileHeader {
         log,
         version: 0,
-        file: index,
+        place,
+        id: file.id,
         files,
+        removing: 0,
         life: 0,
         redo_start: crate::LSN_FIRST,
         keep: crate::LSN_FIRST,
+        retain: crate::LSN_FIRST,
+        growth_bytes: file.growth_bytes,
+        bytes_max: file.bytes_max,
+        name: file.name.clone(),
         divisions: Vec::new(),
     };
     let bytes = file.bytes.max(SEGMENTS_MIN * crate::SEGMENT_BYTES_MIN);
@@ -191,8 +245,7 @@ pub(crate) fn create_file(file: &LogFile, log: u64, index: u32, files: u32) -> R
     fill_with_zeros(&*file.disk, 0, header.file_bytes())?;
     header.write_both(&*file.disk)?;
     file.disk.sync()?;
-    let (growth_bytes, bytes_max) = (file.growth_bytes, file.bytes_max);
-    Ok(OpenFile { disk: Arc::clone(&file.disk), header, growth_bytes, bytes_max })
+    Ok(OpenFile { disk: Arc::clone(&file.disk), header })
 }
 
 fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64) -> Result<(), LogError> {

@@ -9,6 +9,7 @@ use hobt_catalog::Growth;
 use hobt_disk::{Disk, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{
     DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition, Instance, InstanceSettings,
+    RecoveryModel,
 };
 use hobt_txn::{Savepoint, Transaction};
 
@@ -231,8 +232,15 @@ impl Simulation {
         for index in 0..DATABASES.len() {
             let delays = DelayedDurability::ALL[self.below(DelayedDurability::ALL.len())];
             let database = self.database(index)?;
-            let set = self.instance().set_options(&database, |options| options.delayed_durability = delays);
-            set.map_err(|error| self.stop("SET DELAYED_DURABILITY", &error))?;
+            let model = RecoveryModel::ALL[self.below(RecoveryModel::ALL.len())];
+            let set = self.instance().set_options(&database, |options| {
+                (options.delayed_durability, options.recovery_model) = (delays, model);
+            });
+            set.map_err(|error| self.stop("ALTER DATABASE", &error))?;
+            if self.chance(30) {
+                let backed_up = self.instance().database_was_backed_up(&database);
+                backed_up.map_err(|error| self.stop("a backup", &error))?;
+            }
             self.durability[index] = delays;
         }
         Ok(())

@@ -218,6 +218,18 @@ impl TransactionLog {
         self.log.flush_past(Lsn(self.log.end().0 - 1))
     }
 
+    /// Makes sure that a record with a payload of `bytes` finds room, for a change that belongs to no transaction.
+    ///
+    /// # Errors
+    /// As [`LogChain::reserve`].
+    pub fn reserve(&self, reservation: &Reservation, bytes: usize) -> Result<(), LogError> {
+        let reserved = self.log.reserve(reservation, record_bytes(bytes) as u64);
+        reserved.map_err(|error| match error {
+            LogError::Full { reason, .. } => LogError::Full { wait: self.log.truncation_wait(self.oldest()), reason },
+            other => other,
+        })
+    }
+
     fn delays(&self, is_asked: bool) -> bool {
         let delays = self.delays.load(Ordering::Relaxed);
         delays == DelayedDurability::Forced as u8 || (is_asked && delays == DelayedDurability::Allowed as u8)
@@ -338,7 +350,7 @@ impl LogChain {
     /// [`LogError::Full`], or the log has failed.
     pub fn reserve(&self, bytes: usize) -> Result<(), LogError> {
         self.owner.tell_if_due();
-        self.owner.log.reserve(&self.reservation, record_bytes(bytes) as u64)
+        self.owner.reserve(&self.reservation, bytes)
     }
 
     /// Appends a record that was decided on in `epoch`. Blocks while the log's ring is full.

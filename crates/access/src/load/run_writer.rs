@@ -1,5 +1,7 @@
 //! Pages on their way from private memory into runs of a loader's own: rows, or the pieces of large values.
 //!
+//! Where the database says so ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is in the log too.
+//!
 //! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, a few writes in flight; runs grow. Each run that is
 //! allocated is freed when the statement is undone.
 
@@ -8,7 +10,7 @@ use std::sync::Arc;
 
 use hobt_base::{EXTENT_PAGES, FileId, Lsn, PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
-use hobt_page::{PageBytes, Run, RunContents};
+use hobt_page::{PageBytes, PageHeader, Run, RunContents, seal};
 use hobt_sync::{Wait, WaitType};
 use hobt_txn::StatementContext;
 
@@ -33,6 +35,8 @@ pub(crate) struct RunWriter {
     runs: Vec<Run>,
     /// The record of the last run's allocation: pages carry it, so that recovery does not take them for older ones.
     lsn: Lsn,
+    /// The record of the last page that is in the log itself.
+    logged: Lsn,
     /// The run behind the last one, if a page had to know where the next page is, and its record.
     following: Option<(Run, Lsn)>,
     /// Bytes of buffers in the statement's memory account.
@@ -54,6 +58,7 @@ impl RunWriter {
             next_extents,
             runs: Vec::new(),
             lsn: Lsn(0),
+            logged: Lsn(0),
             following: None,
             held_bytes: 0,
         }
@@ -105,7 +110,14 @@ impl RunWriter {
         }
         let buffer = self.buffer.as_mut().expect("taken above");
         let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
-        fill(id, self.lsn, &mut pages[self.filled]);
+        let page = &mut pages[self.filled];
+        fill(id, self.lsn, page);
+        let storage = self.hobt.storage();
+        if let Some(chain) = storage.chain_of(&self.context).filter(|_| storage.logs_loads()) {
+            self.logged = storage.log_loaded(self.hobt.identity(), &chain, id, page)?;
+            PageHeader::stamp_lsn(page, self.logged);
+            seal(page);
+        }
         self.filled += 1;
         let run = self.runs.last_mut().expect("next_page made one");
         run.used += 1;
@@ -170,7 +182,7 @@ impl RunWriter {
         if let Some(log) = self.hobt.storage().log() {
             // Write-ahead: as long as a crash could undo that the extents were freed and allocated, what stood in them
             // before is not written over.
-            log.log().flush_past(self.lsn)?;
+            log.log().flush_past(self.lsn.max(self.logged))?;
         }
         self.forget(first, pages)?;
         let file = self.hobt.storage().file(first.file)?;

@@ -16,7 +16,7 @@ use hobt_txn::StatementContext;
 use super::life::TEMPDB;
 use super::{Database, Files, Marked};
 use crate::error::{EngineError, Result};
-use crate::options::DatabaseOptions;
+use crate::options::{DatabaseOptions, RecoveryModel};
 
 /// How long a commit that need not be durable waits for a flush at most, beside the flush itself.
 const DELAYED_FLUSH_AFTER: Duration = Duration::from_millis(10);
@@ -147,10 +147,13 @@ impl Database {
         Ok(())
     }
 
-    /// Tells the log what the options say.
+    /// Tells the log and the loads what the options say.
     pub(super) fn heed_options(&self) {
+        let options = self.options();
         if let Some(log) = self.storage.log() {
-            log.set_delayed_durability(self.options.lock().delayed_durability);
+            log.set_delayed_durability(options.delayed_durability);
+            log.log().keep_for_backup(options.keeps_log());
+            self.storage.set_logs_loads(options.recovery_model == RecoveryModel::Full);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{FileId, SessionId, number};
+use hobt_base::{FileId, Lsn, SessionId, number};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::definition::FileDefinition;
 use crate::error::{EngineError, Result, cannot_create, of_catalog};
 use crate::isolation::IsolationOption;
-use crate::options::DatabaseOptions;
+use crate::options::{DatabaseOptions, RecoveryModel};
 
 impl Instance {
     /// Adds an empty filegroup.
@@ -47,6 +47,28 @@ impl Instance {
         database.set_options(change)?;
         *entry.options.lock() = database.options();
         Ok(())
+    }
+
+    /// A full backup of the database was made: under another recovery model than `SIMPLE` its log is kept from now on until it
+    /// is backed up ([`Instance::log_was_backed_up`]). Before that the log is kept no longer than recovery needs it, whatever
+    /// the recovery model, because nothing could be restored with it.
+    ///
+    /// # Errors
+    /// As [`Instance::set_options`].
+    pub fn database_was_backed_up(&self, database: &DatabaseUse) -> Result<()> {
+        self.set_options(database, |options| {
+            options.has_log_chain = options.recovery_model != RecoveryModel::Simple;
+        })
+    }
+
+    /// A backup of the log has everything before `until`, which it needs to keep no longer. Durable when it returns.
+    ///
+    /// # Errors
+    /// The database is suspect or closed; a device's error.
+    pub fn log_was_backed_up(&self, database: &DatabaseUse, until: Lsn) -> Result<()> {
+        database.check_usable()?;
+        let done = database.storage().log().map_or(Ok(()), |log| log.log().backed_up(until));
+        done.map_err(|error| database.storage_error(error.into()))
     }
 
     /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
+use hobt_log::TruncationWait;
 use hobt_txn::GlobalTransaction;
 use parking_lot::Mutex;
 
@@ -18,7 +19,7 @@ use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
 use crate::isolation::{IsolationOption, IsolationOptions};
-use crate::log_description::{LogDescription, LogReuseWait};
+use crate::log_description::LogDescription;
 use crate::options::DatabaseOptions;
 
 /// How long a database that is being opened waits for one of higher id that is, too.
@@ -89,7 +90,7 @@ impl Entry {
     }
 
     fn description(&self) -> DatabaseDescription {
-        let mut log_reuse_wait = LogReuseWait::Nothing;
+        let mut log_reuse_wait = TruncationWait::Nothing;
         let state = match &*self.state.lock() {
             EntryState::Open(database) => {
                 log_reuse_wait = LogDescription::of(database.storage()).map_or(log_reuse_wait, |log| log.reuse_wait);
@@ -126,7 +127,7 @@ pub struct DatabaseDescription {
     /// Its options.
     pub options: DatabaseOptions,
     /// What its log waits for; nothing while it is not open.
-    pub log_reuse_wait: LogReuseWait,
+    pub log_reuse_wait: TruncationWait,
     /// `ALLOW_SNAPSHOT_ISOLATION`.
     pub allows_snapshot: bool,
     /// `READ_COMMITTED_SNAPSHOT`.

@@ -8,4 +8,5 @@ mod failures;
 mod fixture;
 mod garbage;
 mod on_disk;
+mod recovery_models;
 mod restart;

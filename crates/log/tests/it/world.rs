@@ -30,11 +30,18 @@ impl World {
     pub(crate) fn files(&self, create_new: bool) -> Vec<LogFile> {
         let file = |(index, &(bytes, growth_bytes, bytes_max)): (usize, &(u64, u64, u64))| LogFile {
             disk: self.file(index, create_new),
+            id: index as u16 + 2,
+            name: format!("log{index}"),
             bytes,
             growth_bytes,
             bytes_max,
         };
         self.sizes.iter().enumerate().map(file).collect()
+    }
+
+    /// The files as they are.
+    pub(crate) fn disks(&self) -> Vec<Arc<dyn DiskFile>> {
+        (0..self.sizes.len()).map(|index| self.file(index, false)).collect()
     }
 
     /// A new log, whose files survive every crash.
@@ -45,7 +52,7 @@ impl World {
     }
 
     pub(crate) fn open(&self) -> Result<(Log, Recovered), LogError> {
-        Log::open(&self.files(false), RING_BYTES)
+        Log::open(&self.disks(), RING_BYTES)
     }
 }
 

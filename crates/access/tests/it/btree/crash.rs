@@ -32,7 +32,7 @@ struct Logged {
 fn log_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> LogFile {
     let options = OpenOptions { create_new, direct: true, ..OpenOptions::default() };
     let disk = disk.open(Path::new("/log.ldf"), options).expect("a file");
-    LogFile { disk, bytes: LOG_BYTES, growth_bytes: 0, bytes_max: LOG_BYTES }
+    LogFile { disk, id: 2, name: String::new(), bytes: LOG_BYTES, growth_bytes: 0, bytes_max: LOG_BYTES }
 }
 
 fn data_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> DataFileDescription {
@@ -87,7 +87,7 @@ impl Logged {
 
     /// The database as a recovery leaves it, which faults may cut off; how many records were undone.
     fn recover(&mut self, pool_pages: usize) -> Result<u64, AccessError> {
-        let (log, recovered) = Log::open(&[log_file(&self.disk, false)], RING_BYTES)?;
+        let (log, recovered) = Log::open(&[log_file(&self.disk, false).disk], RING_BYTES)?;
         self.storage = storage_with(log, pool_pages);
         self.storage.open_file_to_recover(data_file(&self.disk, false));
         let summary = recover(&self.storage, &recovered, &|_| Err("nobody decides for it".to_owned()))?;

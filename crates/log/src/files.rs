@@ -1,0 +1,148 @@
+//! The files of a log while it lives: which there are, and how they become more or fewer.
+//!
+//! A file that is added is made whole first ([`NewLogFile::make`]); whoever keeps the list of files lists it then, and then it
+//! joins. One that is listed and has not joined joins when the log is opened. A file that is removed is first noted in the first
+//! file's header, then taken off the list, then let go of: whether it is listed says at the next opening how far that came.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hobt_disk::DiskFile;
+
+use crate::segments::{OpenFile, create_file};
+use crate::{Log, LogError, LogFile};
+
+/// A file of a log.
+#[derive(Clone)]
+pub struct LogFileRow {
+    /// Its id.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub disk: Arc<dyn DiskFile>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// By how much it grows, in bytes.
+    pub growth_bytes: u64,
+    /// How large it may become, in bytes.
+    pub bytes_max: u64,
+}
+
+/// A file that is whole and not part of its log yet.
+pub struct NewLogFile(OpenFile);
+
+impl std::fmt::Debug for NewLogFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("NewLogFile").field(&self.0.disk.path()).finish()
+    }
+}
+
+impl NewLogFile {
+    /// Makes a file for `log`. Blocks for as long as it takes to fill it with zeros.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn make(log: &Log, file: &LogFile) -> Result<NewLogFile, LogError> {
+        let segments = log.segments.lock();
+        let last = segments.files.iter().map(|file| file.header.place).max().unwrap_or(0);
+        drop(segments);
+        create_file(file, log.id(), last + 1, 0).map(NewLogFile)
+    }
+}
+
+impl Log {
+    /// The files, the first one first.
+    pub fn files(&self) -> Vec<LogFileRow> {
+        let segments = self.segments.lock();
+        let row = |file: &OpenFile| LogFileRow {
+            id: file.header.id,
+            name: file.header.name.clone(),
+            disk: Arc::clone(&file.disk),
+            bytes: file.header.file_bytes(),
+            growth_bytes: file.header.growth_bytes,
+            bytes_max: file.header.bytes_max,
+        };
+        segments.files.iter().map(row).collect()
+    }
+
+    /// Takes a file in: records go there when the segments before it are used. Durable when it returns.
+    ///
+    /// # Errors
+    /// The header of the first file cannot be written, and the log has failed.
+    pub fn join(&self, file: NewLogFile) -> Result<(), LogError> {
+        let _alone = self.growing.lock();
+        let mut segments = self.segments.lock();
+        self.check()?;
+        let first = &mut segments.files[0];
+        first.header.files += 1;
+        let disk = Arc::clone(&first.disk);
+        first.header.write_both(&*disk).inspect_err(|error| self.fail(error))?;
+        let before = segments.free_bytes();
+        segments.add_file(file.0);
+        self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
+        self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lets go of a file that holds nothing needed; `unlist` takes it off the list of files, durably, in between.
+    ///
+    /// # Errors
+    /// [`LogError::FileInUse`]: it is the first, holds records, or what is reserved needs its room; there is no such file; what
+    /// `unlist` returned, and the file stays; the header of the first file cannot be written, and the log has failed.
+    pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let _alone = self.growing.lock();
+        self.set_aside(id)?;
+        if let Err(error) = unlist() {
+            self.note_removal(0)?;
+            let mut segments = self.segments.lock();
+            let before = segments.free_bytes();
+            segments.put_back();
+            self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+            return Err(error);
+        }
+        let mut segments = self.segments.lock();
+        self.check()?;
+        let Some(file) = segments.files.iter().position(|file| file.header.id == id) else { return Ok(()) };
+        segments.remove_file(file);
+        self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
+        segments.files[0].header.files -= 1;
+        drop(segments);
+        Ok(self.note_removal(0)?)
+    }
+
+    /// Nothing is written into a file from now on, and the first header says that it is being removed.
+    fn set_aside(&self, id: u16) -> Result<(), LogError> {
+        let mut segments = self.segments.lock();
+        self.check()?;
+        let place = segments.files.iter().position(|file| file.header.id == id);
+        let why = match place {
+            None => "the log has no such file",
+            Some(0) => "it is the first one",
+            Some(file) if segments.is_used(file) => "it holds records that are still needed",
+            Some(file) => {
+                let before = segments.free_bytes();
+                segments.set_aside(file);
+                let less = before - segments.free_bytes();
+                self.free_bytes.fetch_sub(less, Ordering::Relaxed);
+                drop(segments);
+                if self.has_room() {
+                    return self.note_removal(id);
+                }
+                self.segments.lock().put_back();
+                self.free_bytes.fetch_add(less, Ordering::Relaxed);
+                "what open transactions have reserved needs its room"
+            }
+        };
+        Err(LogError::FileInUse { why })
+    }
+
+    fn note_removal(&self, id: u16) -> Result<(), LogError> {
+        let mut segments = self.segments.lock();
+        self.check()?;
+        let first = &mut segments.files[0];
+        first.header.removing = id;
+        let disk = Arc::clone(&first.disk);
+        first.header.write_both(&*disk).inspect_err(|error| self.fail(error))
+    }
+}

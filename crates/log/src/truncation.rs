@@ -1,0 +1,110 @@
+//! What keeps a log from using its oldest segments again.
+
+use hobt_base::Lsn;
+
+use crate::{Log, LogError};
+
+/// What the oldest segment of a log is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TruncationWait {
+    /// Nothing: it is the one that is being filled.
+    Nothing,
+    /// No checkpoint has been made since.
+    Checkpoint,
+    /// It has not been backed up.
+    LogBackup,
+    /// A transaction is open that began there.
+    ActiveTransaction,
+}
+
+impl TruncationWait {
+    /// `log_reuse_wait` of `sys.databases`.
+    pub const fn number(self) -> u8 {
+        match self {
+            TruncationWait::Nothing => 0,
+            TruncationWait::Checkpoint => 1,
+            TruncationWait::LogBackup => 2,
+            TruncationWait::ActiveTransaction => 4,
+        }
+    }
+
+    /// `log_reuse_wait_desc` of `sys.databases`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TruncationWait::Nothing => "NOTHING",
+            TruncationWait::Checkpoint => "CHECKPOINT",
+            TruncationWait::LogBackup => "LOG_BACKUP",
+            TruncationWait::ActiveTransaction => "ACTIVE_TRANSACTION",
+        }
+    }
+}
+
+/// What the first of the segments that begin at `firsts` waits for, if backups need the log from `backup` on and open
+/// transactions from `oldest` on.
+fn wait_of(mut firsts: Vec<Lsn>, backup: Lsn, oldest: Option<Lsn>) -> TruncationWait {
+    firsts.sort_unstable();
+    match firsts.get(1) {
+        None => TruncationWait::Nothing,
+        Some(second) if backup < *second => TruncationWait::LogBackup,
+        Some(second) if oldest.is_some_and(|oldest| oldest < *second) => TruncationWait::ActiveTransaction,
+        Some(_) => TruncationWait::Checkpoint,
+    }
+}
+
+/// What a log keeps that no backup needs: everything.
+pub(crate) const NO_BACKUP: u64 = u64::MAX;
+
+impl Log {
+    /// What its oldest segment is needed for; `oldest` is the first position that an open transaction may need.
+    pub fn truncation_wait(&self, oldest: Option<Lsn>) -> TruncationWait {
+        let firsts = self.segments().iter().filter_map(|segment| segment.first).collect();
+        wait_of(firsts, self.needed_by_backup(), oldest)
+    }
+
+    /// Whether records are kept until they have been backed up ([`Log::backed_up`]), from those on that are there now; or no
+    /// longer than recovery needs them.
+    pub fn keep_for_backup(&self, keeps: bool) {
+        let now = self.segments.lock().files.first().map_or(NO_BACKUP, |first| first.header.retain.0);
+        // What is kept already is not forgotten, and what was not is not found again.
+        let _kept = self.backup.fetch_update(
+            std::sync::atomic::Ordering::Relaxed,
+            std::sync::atomic::Ordering::Relaxed,
+            |from| Some(if keeps { from.min(now) } else { NO_BACKUP }),
+        );
+    }
+
+    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns; a crash before
+    /// keeps more than that.
+    ///
+    /// # Errors
+    /// The header of the first file cannot be written.
+    pub fn backed_up(&self, until: Lsn) -> Result<(), LogError> {
+        self.backup.store(until.0, std::sync::atomic::Ordering::Relaxed);
+        match self.recovery_start() {
+            Some((redo_start, keep)) => self.set_recovery_start(redo_start, keep),
+            None => self.check(),
+        }
+    }
+
+    /// The first position that a backup of the log needs.
+    pub(crate) fn needed_by_backup(&self) -> Lsn {
+        Lsn(self.backup.load(std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_segment_says_what_it_waits_for() {
+        let none = Lsn(NO_BACKUP);
+        let two = || vec![Lsn(9000), Lsn(5000)];
+        assert_eq!(wait_of(vec![Lsn(5000)], none, Some(Lsn(5000))), TruncationWait::Nothing);
+        assert_eq!(wait_of(two(), none, None), TruncationWait::Checkpoint);
+        assert_eq!(wait_of(two(), none, Some(Lsn(9000))), TruncationWait::Checkpoint);
+        assert_eq!(wait_of(two(), none, Some(Lsn(8999))), TruncationWait::ActiveTransaction);
+        assert_eq!(wait_of(two(), Lsn(8999), Some(Lsn(8999))), TruncationWait::LogBackup);
+        assert_eq!(wait_of(two(), Lsn(9000), None), TruncationWait::Checkpoint);
+    }
+}
