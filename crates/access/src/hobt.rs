@@ -6,9 +6,10 @@
 //! not fit their row lie in runs of their own (`large_values`).
 //!
 //! Here is how a heap is made, opened and asked. `rows` changes single rows, `run_list` its list, `whole` all of it at
-//! once, `tree_pages` is what B+trees take from it, `visible` what a statement sees of it.
+//! once, `tree_pages` is what B+trees take from it, `visible` what a statement sees of it, `operations` counts.
 
 mod large_values;
+mod operations;
 mod rows;
 mod run_list;
 mod tree_pages;
@@ -33,6 +34,9 @@ use crate::storage::Allocated;
 use crate::{AccessError, Storage};
 
 pub use large_values::{LargeValues, ValueReader};
+pub(crate) use operations::Operation;
+use operations::OperationCounters;
+pub use operations::Operations;
 pub(crate) use rows::{Replaced, RowChange, newest_writer};
 use run_list::{list_run, overlap};
 
@@ -48,6 +52,7 @@ pub struct Hobt {
     /// The count that was saved last is that of now. Changed while `counting` is held.
     is_counted: AtomicBool,
     state: Latch<State>,
+    operations: OperationCounters,
 }
 
 #[derive(Debug)]
@@ -118,6 +123,7 @@ impl Hobt {
             counting: RwLock::new(()),
             is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
+            operations: OperationCounters::default(),
         });
         hobt.create_list_page(first, &[run])?;
         let chain = storage.chain_of(context);
@@ -232,6 +238,7 @@ impl Hobt {
             counting: RwLock::new(()),
             is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
+            operations: OperationCounters::default(),
         }))
     }
 

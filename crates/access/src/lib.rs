@@ -40,7 +40,7 @@ pub use btree::{
 };
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
-pub use hobt::{Hobt, LargeValues, ValueReader};
+pub use hobt::{Hobt, LargeValues, Operations, ValueReader};
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
 pub use recovery::{AskCoordinator, RecoverySummary, recover, recovered_decisions};
 pub use row_store::RowStore;

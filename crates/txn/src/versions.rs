@@ -266,4 +266,41 @@ mod tests {
         assert!(!store.is_changed(page, slot, &reader));
         assert_eq!(store.changes(page, &reader), vec![(slot, Before::Present)]);
     }
+
+    #[test]
+    fn a_transaction_has_one_version_of_a_key_and_it_is_what_was_before_all_its_changes() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let (hobt, key) = (HobtId(4), &b"k"[..]);
+        let row = |text: &[u8]| RowImage::new([Some(text)]);
+        let oldest = all.snapshot(Stamp(0), Stamp(0));
+        // A row is deleted, and another one comes in its ghost's place.
+        let first = all.begin();
+        store.put_key(&first, hobt, key, Before::Present);
+        store.keep_row(hobt, key, &row(b"old"));
+        store.put_key(&first, hobt, key, Before::Absent);
+        assert_eq!(store.len(), 1);
+        let was = Before::Row(Arc::new(row(b"old")));
+        assert_eq!(store.key_change(hobt, key, &oldest), Some(was.clone()));
+        assert!(store.is_key_changed(hobt, key, &oldest));
+        store.undone_key(first.stamp(), hobt, key);
+        assert!(store.is_key_changed(hobt, key, &oldest), "the first of the two stands");
+        store.undone_key(first.stamp(), hobt, key);
+        assert!(!store.is_key_changed(hobt, key, &oldest), "all is as it was");
+        store.put_key(&first, hobt, key, Before::Present);
+        drop(first);
+        // One behind it: who sees the first sees what that one left.
+        let between = all.snapshot(Stamp(0), Stamp(0));
+        let second = all.begin();
+        store.put_key(&second, hobt, key, Before::Absent);
+        store.put_key(&second, hobt, b"m", Before::Absent);
+        assert_eq!(store.key_changes(hobt, b"", None, &oldest).len(), 2);
+        assert_eq!(store.key_changes(hobt, b"k", Some(b"m"), &between), vec![(key.into(), Before::Absent)]);
+        assert_eq!(store.key_changes(hobt, b"l", Some(b"l"), &between), vec![]);
+        assert_eq!(store.key_change(HobtId(5), key, &oldest), None, "another tree");
+        assert_eq!(store.key_change(hobt, key, &oldest), Some(was));
+        drop((oldest, second));
+        assert_eq!(store.len(), 2, "the first one's are forgotten");
+        drop(between);
+        assert!(store.is_empty() && !store.has_key(hobt, key) && store.bytes() == 0);
+    }
 }

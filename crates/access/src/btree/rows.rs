@@ -14,7 +14,7 @@ use super::split::Wanted;
 use super::{BTree, BTreeError, KeyChange};
 use crate::AccessError;
 use crate::change::Logged;
-use crate::hobt::newest_writer;
+use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
 
 /// Bytes of log that a row's undo may need for pages that it splits: a split's and that of the page above.
@@ -128,6 +128,7 @@ impl BTree {
         };
         context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
         self.hobt.count_rows(1);
+        self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
         self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() });
         Ok(Put::Done)
@@ -184,6 +185,9 @@ impl BTree {
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
         store.keep_row(hobt, &key, &row);
+        if !is_ghost {
+            self.hobt.note_operations(Operation::LeafUpdate, 1);
+        }
         let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
         context.put_key_version(store, hobt, &key, before);
         self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row });
@@ -218,6 +222,7 @@ impl BTree {
             let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?.expect("a bit has room");
             context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Present);
             self.hobt.count_rows(-1);
+            self.hobt.note_operations(Operation::LeafGhost, 1);
             drop(counting);
             self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() });
             Ok(true)

@@ -17,6 +17,7 @@ use hobt_txn::{IoCounts, Snapshot, StatementContext};
 use super::cursor::StepLeaf;
 use super::descent::{Fences, Target};
 use super::{BTree, Cursor, Direction, KeyRange};
+use crate::hobt::Operation;
 use crate::read_ahead::{ReadAhead, add_reads};
 use crate::scan::ScanSettings;
 use crate::visible::VisiblePage;
@@ -45,6 +46,8 @@ pub struct TreeSeek {
     parts: VecDeque<Part>,
     /// A page to copy into.
     spare: Option<Box<PageBytes>>,
+    /// Ranges begun.
+    begun: u64,
 }
 
 /// A copy of a leaf, or of a part of it.
@@ -57,6 +60,13 @@ struct Part {
 impl std::fmt::Debug for TreeSeek {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TreeSeek").field("tree", &self.tree).field("direction", &self.direction).finish_non_exhaustive()
+    }
+}
+
+impl Drop for TreeSeek {
+    fn drop(&mut self) {
+        // Once a seek and not once a range: many are short.
+        self.tree.hobt.note_operations(Operation::RangeScan, self.begun);
     }
 }
 
@@ -136,6 +146,7 @@ impl TreeSeek {
             asked: 0,
             parts: VecDeque::new(),
             spare: None,
+            begun: 0,
         }
     }
 
@@ -184,6 +195,7 @@ impl TreeSeek {
             let Some(range) = self.ranges.pop_front() else { return Ok(false) };
             self.cursor = Some(Cursor::new(Arc::clone(&self.tree), range, self.direction));
             (self.has_begun, self.window, self.asked) = (false, 0, 0);
+            self.begun += 1;
         }
         if let Some(ahead) = &self.ahead {
             ahead.settle();

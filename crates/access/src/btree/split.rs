@@ -29,6 +29,7 @@ use super::BTree;
 use super::descent::Step;
 use crate::AccessError;
 use crate::change::Part;
+use crate::hobt::Operation;
 
 /// The row for which a leaf is split: one that is to come, or to take the place of the one with its key.
 #[derive(Clone, Copy)]
@@ -71,6 +72,7 @@ impl BTree {
                 assert_eq!(path[0].id, self.root, "a path begins with room for an entry, or with the root");
                 self.push_down(&mut path[0], chain)?;
                 self.notes.note_split(self.root);
+                self.hobt.note_operations(Operation::NonleafAllocation, 1);
                 return Ok(());
             }
             let parent = &path[at - 1];
@@ -86,13 +88,18 @@ impl BTree {
         let (above, below) = path.split_at_mut(at);
         let (parent, left) = (above.last_mut().expect("it was looked at"), &mut below[0]);
         match kept_entries {
-            Some(kept) => self.split_index(parent, left, kept, &separator, chain),
+            Some(kept) => {
+                self.split_index(parent, left, kept, &separator, chain)?;
+                self.hobt.note_operations(Operation::NonleafAllocation, 1);
+                Ok(())
+            }
             None => {
                 if let Some(context) = context {
                     self.begin_change(context, left)?;
                 }
                 self.split_leaf(parent, left, kept, &separator, wanted.row, chain)?;
                 self.notes.note_split(left.id);
+                self.hobt.note_operations(Operation::LeafAllocation, 1);
                 Ok(())
             }
         }

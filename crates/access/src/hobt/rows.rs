@@ -11,7 +11,7 @@ use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 use parking_lot::RwLockReadGuard;
 
-use super::{FetchAddSigned, Hobt, State};
+use super::{FetchAddSigned, Hobt, Operation, State};
 use crate::AccessError;
 use crate::change::Logged;
 use crate::log_record::Undo;
@@ -74,6 +74,7 @@ impl Hobt {
                     context.put_version(self.storage.versions(), id, slot, Before::Absent);
                     drop(page);
                     self.row_count.fetch_add(1, Ordering::Relaxed);
+                    self.note_operations(Operation::LeafInsert, 1);
                     drop(counting);
                     let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
                     let (hobt, writer) = (Arc::clone(self), context.stamp());
@@ -143,6 +144,7 @@ impl Hobt {
         drop(page);
         let grown = Run { used: run.used + 1, ..run };
         self.replace_run(state, index, grown)?;
+        self.note_operations(Operation::LeafAllocation, 1);
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_page(index, grown));
         Ok(())
@@ -204,6 +206,7 @@ impl Hobt {
             context.put_version(self.storage.versions(), page, slot, Before::Present);
             drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
+            self.note_operations(Operation::LeafDelete, 1);
             drop(counting);
             let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
             let (hobt, writer) = (Arc::clone(self), context.stamp());
@@ -261,6 +264,7 @@ impl Hobt {
         let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
         context.put_version(self.storage.versions(), id, slot, Before::Row(Arc::new(old.clone())));
         drop(page);
+        self.note_operations(Operation::LeafUpdate, 1);
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
         let (hobt, writer) = (Arc::clone(self), context.stamp());
         context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer)));

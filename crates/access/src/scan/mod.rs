@@ -39,6 +39,7 @@ use hobt_page::{PageDamage, RowLayout, RowPage, Run, ValuePointer};
 use hobt_txn::{IoCounts, Snapshot, StatementContext};
 
 use crate::btree::LeafList;
+use crate::hobt::Operation;
 use crate::visible::VisiblePage;
 use crate::{AccessError, DataFile, LargeValues, RowStore, ValueReader};
 
@@ -246,6 +247,7 @@ impl Scan {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
         let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts));
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
+        stores.iter().for_each(|store| store.hobt().note_operations(Operation::RangeScan, 1));
         let files = first.storage().files();
         let place_of = |id: FileId| {
             let place = files.iter().position(|file| file.id() == id);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_access::{Hobt, RowStore};
 use hobt_base::{PageId, SessionId, SlotId, SplitMix64};
-use hobt_txn::{StatementContext, StatementContextSettings, Transactions};
+use hobt_txn::{IoCounts, StatementContext, StatementContextSettings, Transactions};
 
-use crate::world::{Collect, Row, World, file_of, image, random_row, run_worker, sorted, table};
+use crate::world::{Collect, Row, World, file_of, image, loaded, random_row, run_worker, sorted, table};
 
 /// A statement that others know of, and that reads versions.
 pub(crate) fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
@@ -35,6 +35,17 @@ fn scanned(hobt: &Arc<Hobt>, context: &Arc<StatementContext>) -> Vec<Row> {
     let mut rows = Collect::default();
     run_worker(&scan.expect("a scan"), &mut rows).expect("no faults");
     rows.rows
+}
+
+/// The row in a place as a statement sees it.
+fn looked_up(hobt: &Hobt, context: &StatementContext, place: (PageId, SlotId)) -> Option<Row> {
+    let counts = IoCounts::default();
+    let row = hobt.row_visible(place, (context, false), &counts, |_, page, slot| {
+        let value = |column| page.value(column, slot.0.into()).expect("a value in its row").map(<[u8]>::to_vec);
+        (0..page.row_layout().columns().len()).map(value).collect::<Row>()
+    });
+    assert_eq!(loaded(&counts.logical_reads), 1);
+    row.expect("readable")
 }
 
 pub(crate) fn end(context: &StatementContext, commits: bool) {
@@ -76,6 +87,9 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
         let see = |context: &Arc<StatementContext>| sorted(scanned(&hobt, context));
         for _ in 0..2 {
             assert!(see(&before) == sorted(old.clone()), "seed {seed}: as it was");
+            for (place, row) in places.iter().zip(&old) {
+                assert_eq!(looked_up(&hobt, &before, *place).as_ref(), Some(row), "seed {seed}: a row as it was");
+            }
         }
         end(&undone, false);
         end(&commits, true);
@@ -84,6 +98,12 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
         left.extend(new.iter().cloned());
         assert!(see(&after) == sorted(left.clone()), "seed {seed}: what committed");
         end(&open, false);
+        for (step, (place, row)) in places.iter().zip(&old).enumerate() {
+            let seen = (step % 7 != 1).then_some(row);
+            assert_eq!(looked_up(&hobt, &after, *place).as_ref(), seen, "seed {seed}: a row, or that it is gone");
+        }
+        let last = *places.last().expect("rows");
+        assert_eq!(looked_up(&hobt, &after, (last.0, SlotId(9999))), None, "no such slot");
         assert!(see(&after) == sorted(left), "seed {seed}: what committed, again");
         for context in [before, after] {
             end(&context, true);
@@ -142,6 +162,9 @@ fn loaded_pages_are_hidden_until_their_loader_has_ended() {
     let beside = statement(&world, &all);
     assert!(scanned(&hobt, &beside).is_empty() && scanned(&hobt, &before).is_empty());
     assert_eq!(scanned(&hobt, &loader).len(), rows.len(), "its own");
+    let run = hobt.runs().into_iter().rfind(|run| run.row_page_count() > 0).expect("a loaded run");
+    let place = (PageId::new(run.first.file, run.row_pages().start), SlotId(0));
+    assert!(looked_up(&hobt, &beside, place).is_none() && looked_up(&hobt, &loader, place).is_some());
     end(&loader, true);
     assert!(scanned(&hobt, &beside).is_empty(), "as when it first looked");
     // The first change of a loaded page, while a reader does not see its loader.
@@ -189,6 +212,9 @@ fn rows_that_are_replaced_are_seen_as_they_were() {
                 new_rows[which] = row;
             }
             assert!(sorted(scanned(&hobt, &before)) == sorted(rows.clone()), "seed {seed}: as they were");
+            for (place, row) in places.iter().zip(&rows) {
+                assert_eq!(looked_up(&hobt, &before, *place).as_ref(), Some(row), "seed {seed}: a row as it was");
+            }
             assert!(sorted(scanned(&hobt, &changer)) == sorted(new_rows.clone()), "seed {seed}: its own");
             let commits = round % 2 == 0;
             end(&changer, commits);

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_access::{
     AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
     StorageSettings, TreeDescription, recover,
 };
-use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId, SessionId, SplitMix64, Stamp};
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId, SessionId, SplitMix64};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_log::{Log, LogFile};
-use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, TransactionLog};
+use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, TransactionLog, Transactions};
 
 use super::{Model, build, change, rows_of, shapes};
 use crate::world::{GROUP, Row, TAG, image};
@@ -26,7 +25,7 @@ struct Logged {
     disk: Arc<SimulatedDisk>,
     budget: Arc<MemoryBudget>,
     storage: Arc<Storage>,
-    stamp: AtomicU64,
+    all: Arc<Transactions>,
 }
 
 fn log_file(disk: &Arc<SimulatedDisk>, create_new: bool) -> LogFile {
@@ -64,18 +63,20 @@ impl Logged {
         let storage = storage_with(log, pool_pages);
         storage.create_file(data_file(&disk, true)).expect("room");
         disk.sync_directory(Path::new("/")).expect("the root");
-        Logged { disk, budget: MemoryBudget::new(1 << 30), storage, stamp: AtomicU64::new(1) }
+        Logged { disk, budget: MemoryBudget::new(1 << 30), storage, all: Arc::default() }
     }
 
     fn statement(&self) -> Arc<StatementContext> {
-        let stamp = self.stamp.fetch_add(1, Ordering::Relaxed);
+        let running = self.all.begin();
         let settings = StatementContextSettings {
             session: SessionId(51),
-            stamp: Stamp(stamp),
+            stamp: running.stamp(),
             degree_of_parallelism: 1,
             memory: Arc::clone(&self.budget),
         };
-        StatementContext::new(&settings, Arc::default())
+        let context = StatementContext::new(&settings, Arc::default());
+        context.transaction().set_running(running);
+        context
     }
 
     fn checkpoint(&self, tree: Option<&BTree>) -> Result<(), AccessError> {
@@ -124,6 +125,9 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
                 Err(BTreeError::Storage(_)) => return Some(context),
                 Err(error) => panic!("{error}"),
             }
+        }
+        if random.below(5) == 0 && life.tree.remove_all_ghosts(&context).is_err() {
+            return Some(context);
         }
         for _ in 0..random.below(250) {
             let row = shape.row(random, 20_000, 300);

@@ -139,3 +139,57 @@ fn threads_that_read_see_whole_transactions_of_threads_that_write() {
     assert_eq!(findings(&world, &tree), []);
     assert_eq!(tree.hobt().row_count(), u64::from(OWNERS) * ROWS_EACH as u64);
 }
+
+/// Who reads what is not committed sees what was there when he began, too, once each, however the leaves are split.
+#[test]
+fn threads_that_read_uncommitted_rows_miss_none_that_stay() {
+    let shape = &shapes()[0];
+    let world = World::new(60, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }]);
+    let tree = create(&world, &shape.description());
+    let row = |key: u32| -> Row { vec![Some(vec![b'r'; 60]), Some(key.to_le_bytes().to_vec())] };
+    let context = world.context();
+    for key in 0..1000 {
+        tree.insert(&context, &image(&row(1000 * key))).expect("a new key");
+    }
+    context.commit().expect("nothing fails");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut random = SplitMix64::new(1);
+            for _ in 0..8 {
+                let context = world.context();
+                for _ in 0..800 {
+                    let key = random.below(1_000_000) as u32;
+                    // Some are there already.
+                    let _is_new = tree.insert(&context, &image(&row(key)));
+                }
+                context.commit().expect("nothing fails");
+            }
+        });
+        for reader in 0..2 {
+            let (tree, world, is_over) = (&tree, &world, &is_over);
+            scope.spawn(move || {
+                let mut random = SplitMix64::new(100 + reader);
+                while !is_over.load(Ordering::Acquire) {
+                    let (context, settings) = (world.context(), settings(&mut random));
+                    let rows = if reader == 0 {
+                        Walk::begin(tree, &context, settings).finish()
+                    } else {
+                        let (tree, ranges) = (Arc::clone(tree), [KeyRange::all()]);
+                        let seek = TreeSeek::new(tree, ranges, Direction::Backward, settings, context, Arc::default());
+                        seen_by(&mut { seek }, u64::MAX).0.into_iter().map(|(_, row)| row).collect()
+                    };
+                    let keys: HashSet<&[u8]> = rows.iter().map(|row| row[1].as_deref().expect("a key")).collect();
+                    assert_eq!(keys.len(), rows.len(), "each once");
+                    assert!((0..1000u32).all(|key| keys.contains(&(1000 * key).to_le_bytes()[..])), "all that stay");
+                }
+            });
+        }
+        writer.join().expect("no panic");
+        is_over.store(true, Ordering::Release);
+    });
+    let operations = tree.hobt().operations();
+    assert_eq!(operations.leaf_inserts, tree.hobt().row_count());
+    assert_eq!(operations.leaf_allocations + 1, tree.figures().expect("sound").pages[0]);
+    assert!(operations.range_scans > 0 && operations.leaf_ghosts == 0);
+}

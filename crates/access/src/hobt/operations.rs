@@ -1,0 +1,63 @@
+//! What was done to a HOBT since it was opened: `sys.dm_db_index_operational_stats`.
+//!
+//! Writers count beside the number of rows, which they change all the same. A single look-up is not counted: it would be a
+//! write that all readers share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Hobt;
+
+/// One kind of operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    LeafInsert,
+    LeafUpdate,
+    LeafDelete,
+    LeafGhost,
+    LeafAllocation,
+    NonleafAllocation,
+    RangeScan,
+}
+
+/// How often was done what, since the HOBT was opened. What was undone since counts too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Operations {
+    /// Rows inserted one at a time.
+    pub leaf_inserts: u64,
+    /// Rows replaced in their place.
+    pub leaf_updates: u64,
+    /// Rows of a heap deleted.
+    pub leaf_deletes: u64,
+    /// Rows of a tree deleted: they are ghosts at first.
+    pub leaf_ghosts: u64,
+    /// Pages for rows that were added one at a time; of a tree, by a split each.
+    pub leaf_allocations: u64,
+    /// Pages above the leaves that were added by a split each.
+    pub nonleaf_allocations: u64,
+    /// Scans begun, whole or of a range.
+    pub range_scans: u64,
+}
+
+/// The counters behind [`Operations`].
+#[derive(Debug, Default)]
+pub(super) struct OperationCounters([AtomicU64; 7]);
+
+impl Hobt {
+    /// What was done to it since it was opened.
+    pub fn operations(&self) -> Operations {
+        let count = |operation: Operation| self.operations.0[operation as usize].load(Ordering::Relaxed);
+        Operations {
+            leaf_inserts: count(Operation::LeafInsert),
+            leaf_updates: count(Operation::LeafUpdate),
+            leaf_deletes: count(Operation::LeafDelete),
+            leaf_ghosts: count(Operation::LeafGhost),
+            leaf_allocations: count(Operation::LeafAllocation),
+            nonleaf_allocations: count(Operation::NonleafAllocation),
+            range_scans: count(Operation::RangeScan),
+        }
+    }
+
+    pub(crate) fn note_operations(&self, operation: Operation, count: u64) {
+        self.operations.0[operation as usize].fetch_add(count, Ordering::Relaxed);
+    }
+}
