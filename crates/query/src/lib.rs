@@ -6,6 +6,7 @@
 //! ```
 //! The only crate that names DataFusion. It never sees the bytes of a page.
 
+pub mod access_path;
 pub mod binder;
 pub mod execute;
 pub mod interpreter;

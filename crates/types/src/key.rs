@@ -148,6 +148,23 @@ impl KeyColumn {
     }
 }
 
+impl KeyColumn {
+    /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation, or
+    /// itself without zeros at its end.
+    pub fn encode_compared(&self, compared: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        if self.nullable {
+            out.push(0x01);
+        }
+        let first = out.len();
+        out.extend_from_slice(compared);
+        end_value(out, first);
+        if self.descending {
+            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
 /// Appends an IEEE 754 number whose bytes are little-endian.
 fn push_float(bytes: &[u8], out: &mut Vec<u8>) {
     let first = out.len();

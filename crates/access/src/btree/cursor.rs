@@ -64,6 +64,11 @@ impl KeyRange {
         KeyRange::new(Bound::Included(prefix), Bound::Included(prefix))
     }
 
+    /// The first bytes in it, and the first behind it, if it has an end.
+    pub(super) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.low, self.high.as_deref())
+    }
+
     fn is_empty(&self) -> bool {
         self.is_empty || self.high.as_ref().is_some_and(|high| *high <= self.low)
     }

@@ -22,6 +22,7 @@ mod build;
 mod check;
 mod cursor;
 mod descent;
+mod estimate;
 mod ghosts;
 mod key;
 mod leaves;

@@ -76,7 +76,7 @@ pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
 pub use literal::convert_value;
 pub use merge::{BoundMerge, ChangeKind};
-pub use order::column_order;
+pub use order::{column_order, has_sort_key};
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 pub use session::{optimize, session_config, session_state};
 

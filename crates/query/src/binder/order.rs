@@ -4,9 +4,15 @@ use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, SortExpr};
 use hobt_base::Position;
 use hobt_catalog::TableColumn;
+use hobt_types::SqlType;
 
 use super::bound::{BoundExpr, ExprCollation};
-use super::comparison::key;
+use super::comparison::{has_key, key};
+
+/// Whether values of a type compare by a key of their own, not as they stand.
+pub fn has_sort_key(sql_type: SqlType) -> bool {
+    has_key(sql_type)
+}
 
 /// The order of a column's values as an index has it: by the collation, NULL first, all of it reversed where the order is
 /// descending.

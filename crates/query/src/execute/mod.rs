@@ -17,6 +17,7 @@ mod profile;
 mod row_lock;
 mod runner;
 mod scan_exec;
+mod seek_exec;
 mod statement;
 mod workers;
 
@@ -30,5 +31,6 @@ pub use profile::OperatorProfile;
 pub use row_lock::{FoundRows, lock_error};
 pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;
+pub use seek_exec::SeekExec;
 pub use statement::StatementRun;
 pub use workers::{PendingReasons, WorkerPool, WorkerReport};

@@ -24,8 +24,10 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::AccessError;
-use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{
+    ColumnKind, ColumnVector, KeyPlaces, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData,
+};
+use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_page::RowPage;
@@ -50,6 +52,8 @@ pub struct ScanExec {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     started: Mutex<Option<Started>>,
+    /// The partitions that are read, by their places in the table.
+    partitions: Arc<[usize]>,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -75,7 +79,15 @@ impl ScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        ScanExec { table, run, projection, schema, properties: Arc::new(properties), started: Mutex::new(None) }
+        let partitions = (0..table.table().base_index().partitions.len()).collect();
+        let started = Mutex::new(None);
+        ScanExec { table, run, projection, schema, properties: Arc::new(properties), started, partitions }
+    }
+
+    /// The same, of some of the table's partitions.
+    #[must_use]
+    pub fn of_partitions(self, partitions: Vec<usize>) -> ScanExec {
+        ScanExec { partitions: partitions.into(), ..self }
     }
 
     /// The table.
@@ -110,6 +122,7 @@ impl ScanExec {
         let counts = run.io_counts(name);
         counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
         let stores = self.table.stores().map_err(external)?;
+        let stores: Vec<RowStore> = self.partitions.iter().map(|&partition| stores[partition].clone()).collect();
         let scan = Scan::new(&stores, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
             .map_err(|error| external(self.table.sql_error(error)))?;
         run.add_scan(&scan);
@@ -169,7 +182,7 @@ impl ExecutionPlan for ScanExec {
             self.projection.clone(),
             Arc::clone(&self.schema),
         );
-        Ok(Arc::new(fresh))
+        Ok(Arc::new(fresh.of_partitions(self.partitions.to_vec())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -184,7 +197,11 @@ impl ExecutionPlan for ScanExec {
             schema: Arc::clone(&self.schema),
             batch: BatchBuilder {
                 columns,
-                places: self.place_in_batch().map(|_| PlaceVector::default()),
+                places: self.place_in_batch().map(|_| match self.table.table().is_clustered() {
+                    true => Places::Keys(KeyPlaces::new(0)),
+                    false => Places::Numbers(PlaceVector::default()),
+                }),
+                partitions: Arc::clone(&self.partitions),
                 rows: 0,
                 page_rows: 0,
                 rows_max: context.session_config().batch_size(),
@@ -232,10 +249,18 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
         .collect()
 }
 
+/// Where the rows of a batch lie.
+enum Places {
+    Numbers(PlaceVector),
+    Keys(KeyPlaces),
+}
+
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
     /// Where the rows lie, if somebody asks.
-    places: Option<PlaceVector>,
+    places: Option<Places>,
+    /// The places in the table of the partitions that are scanned.
+    partitions: Arc<[usize]>,
     rows: usize,
     /// Rows of the last page.
     page_rows: usize,
@@ -266,8 +291,14 @@ impl PageVisitor for BatchBuilder {
             }
             column.append_page(id, page, &values)?;
         }
-        if let Some(places) = &mut self.places {
-            places.append_page(partition, id, page);
+        let in_table = self.partitions[partition];
+        match &mut self.places {
+            None => {}
+            Some(Places::Numbers(places)) => places.append_page(in_table, id, page),
+            Some(Places::Keys(places)) => {
+                let tree = self.scan.partitions()[partition].store.tree();
+                places.append_page(in_table, tree.expect("a clustered index is a tree"), id, page)?;
+            }
         }
         Ok(())
     }
@@ -310,9 +341,18 @@ impl ScanStream {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let mut arrays = arrays.map_err(external)?;
         if let (Some(place), Some(places)) = (self.place_in_batch, &mut self.batch.places) {
-            let numbers = Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None);
-            let numbers = numbers.with_precision_and_scale(place_type(self.table.table()).precision(), 0)?;
-            arrays.insert(place, Arc::new(numbers));
+            let sql_type = place_type(self.table.table());
+            let array: ArrayRef = match places {
+                Places::Numbers(places) => {
+                    let numbers = Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None);
+                    Arc::new(numbers.with_precision_and_scale(sql_type.precision(), 0)?)
+                }
+                Places::Keys(places) => {
+                    let next = places.next();
+                    array_of(&sql_type, std::mem::replace(places, next).into_vector()).map_err(external)?
+                }
+            };
+            arrays.insert(place, array);
         }
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
@@ -373,7 +413,7 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
 }
 
 /// The Arrow array of a column, its carrier's type; the vector's memory is taken over, not copied.
-fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlError> {
+pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlError> {
     let rows = vector.rows();
     let nulls = (vector.null_count > 0)
         .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(vector.validity), 0, rows)));

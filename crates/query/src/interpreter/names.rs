@@ -28,6 +28,7 @@ use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
 use super::transaction::OpenTransaction;
 use super::view_table::ViewTable;
+use crate::access_path::AccessHint;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
 use crate::source::{HeapTable, clustered_disabled};
@@ -158,6 +159,7 @@ impl Names<'_> {
             return Err(clustered_disabled(table));
         }
         let provider = HeapTable::new(database.clone(), Arc::clone(table), run, hints.places, of_versions);
+        let provider = provider.hinted(access_hint(table, hints.hints));
         Ok(Resolved::Table { provider, columns })
     }
 
@@ -316,6 +318,29 @@ impl NameResolver for Names<'_> {
     fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_> {
         Box::new(Names { database: database.clone(), ..self.clone() })
     }
+}
+
+/// Which access hints ask for; they are of indexes that are there.
+fn access_hint(table: &Table, hints: &[TableHint]) -> AccessHint {
+    let place = |reference: &IndexReference| {
+        table.indexes.iter().position(|index| match reference {
+            IndexReference::Number(id) => i64::from(index.id.0) == *id,
+            IndexReference::Name(name) => index.name.as_ref().is_some_and(|known| name.is(known)),
+        })
+    };
+    for hint in hints {
+        match hint {
+            TableHint::ForceScan => return AccessHint::Scan,
+            TableHint::ForceSeek(_) => return AccessHint::Seek,
+            TableHint::Index(all) => match all.first() {
+                Some(IndexReference::Number(0)) => return AccessHint::Scan,
+                Some(reference) => return place(reference).map_or(AccessHint::Free, AccessHint::Index),
+                None => {}
+            },
+            _ => {}
+        }
+    }
+    AccessHint::Free
 }
 
 /// An index that a hint names must be there; 0 is the heap, or a scan of whatever the table is.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::scan::ScanSettings;
 use hobt_access::{AccessError, RowStore};
@@ -18,7 +18,9 @@ use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::execute::{ScanExec, StatementRun};
+use crate::access_path::{AccessHint, AccessPath, choose};
+use crate::execute::{ScanExec, SeekExec, StatementRun};
+use crate::wrap::external;
 
 /// A table of a database, to be read by one statement.
 pub struct HeapTable {
@@ -29,6 +31,7 @@ pub struct HeapTable {
     schema: SchemaRef,
     has_places: bool,
     reads_versions: bool,
+    hint: AccessHint,
 }
 
 impl fmt::Debug for HeapTable {
@@ -87,7 +90,36 @@ impl HeapTable {
             schema,
             has_places,
             reads_versions,
+            hint: AccessHint::Free,
         })
+    }
+
+    /// The same, to be reached as a hint asks for.
+    #[must_use]
+    pub fn hinted(self: Arc<HeapTable>, hint: AccessHint) -> Arc<HeapTable> {
+        if hint == AccessHint::Free {
+            return self;
+        }
+        Arc::new_cyclic(|this| HeapTable {
+            this: Weak::clone(this),
+            database: self.database.clone(),
+            table: Arc::clone(&self.table),
+            run: Arc::clone(&self.run),
+            schema: Arc::clone(&self.schema),
+            has_places: self.has_places,
+            reads_versions: self.reads_versions,
+            hint,
+        })
+    }
+
+    /// The access that a hint asks for.
+    pub(crate) fn hint(&self) -> AccessHint {
+        self.hint
+    }
+
+    /// The statement that reads.
+    pub(crate) fn run(&self) -> &Arc<StatementRun> {
+        &self.run
     }
 
     /// How it is scanned.
@@ -113,6 +145,10 @@ impl HeapTable {
     /// The definition.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.table.base_index().partitions.len() > 1
     }
 
     /// The heaps of its partitions, or the trees of its clustered index, in order.
@@ -208,12 +244,27 @@ impl TableProvider for HeapTable {
         &self,
         _: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        conditions: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&projection)?);
         let table = self.this.upgrade().expect("a provider in use is alive");
-        Ok(Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema)))
+        Ok(match choose(self, &projection, conditions).map_err(external)? {
+            AccessPath::Scan { partitions } => {
+                Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema).of_partitions(partitions))
+            }
+            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, Arc::new(path), projection, schema)),
+        })
+    }
+
+    fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        // All may be seen, none is relied on: they stay above.
+        let is_useful = self.table.indexes.len() > 1 || self.table.is_clustered() || self.is_partitioned();
+        let answer = match is_useful {
+            true => TableProviderFilterPushDown::Inexact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(vec![answer; conditions.len()])
     }
 }

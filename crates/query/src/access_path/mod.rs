@@ -1,0 +1,293 @@
+//! How the rows of a table that a statement reads are reached: by a scan, or by a seek in one of its indexes.
+//!
+//! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the tree
+//! itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
+
+mod predicate;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use datafusion::logical_expr::Expr;
+use hobt_access::{BTree, KeyRange, RowStore};
+use hobt_base::SqlError;
+use hobt_catalog::{DataSpace, Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
+use hobt_engine::DatabaseUse;
+use hobt_types::Value;
+
+use crate::source::HeapTable;
+use predicate::{ColumnPredicate, Comparand, Limit, Test};
+
+/// The most ranges that lists of values make; more are read as one.
+const RANGES_MAX: usize = 1024;
+/// What it costs to go from a root to a leaf, in pages.
+const DESCENT_PAGES: f64 = 3.0;
+/// What it costs to fetch a row by its reference, in pages that a scan reads one behind the other.
+const LOOKUP_PAGES: f64 = 4.0;
+
+/// Which access a hint asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccessHint {
+    /// None.
+    #[default]
+    Free,
+    /// `INDEX(0)`, `FORCESCAN`: all of the table.
+    Scan,
+    /// `INDEX(n)`: the index at this place of the table.
+    Index(usize),
+    /// `FORCESEEK`.
+    Seek,
+}
+
+/// How a table is read.
+#[derive(Clone, Debug)]
+pub(crate) enum AccessPath {
+    /// All rows of these partitions.
+    Scan { partitions: Vec<usize> },
+    /// Ranges of an index.
+    Seek(SeekPath),
+}
+
+/// Ranges of an index of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct SeekPath {
+    /// The index's place in the table.
+    pub(crate) index: usize,
+    pub(crate) leaf: IndexLeaf,
+    /// The trees that are read, with their partitions' places.
+    pub(crate) trees: Vec<(usize, Arc<BTree>)>,
+    /// The ranges in each, rising and apart.
+    pub(crate) ranges: Vec<KeyRange>,
+    /// Whether the leaves have all that is read.
+    pub(crate) covers: bool,
+    /// Rows that it is thought to bring.
+    pub(crate) rows: f64,
+}
+
+/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `conditions`.
+///
+/// # Errors
+/// 8622 where a hint asks for a seek that is not possible; an index that cannot be opened.
+pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr]) -> Result<AccessPath, SqlError> {
+    let definition = table.table();
+    let schema = datafusion::catalog::TableProvider::schema(table);
+    let predicates = predicate::predicates(definition, &schema, conditions);
+    let base = definition.base_index();
+    let partitions = partitions_of(table.database(), base, &predicates)?;
+    let scan = AccessPath::Scan { partitions };
+    if predicates.is_empty() || table.hint() == AccessHint::Scan {
+        return seek_is_there(table, scan);
+    }
+    let mut best: Option<(f64, SeekPath)> = None;
+    for (at, index) in definition.indexes.iter().enumerate() {
+        let is_asked_for = match table.hint() {
+            AccessHint::Index(asked) => asked == at,
+            _ => true,
+        };
+        if index.kind == IndexKind::Heap || index.options.is_disabled || !is_asked_for {
+            continue;
+        }
+        let Some((cost, path)) = seek(table, at, index, projection, &predicates)? else { continue };
+        if best.as_ref().is_none_or(|(known, _)| cost < *known) {
+            best = Some((cost, path));
+        }
+    }
+    let Some((cost, path)) = best else { return seek_is_there(table, scan) };
+    let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_));
+    let pages = table.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
+    Ok(if is_forced || cost < pages { AccessPath::Seek(path) } else { scan })
+}
+
+/// 8622.
+fn seek_is_there(table: &HeapTable, scan: AccessPath) -> Result<AccessPath, SqlError> {
+    if table.hint() != AccessHint::Seek {
+        return Ok(scan);
+    }
+    let text = "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
+                without specifying any hints and without using SET FORCEPLAN.";
+    Err(SqlError::new(8622, text))
+}
+
+/// The partitions of an index that may have rows which fulfil the conditions.
+fn partitions_of(
+    database: &DatabaseUse,
+    index: &Index,
+    predicates: &[ColumnPredicate],
+) -> Result<Vec<usize>, SqlError> {
+    let all = || (0..index.partitions.len()).collect();
+    let DataSpace::Scheme { scheme, column } = index.data_space else { return Ok(all()) };
+    let snapshot = database.snapshot();
+    let function = snapshot
+        .partition_scheme_by_id(scheme)
+        .and_then(|scheme| snapshot.partition_function_by_id(scheme.function))
+        .ok_or_else(|| SqlError::internal("an index's partition function is not in the catalog"))?;
+    let mut wanted: Vec<usize> = all();
+    for predicate in predicates.iter().filter(|predicate| predicate.column == column) {
+        wanted.retain(|partition| may_have(function, *partition, &predicate.test));
+    }
+    Ok(wanted)
+}
+
+fn may_have(function: &PartitionFunction, partition: usize, test: &Test) -> bool {
+    let place = |comparand: &Comparand| match comparand {
+        Comparand::Value(value) => Some(function.partition_of(value)),
+        Comparand::Compared(_) => None,
+    };
+    match test {
+        Test::Never => false,
+        Test::Null => function.partition_of(&Value::Null) == partition,
+        Test::Equal(values) => values.iter().any(|value| place(value).is_none_or(|place| place == partition)),
+        Test::Range { low, high } => {
+            let from = low.as_ref().and_then(|(value, _)| place(value)).unwrap_or(0);
+            let to = high.as_ref().and_then(|(value, _)| place(value)).unwrap_or(usize::MAX);
+            (from..=to).contains(&partition)
+        }
+    }
+}
+
+/// A seek in one index, and what it costs in pages; `None` if the conditions say nothing of its first column.
+fn seek(
+    table: &HeapTable,
+    at: usize,
+    index: &Index,
+    projection: &[usize],
+    predicates: &[ColumnPredicate],
+) -> Result<Option<(f64, SeekPath)>, SqlError> {
+    let definition = table.table();
+    let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
+    let Some(ranges) = ranges_of(definition, index, &leaf, predicates) else { return Ok(None) };
+    let wanted = partitions_of(table.database(), index, predicates)?;
+    let trees = trees_of(table, index, &wanted)?;
+    let covers = covers(definition, index, &leaf, projection);
+    let (mut rows, mut pages) = (0.0, 0.0);
+    for (_, tree) in &trees {
+        for range in &ranges {
+            let part = tree.estimate(range).map_err(|error| table.sql_error(error))?;
+            rows += part * tree.hobt().row_count() as f64;
+            pages += part * tree.hobt().data_pages() as f64 + DESCENT_PAGES;
+        }
+    }
+    let cost = if covers { pages } else { pages + rows * LOOKUP_PAGES };
+    Ok(Some((cost, SeekPath { index: at, leaf, trees, ranges, covers, rows })))
+}
+
+/// The trees of some of an index's partitions.
+///
+/// # Errors
+/// One cannot be opened.
+pub(crate) fn trees_of(
+    table: &HeapTable,
+    index: &Index,
+    partitions: &[usize],
+) -> Result<Vec<(usize, Arc<BTree>)>, SqlError> {
+    let mut trees = Vec::with_capacity(partitions.len());
+    for &place in partitions {
+        let store = table.database().store_to_read(index.partitions[place].hobt).map_err(SqlError::from)?;
+        let RowStore::Tree(tree) = store else { return Err(SqlError::internal("an index that is no tree")) };
+        trees.push((place, tree));
+    }
+    Ok(trees)
+}
+
+/// Whether an index's leaves have all columns that are read. Where a row lies, only the base's say.
+pub(crate) fn covers(table: &Table, index: &Index, leaf: &IndexLeaf, projection: &[usize]) -> bool {
+    index.kind == IndexKind::Clustered
+        || projection.iter().all(|&column| column < table.columns.len() && leaf.position_of(column).is_some())
+}
+
+/// The ranges of an index's keys that conditions leave, rising and apart; `None` if they say nothing of its first column.
+fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[ColumnPredicate]) -> Option<Vec<KeyRange>> {
+    if predicates.iter().any(|predicate| predicate.test == Test::Never) {
+        return Some(Vec::new());
+    }
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (depth, part) in index.key.iter().enumerate() {
+        let key = &leaf.key.columns()[depth].key;
+        let definition = &table.columns[part.column];
+        let usable = |predicate: &&ColumnPredicate| {
+            predicate.column == part.column
+                && predicate.collation.is_none_or(|collation| Some(collation) == definition.collation)
+        };
+        let of_column = || predicates.iter().filter(usable).map(|predicate| &predicate.test);
+        let values = of_column().find_map(|test| match test {
+            Test::Equal(values) if values.len() * prefixes.len() <= RANGES_MAX => Some(values.clone()),
+            Test::Null => Some(vec![Comparand::Value(Value::Null)]),
+            _ => None,
+        });
+        if let Some(values) = values {
+            let mut longer = Vec::with_capacity(prefixes.len() * values.len());
+            for prefix in &prefixes {
+                for value in &values {
+                    let mut key_bytes = prefix.clone();
+                    value.encode(definition.sql_type, key, &mut key_bytes)?;
+                    longer.push(key_bytes);
+                }
+            }
+            longer.sort_unstable();
+            longer.dedup();
+            prefixes = longer;
+            continue;
+        }
+        let (mut low, mut high): (Option<Limit>, Option<Limit>) = (None, None);
+        for test in of_column() {
+            if let Test::Range { low: from, high: to } = test {
+                // Of several, the first: the conditions stay above.
+                low = low.or_else(|| from.clone());
+                high = high.or_else(|| to.clone());
+            }
+        }
+        if low.is_none() && high.is_none() {
+            return (depth > 0).then(|| prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect());
+        }
+        let (first, last) = if part.is_descending { (high, low) } else { (low, high) };
+        let mut ranges = Vec::with_capacity(prefixes.len());
+        for prefix in &prefixes {
+            let encoded = |limit: &Option<Limit>| -> Option<Option<(Vec<u8>, bool)>> {
+                let Some((value, is_in)) = limit else { return Some(None) };
+                let mut bytes = prefix.clone();
+                value.encode(definition.sql_type, key, &mut bytes)?;
+                Some(Some((bytes, *is_in)))
+            };
+            let (from, to) = (encoded(&first)?, encoded(&last)?);
+            let bound = |limit: &'_ Option<(Vec<u8>, bool)>| -> Bound<Vec<u8>> {
+                match limit {
+                    Some((bytes, true)) => Bound::Included(bytes.clone()),
+                    Some((bytes, false)) => Bound::Excluded(bytes.clone()),
+                    None if prefix.is_empty() => Bound::Unbounded,
+                    None => Bound::Included(prefix.clone()),
+                }
+            };
+            let (from, to) = (bound(&from), bound(&to));
+            ranges.push(KeyRange::new(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)));
+        }
+        return Some(ranges);
+    }
+    Some(prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect())
+}
+
+impl SeekPath {
+    /// All rows of an index, in its order.
+    ///
+    /// # Errors
+    /// A tree cannot be opened.
+    pub(crate) fn whole(table: &HeapTable, at: usize, projection: &[usize]) -> Result<Option<SeekPath>, SqlError> {
+        let definition = table.table();
+        let index = &definition.indexes[at];
+        let Some(leaf) = definition.index_leaf(index).filter(|_| !index.options.is_disabled) else { return Ok(None) };
+        let all: Vec<usize> = (0..index.partitions.len()).collect();
+        let trees = trees_of(table, index, &all)?;
+        let covers = covers(definition, index, &leaf, projection);
+        let rows = trees.iter().map(|(_, tree)| tree.hobt().row_count() as f64).sum();
+        Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows }))
+    }
+
+    /// Whether it is all of the index.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.ranges.len() == 1 && self.ranges[0] == KeyRange::all()
+    }
+
+    /// Where the leaves have a column of the table.
+    pub(crate) fn leaf_column(&self, column: usize) -> Option<usize> {
+        self.leaf.columns.iter().position(|each| *each == LeafColumn::Table(column))
+    }
+}
