@@ -157,7 +157,8 @@ impl Drop for LeafList {
 }
 
 impl LeafList {
-    /// Reads the leaves of a tree, which notes splits from now until the list is dropped. Blocks on reads.
+    /// Reads the leaves of a tree, which notes splits from now until the list is dropped. Blocks on reads, many at once if it
+    /// `reads_ahead`.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the statement has too little memory for the list.
@@ -165,6 +166,7 @@ impl LeafList {
         tree: &Arc<BTree>,
         context: &Arc<StatementContext>,
         counts: &IoCounts,
+        reads_ahead: bool,
     ) -> Result<LeafList, AccessError> {
         let mut list = LeafList {
             watch: Watch::begin(tree),
@@ -175,21 +177,22 @@ impl LeafList {
             held_bytes: 0,
         };
         let reads = ReadCounts::default();
-        let read = list.read_levels(&reads, counts);
+        let read = list.read_levels(&reads, counts, reads_ahead);
         add_reads(counts, &reads);
         read?;
         list.leaves.sort_unstable_by_key(|leaf| leaf.page);
         Ok(list)
     }
 
-    fn read_levels(&mut self, reads: &ReadCounts, counts: &IoCounts) -> Result<(), AccessError> {
+    fn read_levels(&mut self, reads: &ReadCounts, counts: &IoCounts, reads_ahead: bool) -> Result<(), AccessError> {
         let tree = Arc::clone(&self.watch.tree);
         let mut ahead = None;
         let mut low = Vec::new();
         loop {
             let mut fences = Fences::default();
             // The level above names the pages that come next.
-            if let Some((id, above)) = tree.read_down_to(2, Target::Key(&low), &mut fences, reads)? {
+            let above = if reads_ahead { tree.read_down_to(2, Target::Key(&low), &mut fences, reads)? } else { None };
+            if let Some((id, above)) = above {
                 let damaged = |damage| tree.hobt.damaged(id, damage);
                 let page = tree.index(id, &above)?;
                 let first = page.child_index(&low).map_err(damaged)?;
@@ -220,8 +223,8 @@ impl LeafList {
         }
     }
 
-    /// Adds the leaves below the page of level 1 to which a key belongs, which is the first that it has; the key from which on
-    /// the next such page's are.
+    /// Adds the leaves below the page of level 1 to which a key belongs, as far as they are not below it; the key from which
+    /// on the next such page's are.
     fn add_level_one(
         &mut self,
         tree: &Arc<BTree>,
@@ -234,25 +237,31 @@ impl LeafList {
         let mut fences = Fences::default();
         let Some((id, bytes)) = tree.read_down_to(1, Target::Key(low), &mut fences, reads)? else {
             // The root is the only leaf.
-            self.leaves.push(Leaf { page: tree.root, rank: 0 });
+            self.push(low, tree.root);
             return Ok(None);
         };
         let page = tree.index(id, &bytes)?;
         let damaged = |damage| tree.hobt.damaged(id, damage);
+        let first = page.child_index(low).map_err(damaged)?;
         let mut bytes = 0;
-        for index in 0..=page.len() {
-            let separator = if index == 0 { low } else { page.key(index - 1).map_err(damaged)? };
-            let rank = u32::try_from(self.leaves.len()).expect("fewer leaves than pages");
-            if rank > 0 {
-                self.separators.extend_from_slice(separator);
-                self.ends.push(self.separators.len());
-            }
-            self.leaves.push(Leaf { page: page.child(index).map_err(damaged)?, rank });
+        for index in first..=page.len() {
+            let separator = if index == first { low } else { page.key(index - 1).map_err(damaged)? };
+            self.push(separator, page.child(index).map_err(damaged)?);
             bytes += separator.len() + size_of::<Leaf>() + size_of::<usize>();
         }
         self.context.memory().grow(bytes as u64)?;
         self.held_bytes += bytes as u64;
         Ok(fences.high)
+    }
+
+    /// Adds the next leaf in the order of keys, whose rows are from `separator` on.
+    fn push(&mut self, separator: &[u8], page: PageId) {
+        let rank = u32::try_from(self.leaves.len()).expect("fewer leaves than pages");
+        if rank > 0 {
+            self.separators.extend_from_slice(separator);
+            self.ends.push(self.separators.len());
+        }
+        self.leaves.push(Leaf { page, rank });
     }
 
     /// How many leaves there are.
@@ -279,5 +288,24 @@ impl LeafList {
     /// Whether a leaf may have been split since the list was begun. Who asks has its page, read before.
     pub(crate) fn is_split(&self, place: usize) -> bool {
         self.watch.is_split(self.page(place))
+    }
+}
+
+impl BTree {
+    /// How many leaves it has; reads the pages above them.
+    ///
+    /// # Errors
+    /// One is damaged or cannot be read.
+    pub fn leaf_pages(&self) -> Result<u64, AccessError> {
+        let (reads, mut leaves, mut low) = (ReadCounts::default(), 0, Vec::new());
+        loop {
+            let mut fences = Fences::default();
+            let Some((id, bytes)) = self.read_down_to(1, Target::Key(&low), &mut fences, &reads)? else { return Ok(1) };
+            leaves += self.index(id, &bytes)?.len() as u64 + 1;
+            match fences.high {
+                Some(high) => low = high,
+                None => return Ok(leaves),
+            }
+        }
     }
 }

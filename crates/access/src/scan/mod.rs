@@ -84,14 +84,14 @@ impl Default for ScanSettings {
 }
 
 /// One HOBT's part of a scan.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ScanPartition {
     /// Where its rows are.
     pub store: RowStore,
     /// A heap's runs when the scan started.
     pub runs: Vec<Run>,
     /// A tree's leaves.
-    leaves: Option<Arc<LeafList>>,
+    leaves: Option<LeafList>,
 }
 
 impl ScanPartition {
@@ -99,10 +99,11 @@ impl ScanPartition {
         store: &RowStore,
         context: &Arc<StatementContext>,
         counts: &IoCounts,
+        reads_ahead: bool,
     ) -> Result<ScanPartition, AccessError> {
         let (runs, leaves) = match store {
             RowStore::Heap(hobt) => (hobt.runs(), None),
-            RowStore::Tree(tree) => (Vec::new(), Some(Arc::new(LeafList::read(tree, context, counts)?))),
+            RowStore::Tree(tree) => (Vec::new(), Some(LeafList::read(tree, context, counts, reads_ahead)?)),
         };
         Ok(ScanPartition { store: store.clone(), runs, leaves })
     }
@@ -245,7 +246,7 @@ impl Scan {
         let first = stores[0].hobt();
         // Before the runs are looked at: whatever the view sees lies in them then.
         let view = context.view().filter(|_| !settings.reads_uncommitted);
-        let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts));
+        let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts, settings.read_ahead));
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
         stores.iter().for_each(|store| store.hobt().note_operations(Operation::RangeScan, 1));
         let files = first.storage().files();

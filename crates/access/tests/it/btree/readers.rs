@@ -4,16 +4,16 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use hobt_access::scan::ScanSettings;
-use hobt_access::{BTree, Direction, KeyRange, TreeSeek};
+use hobt_access::scan::{Scan, ScanSettings, ScanWorker};
+use hobt_access::{BTree, Direction, KeyRange, RowStore, TreeSeek};
 use hobt_base::SplitMix64;
-use hobt_txn::{StatementContext, Transactions};
+use hobt_txn::{IoCounts, StatementContext, Transactions};
 use hobt_types::{MaxLength, SqlType};
 
 use super::{Model, Shape, build, change, create, findings, shapes};
 use crate::versions::{end, statement};
-use crate::world::{FileSize, Row, World, image, sorted};
-use show::{Walk, count, rows_of, seen_by, settings};
+use crate::world::{FileSize, Row, World, image, loaded, sorted};
+use show::{OneByOne, Walk, count, rows_of, seen_by, settings};
 
 mod show;
 mod threads;
@@ -163,14 +163,14 @@ impl Play<'_> {
         for _ in 0..10 {
             let row = self.shape.row(&mut self.random, self.keys, 150);
             let key = self.tree.key_of(&image(&row)).expect("short");
-            let counts = hobt_txn::IoCounts::default();
+            let counts = IoCounts::default();
             let found = self.tree.find_visible(&key, (&*reader.context, false), &counts, |_, page, slot| {
                 let columns = page.row_layout().columns().len();
                 let value = |column| page.value(column, slot.0.into()).expect("sound").map(<[u8]>::to_vec);
                 (0..columns).map(value).collect::<Row>()
             });
             assert_eq!(found.expect("readable").as_ref(), reader.expected.get(&key));
-            assert!(crate::world::loaded(&counts.logical_reads) > 0);
+            assert!(loaded(&counts.logical_reads) > 0);
         }
     }
 
@@ -408,4 +408,46 @@ fn rows_with_the_same_key_get_numbers() {
     }
     assert_eq!(tree.hobt().row_count(), model.iter().map(BTreeSet::len).sum::<usize>() as u64);
     assert_eq!(findings(&world, &tree), []);
+}
+
+/// What a range reaches is read before it is asked for, in both directions, and a scan reads neighbours together.
+#[test]
+fn leaves_come_before_they_are_asked_for() {
+    let shape = &shapes()[0];
+    let world = small_world();
+    let tree = create(&world, &shape.description());
+    let row = |key: u32| -> Row { vec![Some(vec![b'r'; 150]), Some(key.to_le_bytes().to_vec())] };
+    let rows: Vec<Row> = (0..40_000).map(row).collect();
+    let context = world.context();
+    build(&tree, &context, &rows, (1000, 100)).expect("room");
+    context.commit().expect("nothing fails");
+    let figures = tree.figures().expect("sound");
+    let leaves = figures.pages[0];
+    assert!(leaves > 500 && figures.pages.len() == 3);
+    assert_eq!(tree.leaf_pages().expect("readable"), leaves);
+    for reads_ahead in [true, false] {
+        let settings = ScanSettings { read_ahead: reads_ahead, ..ScanSettings::default() };
+        for direction in [Direction::Forward, Direction::Backward] {
+            world.make_cold();
+            let counts: Arc<IoCounts> = Arc::default();
+            let (tree, ranges, own) = (Arc::clone(&tree), [KeyRange::all()], world.context());
+            let mut seek = TreeSeek::new(tree, ranges, direction, settings, own, Arc::clone(&counts));
+            assert_eq!(seen_by(&mut seek, u64::MAX).0.len(), rows.len());
+            let (waited, ahead) = (loaded(&counts.physical_reads), loaded(&counts.read_ahead_reads));
+            assert_eq!(ahead > 0, reads_ahead);
+            assert!(if reads_ahead { waited < 10 } else { waited > leaves }, "{direction:?}: {waited} of {leaves}");
+            assert_eq!(loaded(&counts.logical_reads), leaves + 2, "the pages above count once");
+        }
+        world.make_cold();
+        let counts: Arc<IoCounts> = Arc::default();
+        let scan = Scan::new(&[RowStore::Tree(Arc::clone(&tree))], 1, settings, world.context(), Arc::clone(&counts));
+        let scan = scan.expect("a scan");
+        assert_eq!(scan.page_count(), leaves);
+        let walk = Walk { worker: ScanWorker::new(Arc::clone(&scan)), rows: OneByOne::default() };
+        assert_eq!(walk.finish().len(), rows.len());
+        let (waited, ahead) = (loaded(&counts.physical_reads), loaded(&counts.read_ahead_reads));
+        assert!(if reads_ahead { waited <= 2 && ahead >= leaves } else { waited > leaves && ahead == 0 });
+        assert!(!reads_ahead || scan.dispenser().grant_count() < 40, "long ranges");
+    }
+    assert_eq!(world.budget.used(), 0, "memory is given back");
 }
