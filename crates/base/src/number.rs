@@ -488,3 +488,11 @@ pub const DUPLICATE_KEY_BUILD: i32 = 1505;
 pub const DUPLICATE_KEY_IGNORED: i32 = 3604;
 /// The clustered index of a table is disabled.
 pub const CLUSTERED_DISABLED: i32 = 8655;
+/// A table has at least one column that is not computed.
+pub const ONLY_COMPUTED_COLUMNS: i32 = 1738;
+/// The column '%s' cannot be modified because it is either a computed column or is the result of a UNION operator.
+pub const COMPUTED_COLUMN: i32 = 271;
+/// The %s statement conflicted with the %s constraint '%s'.
+pub const CONSTRAINT_VIOLATION: i32 = 547;
+/// Computed column '%s' in table '%s' cannot be persisted because the column is non-deterministic.
+pub const NOT_DETERMINISTIC: i32 = 4936;

@@ -123,7 +123,9 @@ impl DatabaseSnapshot {
         require(id == table.id, name, "a table is found under its id")?;
         require(self.schema_by_id(table.schema).is_some(), name, "a table's schema exists")?;
         require((1..=MAX_COLUMNS).contains(&table.columns.len()), name, "a table has 1 to 1024 columns")?;
-        check_distinct(table.columns.iter().map(|column| (0, column.name.as_str())))?;
+        let stored = table.columns.iter().map(|column| (0, column.name.as_str()));
+        check_distinct(stored.chain(table.virtual_columns.iter().map(|column| (0, column.name.as_str()))))?;
+        self.check_constraints(table)?;
         let rising = table.columns.windows(2).all(|pair| pair[0].id < pair[1].id);
         require(rising && table.columns[0].id > 0, name, "column ids rise from 1")?;
         require(table.rows.page_layout(1).is_some(), name, "a row fits a page")?;

@@ -16,6 +16,7 @@
 
 mod change;
 mod check;
+mod constraint;
 mod error;
 mod heaps;
 mod index_leaf;
@@ -30,6 +31,7 @@ mod write;
 
 pub use change::SnapshotChange;
 pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
+pub use constraint::{CheckConstraint, ConstraintHead, ForeignKey, ReferentialRule, TableConstraints};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;
 pub use index_leaf::{IndexLeaf, LeafColumn};
@@ -37,13 +39,13 @@ pub use load::DatabaseIdentity;
 pub use schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKeyColumn,
     IndexKind, IndexOptions, KeyConstraint, Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema,
-    Sequence, Table, TableColumn, name_equals,
+    Sequence, Table, TableColumn, VirtualColumn, name_equals,
 };
 pub use sequence::SequencePosition;
 pub use system::{
-    ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow, FilegroupRow,
-    FunctionRow, IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA, SchemaRow, SchemeRow, SequenceRow,
-    SystemRow, SystemTable, Text, Timestamp, ValueRow,
+    ColumnRow, ConstraintRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow,
+    FilegroupRow, ForeignKeyColumnRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA,
+    SchemaRow, SchemeRow, SequenceRow, SystemRow, SystemTable, Text, Timestamp, ValueRow,
 };
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
 pub use write::FIRST_SCHEME_ID;

@@ -7,22 +7,23 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, IndexId, ObjectId, Page
 use hobt_page::MAX_COLUMNS;
 use hobt_types::{Collation, SqlType};
 
+use crate::constraint::{TableConstraints, load_constraints};
 use crate::error::{CatalogError, damaged};
 use crate::heaps::SystemHeaps;
 use crate::index_leaf::base_layout;
 use crate::long_value::{LongValues, ValueClass};
 use crate::schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, IdentityColumn, Index, IndexKeyColumn,
-    IndexKind, Module, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
+    IndexKind, Module, Partition, PartitionFunction, PartitionScheme, Schema, Table, TableColumn, VirtualColumn,
 };
 use crate::sequence::{SEQUENCE_KIND, load_sequence};
 use crate::system::{
-    ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow,
-    RowsetRow, SchemaRow, SchemeRow, SequenceRow, SystemTable,
+    ColumnRow, ConstraintRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, ForeignKeyColumnRow, FunctionRow,
+    IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SchemaRow, SchemeRow, SequenceRow, SystemTable,
 };
 use crate::type_columns::TypeColumns;
 use crate::value_bytes::value_from_bytes;
-use crate::write::{FIRST_SCHEME_ID, index_kind, module_kind, status_of_index};
+use crate::write::{FIRST_SCHEME_ID, STORED_COMPUTED, VIRTUAL_COMPUTED, index_kind, module_kind, status_of_index};
 
 /// What a snapshot says of its database that stands in no system table.
 #[derive(Clone, Debug)]
@@ -189,6 +190,8 @@ impl SystemHeaps {
         let mut indexes = by_table(self.rows::<IndexRow>()?, |row| row.table);
         let mut index_columns = by_table(self.rows::<IndexColumnRow>()?, |row| row.table);
         let mut rowsets = by_table(self.rows::<RowsetRow>()?, |row| row.table);
+        let mut constraints = by_table(self.rows::<ConstraintRow>()?, |row| row.table);
+        let mut key_columns = by_table(self.rows::<ForeignKeyColumnRow>()?, |row| row.table);
         let mut sequences = by_table(self.rows::<SequenceRow>()?, |row| row.id);
         for row in self.rows::<ObjectRow>()? {
             let id = ObjectId(row.id);
@@ -211,12 +214,17 @@ impl SystemHeaps {
                 return Err(damaged(SystemTable::Objects, what));
             }
             let defaults = defaults.remove(&row.id).unwrap_or_default();
-            let columns = load_columns(columns.remove(&row.id).unwrap_or_default(), &defaults, long)?;
+            let of_table = columns.remove(&row.id).unwrap_or_default();
+            let (columns, virtual_columns) = load_columns(of_table, &defaults, long)?;
             let rowsets = rowsets.remove(&row.id).unwrap_or_default();
             let own_columns = index_columns.remove(&row.id).unwrap_or_default();
             let own = indexes.remove(&row.id).unwrap_or_default();
             let indexes = load_indexes(own, &rowsets, own_columns, &columns)?;
-            snapshot.tables.insert(id, Arc::new(load_table(row, columns, indexes)?));
+            let own = constraints.remove(&row.id).unwrap_or_default();
+            let of_keys = key_columns.remove(&row.id).unwrap_or_default();
+            let constraints = load_constraints(own, of_keys, long)?;
+            let table = load_table(row, columns, indexes)?;
+            snapshot.tables.insert(id, Arc::new(Table { virtual_columns, constraints, ..table }));
         }
         for (rest, table) in [
             (columns.keys().next(), SystemTable::Columns),
@@ -225,6 +233,8 @@ impl SystemHeaps {
             (index_columns.keys().next(), SystemTable::IndexColumns),
             (rowsets.keys().next(), SystemTable::Rowsets),
             (sequences.keys().next(), SystemTable::Sequences),
+            (constraints.keys().next(), SystemTable::Constraints),
+            (key_columns.keys().next(), SystemTable::ForeignKeyColumns),
         ] {
             if let Some(id) = rest {
                 return Err(damaged(table, format!("object {id} does not exist")));
@@ -255,6 +265,8 @@ fn load_table(row: ObjectRow, columns: Vec<TableColumn>, indexes: Vec<Index>) ->
         layout_version,
         indexes,
         lock_escalation: row.lock_escalation,
+        virtual_columns: Vec::new(),
+        constraints: TableConstraints::default(),
     })
 }
 
@@ -262,8 +274,9 @@ fn load_columns(
     mut rows: Vec<ColumnRow>,
     defaults: &[DefaultRow],
     long: &mut LongValues,
-) -> Result<Vec<TableColumn>, CatalogError> {
+) -> Result<(Vec<TableColumn>, Vec<VirtualColumn>), CatalogError> {
     let table = SystemTable::Columns;
+    let mut virtual_columns = Vec::new();
     rows.sort_by_key(|row| row.column);
     let mut columns = Vec::with_capacity(rows.len());
     for row in rows {
@@ -276,6 +289,22 @@ fn load_columns(
                 Ok::<_, CatalogError>(ColumnDefault { name: default.name.clone(), definition })
             })
             .transpose()?;
+        let computed = match row.computed {
+            0 => None,
+            VIRTUAL_COMPUTED | STORED_COMPUTED => Some(long.take_text(ValueClass::Computed, row.table, row.column)?),
+            _ => return Err(damaged(table, format!("column '{}' is computed in no known way", row.name))),
+        };
+        if let (VIRTUAL_COMPUTED, Some(definition)) = (row.computed, &computed) {
+            virtual_columns.push(VirtualColumn {
+                id: row.column,
+                sql_type: sql_type(types, table)?,
+                nullable: row.nullable,
+                collation: collation(row.collation.as_deref(), table)?,
+                definition: definition.clone(),
+                name: row.name,
+            });
+            continue;
+        }
         let identity = match (row.identity_seed, row.identity_increment) {
             (Some(seed), Some(increment)) => Some(IdentityColumn { seed, increment }),
             (None, None) => None,
@@ -290,9 +319,10 @@ fn load_columns(
             default,
             identity,
             is_rowguid: row.is_rowguid,
+            computed,
         });
     }
-    Ok(columns)
+    Ok((columns, virtual_columns))
 }
 
 fn load_indexes(

@@ -18,6 +18,10 @@ pub(crate) enum ValueClass {
     Default = 2,
     /// A boundary of a partition function as pages hold it; `sub_id` is its place, from 0.
     Boundary = 3,
+    /// The expression of a computed column; `sub_id` is the column.
+    Computed = 4,
+    /// The condition of a CHECK constraint; the object is the table, `sub_id` the constraint.
+    Check = 5,
 }
 
 /// Bytes of a piece: with the row's other columns it fits a page.

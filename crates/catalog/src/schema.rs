@@ -8,6 +8,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, IndexId, ObjectId, Page
 use hobt_page::RowLayout;
 use hobt_types::{Collation, SqlType, Value};
 
+use crate::constraint::TableConstraints;
 use crate::index_leaf::{base_layout, column_layout};
 
 /// A database's objects at one moment.
@@ -73,9 +74,35 @@ pub struct Table {
     pub lock_escalation: u8,
     /// The columns as pages see them.
     pub rows: Arc<RowLayout>,
+    /// Computed columns that are not stored.
+    pub virtual_columns: Vec<VirtualColumn>,
+    /// What it demands of its rows.
+    pub constraints: TableConstraints,
 }
 
 impl Table {
+    /// A computed column that is not stored, by its name.
+    pub fn virtual_column_named(&self, name: &str) -> Option<&VirtualColumn> {
+        self.virtual_columns.iter().find(|column| name_equals(&column.name, name))
+    }
+
+    /// Whether a column of this name is computed, stored or not.
+    pub fn is_computed(&self, name: &str) -> bool {
+        self.virtual_column_named(name).is_some()
+            || self.column_named(name).is_some_and(|place| self.columns[place].computed.is_some())
+    }
+
+    /// Its DEFAULT constraints.
+    pub fn defaults(&self) -> impl Iterator<Item = &ColumnDefault> {
+        self.columns.iter().filter_map(|column| column.default.as_ref())
+    }
+
+    /// The id of the next column.
+    pub fn next_column_id(&self) -> i32 {
+        let stored = self.columns.iter().map(|column| column.id);
+        stored.chain(self.virtual_columns.iter().map(|column| column.id)).max().unwrap_or(0) + 1
+    }
+
     /// The page layout of these columns in a heap.
     pub fn row_layout(columns: &[TableColumn]) -> RowLayout {
         RowLayout::new(columns.iter().map(column_layout).collect())
@@ -134,6 +161,25 @@ pub struct TableColumn {
     pub identity: Option<IdentityColumn>,
     /// `ROWGUIDCOL`.
     pub is_rowguid: bool,
+    /// The expression of a computed column that is `PERSISTED`, in parentheses.
+    pub computed: Option<String>,
+}
+
+/// A computed column that is not `PERSISTED`: it is not stored, and stands beside the table's columns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VirtualColumn {
+    /// The column's id, which says where it stands among all columns.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// The type of its expression.
+    pub sql_type: SqlType,
+    /// Whether its expression can be NULL.
+    pub nullable: bool,
+    /// The collation of text.
+    pub collation: Option<Collation>,
+    /// The expression, in parentheses.
+    pub definition: String,
 }
 
 /// A DEFAULT constraint.
@@ -505,6 +551,7 @@ impl DatabaseSnapshot {
     pub fn has_object_id(&self, id: ObjectId) -> bool {
         let constraints = |table: &Arc<Table>| {
             table.indexes.iter().any(|index| index.constraint.is_some_and(|constraint| constraint.id == id))
+                || table.constraints.heads().any(|head| head.id == id)
         };
         self.tables.contains_key(&id)
             || self.modules.contains_key(&id)
@@ -512,12 +559,13 @@ impl DatabaseSnapshot {
             || self.tables.values().any(constraints)
     }
 
-    /// Whether a key constraint of a schema has this name.
+    /// Whether a constraint of a schema has this name.
     pub fn has_constraint(&self, schema: i32, name: &str) -> bool {
-        self.tables
-            .values()
-            .filter(|table| table.schema == schema)
-            .any(|table| table.index_named(name).is_some_and(|index| index.constraint.is_some()))
+        self.tables.values().filter(|table| table.schema == schema).any(|table| {
+            table.index_named(name).is_some_and(|index| index.constraint.is_some())
+                || table.constraints.heads().any(|head| name_equals(&head.name, name))
+                || table.defaults().any(|default| name_equals(&default.name, name))
+        })
     }
 
     /// The table, index and partition that a HOBT is.

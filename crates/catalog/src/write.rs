@@ -8,7 +8,7 @@ use crate::heaps::SystemHeaps;
 use crate::long_value::ValueClass;
 use crate::schema::{
     DataSpace, DatabaseFile, Filegroup, Index, IndexKind, IndexOptions, KeyConstraint, Module, ModuleKind,
-    PartitionFunction, PartitionScheme, Schema, Table, TableColumn,
+    PartitionFunction, PartitionScheme, Schema, Table, TableColumn, VirtualColumn,
 };
 use crate::system::{
     ColumnRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow,
@@ -19,6 +19,11 @@ use crate::value_bytes::value_to_bytes;
 
 /// The data space ids of partition schemes start here, those of filegroups lie below.
 pub const FIRST_SCHEME_ID: u32 = 65_601;
+
+/// A computed column that is not stored.
+pub(crate) const VIRTUAL_COMPUTED: u8 = 1;
+/// A computed column that is stored.
+pub(crate) const STORED_COMPUTED: u8 = 2;
 
 const MODULE_KINDS: [(ModuleKind, &str); 5] = [
     (ModuleKind::View, "V"),
@@ -120,6 +125,10 @@ impl SystemHeaps {
         for column in &table.columns {
             self.insert_column(ctx, table.id, column)?;
         }
+        for column in &table.virtual_columns {
+            self.insert_virtual_column(ctx, table.id, column)?;
+        }
+        self.insert_constraints(ctx, table)?;
         table.indexes.iter().try_for_each(|index| self.insert_index(ctx, table, index))
     }
 
@@ -140,11 +149,43 @@ impl SystemHeaps {
                 identity_seed: column.identity.map(|identity| identity.seed),
                 identity_increment: column.identity.map(|identity| identity.increment),
                 is_rowguid: column.is_rowguid,
+                computed: if column.computed.is_some() { STORED_COMPUTED } else { 0 },
             },
         )?;
+        if let Some(definition) = &column.computed {
+            self.insert_long(ctx, ValueClass::Computed, table.0, column.id, Some(definition.as_bytes()))?;
+        }
         let Some(default) = &column.default else { return Ok(()) };
         self.insert(ctx, &DefaultRow { table: table.0, column: column.id, name: default.name.clone() })?;
         self.insert_long(ctx, ValueClass::Default, table.0, column.id, Some(default.definition.as_bytes()))
+    }
+
+    fn insert_virtual_column(
+        &self,
+        ctx: &StatementContext,
+        table: ObjectId,
+        column: &VirtualColumn,
+    ) -> Result<(), CatalogError> {
+        let types = TypeColumns::of(column.sql_type);
+        self.insert(
+            ctx,
+            &ColumnRow {
+                table: table.0,
+                column: column.id,
+                name: column.name.clone(),
+                type_id: types.type_id,
+                length: types.length,
+                precision: types.precision,
+                scale: types.scale,
+                nullable: column.nullable,
+                collation: column.collation.map(|collation| collation.name().to_owned()),
+                identity_seed: None,
+                identity_increment: None,
+                is_rowguid: false,
+                computed: VIRTUAL_COMPUTED,
+            },
+        )?;
+        self.insert_long(ctx, ValueClass::Computed, table.0, column.id, Some(column.definition.as_bytes()))
     }
 
     fn insert_index(&self, ctx: &StatementContext, table: &Table, index: &Index) -> Result<(), CatalogError> {
@@ -201,7 +242,16 @@ impl SystemHeaps {
     /// As of any delete.
     pub fn delete_table(&self, ctx: &StatementContext, table: ObjectId) -> Result<(), CatalogError> {
         self.delete(ctx, |row: &ObjectRow| row.id == table.0)?;
-        self.delete(ctx, |row: &ColumnRow| row.table == table.0)?;
+        let mut computes = false;
+        self.delete(ctx, |row: &ColumnRow| {
+            let is_own = row.table == table.0;
+            computes |= is_own && row.computed != 0;
+            is_own
+        })?;
+        if computes {
+            self.delete_long(ctx, ValueClass::Computed, table.0)?;
+        }
+        self.delete_constraints(ctx, table)?;
         self.delete(ctx, |row: &IndexRow| row.table == table.0)?;
         self.delete(ctx, |row: &IndexColumnRow| row.table == table.0)?;
         self.delete(ctx, |row: &RowsetRow| row.table == table.0)?;

@@ -71,6 +71,17 @@ pub struct ColumnDefinition {
     pub identity: Option<IdentityColumn>,
     /// `ROWGUIDCOL`.
     pub is_rowguid: bool,
+    /// What computes it, if it is computed.
+    pub computed: Option<ComputedDefinition>,
+}
+
+/// A computed column's expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComputedDefinition {
+    /// Its text, in parentheses.
+    pub definition: String,
+    /// `PERSISTED`: its values are stored.
+    pub is_persisted: bool,
 }
 
 impl ColumnDefinition {
@@ -84,6 +95,7 @@ impl ColumnDefinition {
             default: None,
             identity: None,
             is_rowguid: false,
+            computed: None,
         }
     }
 }

@@ -71,13 +71,13 @@ mod path;
 mod settings;
 
 pub use database::{
-    Database, DatabaseState, IndexSelector, LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition,
-    SequenceRange, SequenceState, TableChange, TableWriter, WriteError, row_id,
+    CheckDefinition, Database, DatabaseState, IndexSelector, LockTable, RowAt, RowUpdate, SequenceAlteration,
+    SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter, WriteError, row_id,
 };
 pub use definition::{
-    ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition, FilegroupDefinition,
-    IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition, PartitionSchemeDefinition, Replace,
-    TableDefinition,
+    ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,
+    FilegroupDefinition, IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition,
+    PartitionSchemeDefinition, Replace, TableDefinition,
 };
 pub use error::{EngineError, storage_error};
 pub use hobt_log::TruncationWait;

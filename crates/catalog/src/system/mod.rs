@@ -3,23 +3,23 @@
 //! Each is an ordinary heap in the primary filegroup, whose run list the boot page records. Their object ids and HOBT
 //! ids are fixed. A row of each is a plain struct; [`SystemRow`] takes it to values and back.
 
+mod constraint;
 mod field;
 mod rows;
-mod sequence;
 
 use std::sync::Arc;
 
 use hobt_base::{FilegroupId, HobtId, ObjectId, PageId, PartitionNumber};
 use hobt_types::{Collation, SqlType, Value};
 
+pub use constraint::{ConstraintRow, ForeignKeyColumnRow, SequenceRow};
 pub use field::{Text, Timestamp};
 pub use rows::{
     ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow,
     IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SchemaRow, SchemeRow, ValueRow,
 };
 
-pub use sequence::SequenceRow;
-
+use crate::constraint::TableConstraints;
 use crate::schema::{DataSpace, Index, Partition, Table, TableColumn};
 
 /// The schema of the system tables.
@@ -61,6 +61,10 @@ pub enum SystemTable {
     Destinations = 64,
     /// Sequences, and how far their values are taken.
     Sequences = 65,
+    /// CHECK and FOREIGN KEY constraints.
+    Constraints = 66,
+    /// Columns of foreign keys.
+    ForeignKeyColumns = 67,
 }
 
 const EVERYWHERE: &[SystemTable] = &[
@@ -78,6 +82,8 @@ const EVERYWHERE: &[SystemTable] = &[
     SystemTable::Filegroups,
     SystemTable::Files,
     SystemTable::Sequences,
+    SystemTable::Constraints,
+    SystemTable::ForeignKeyColumns,
 ];
 
 impl SystemTable {
@@ -119,6 +125,8 @@ impl SystemTable {
             SystemTable::Schemes => "syspartschemes",
             SystemTable::Destinations => "syspartdests",
             SystemTable::Sequences => "sysseqs",
+            SystemTable::Constraints => "sysconstrs",
+            SystemTable::ForeignKeyColumns => "sysfkcols",
         }
     }
 
@@ -141,6 +149,8 @@ impl SystemTable {
             SystemTable::Schemes => SchemeRow::FIELDS,
             SystemTable::Destinations => DestinationRow::FIELDS,
             SystemTable::Sequences => SequenceRow::FIELDS,
+            SystemTable::Constraints => ConstraintRow::FIELDS,
+            SystemTable::ForeignKeyColumns => ForeignKeyColumnRow::FIELDS,
         };
         fields.iter().zip(1..).map(|(field, id)| field.column(id)).collect()
     }
@@ -161,6 +171,8 @@ impl SystemTable {
             columns,
             indexes: vec![Index::heap(DataSpace::Filegroup(FilegroupId(1)), vec![partition])],
             lock_escalation: 0,
+            virtual_columns: Vec::new(),
+            constraints: TableConstraints::default(),
         })
     }
 }
@@ -187,6 +199,7 @@ impl FieldDefinition {
             default: None,
             identity: None,
             is_rowguid: false,
+            computed: None,
         }
     }
 }

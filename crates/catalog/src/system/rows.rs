@@ -89,6 +89,8 @@ system_row! {
         identity_increment: Option<i64> = "idtincrement",
         /// `ROWGUIDCOL`.
         is_rowguid: bool = "rowguidcol",
+        /// 0 a column of its own values, 1 computed and not stored, 2 computed and stored.
+        computed: u8 = "computed",
     }
 }
 

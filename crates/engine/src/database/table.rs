@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use hobt_access::RowStore;
 use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, number};
-use hobt_catalog::{ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn};
+use hobt_catalog::{
+    ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn, TableConstraints,
+    VirtualColumn,
+};
 use hobt_page::MAX_COLUMNS;
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
@@ -12,7 +15,7 @@ use hobt_types::SqlType;
 use super::pending::{Claim, Name, Sharing};
 use super::{Change, Database, place};
 use crate::clock::time_of_day;
-use crate::definition::{ColumnDefinition, TableDefinition, check_name};
+use crate::definition::{ColumnDefinition, ComputedDefinition, TableDefinition, check_name};
 use crate::error::{EngineError, Result};
 
 /// Takes `Sch-M` on a table for the statement, in place of the one that it took before. Blocks.
@@ -75,7 +78,7 @@ impl Database {
             return Err(name_is_taken(&definition.name));
         }
         let id = self.next_object_id(&snapshot);
-        let columns = table_columns(&snapshot, id, definition)?;
+        let (columns, virtual_columns) = table_columns(&snapshot, id, definition)?;
         let place = place::resolve(&snapshot, &definition.name, &columns, &definition.data_space)?;
         let table = Table {
             id,
@@ -88,6 +91,8 @@ impl Database {
             layout_version: 1,
             indexes: vec![Index::heap(place.data_space, Vec::new())],
             lock_escalation: 0,
+            virtual_columns,
+            constraints: TableConstraints::default(),
         };
         let (table, _) = self.plan_indexes(&snapshot, table, &definition.indexes)?;
         let table = Arc::new(self.create_stores(ctx, &snapshot, table)?);
@@ -216,7 +221,7 @@ fn table_columns(
     snapshot: &DatabaseSnapshot,
     table: ObjectId,
     definition: &TableDefinition,
-) -> Result<Vec<TableColumn>> {
+) -> Result<(Vec<TableColumn>, Vec<VirtualColumn>)> {
     let name = &definition.name;
     let columns = &definition.columns;
     if columns.is_empty() {
@@ -245,13 +250,39 @@ fn table_columns(
         }
     }
     check_row_size(definition)?;
-    columns.iter().zip(1..).map(|(column, id)| table_column(snapshot, table, definition, column, id)).collect()
+    let mut stored = Vec::with_capacity(columns.len());
+    let mut virtual_columns = Vec::new();
+    for (column, id) in columns.iter().zip(1..) {
+        let made = table_column(snapshot, table, &definition.name, column, id)?;
+        match (&column.computed, made.computed.clone()) {
+            (Some(ComputedDefinition { is_persisted: false, .. }), Some(definition)) => {
+                virtual_columns.push(VirtualColumn {
+                    id,
+                    name: made.name,
+                    sql_type: made.sql_type,
+                    nullable: made.nullable,
+                    collation: made.collation,
+                    definition,
+                });
+            }
+            _ => stored.push(made),
+        }
+    }
+    if stored.is_empty() {
+        let text = format!(
+            "CREATE TABLE failed because table '{name}' consists of computed columns that are not persisted alone. Add a \
+             column."
+        );
+        return Err(EngineError::statement(number::ONLY_COMPUTED_COLUMNS, text));
+    }
+    Ok((stored, virtual_columns))
 }
 
-fn table_column(
+/// A column of a table, with the id that it gets.
+pub(super) fn table_column(
     snapshot: &DatabaseSnapshot,
     table: ObjectId,
-    definition: &TableDefinition,
+    table_name: &str,
     column: &ColumnDefinition,
     id: i32,
 ) -> Result<TableColumn> {
@@ -264,7 +295,7 @@ fn table_column(
         Some(default) => {
             let name = match &default.name {
                 Some(name) => name.clone(),
-                None => made_up_name(&definition.name, &column.name, table, id),
+                None => made_up_name(table_name, &column.name, table, id),
             };
             check_name(&name)?;
             Some(ColumnDefault { name, definition: default.definition.clone() })
@@ -279,6 +310,7 @@ fn table_column(
         default,
         identity: column.identity,
         is_rowguid: column.is_rowguid,
+        computed: column.computed.as_ref().map(|computed| computed.definition.clone()),
     })
 }
 
@@ -292,7 +324,8 @@ fn made_up_name(table: &str, column: &str, id: ObjectId, column_id: i32) -> Stri
 
 /// The fixed-length part of a row must fit SQL Server's limit, and ours.
 fn check_row_size(definition: &TableDefinition) -> Result<()> {
-    let columns = &definition.columns;
+    let is_stored = |column: &&ColumnDefinition| column.computed.as_ref().is_none_or(|computed| computed.is_persisted);
+    let columns: Vec<&ColumnDefinition> = definition.columns.iter().filter(is_stored).collect();
     let fixed = |sql_type: SqlType| match sql_type {
         SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_) => 0,
         _ => usize::from(sql_type.max_length_bytes().unsigned_abs()),

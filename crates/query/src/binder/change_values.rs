@@ -284,6 +284,13 @@ impl Binder<'_> {
             |known: &Option<String>| known.as_deref().is_some_and(|known| same_name(known, &name.name.value));
         let shown = source.columns.iter().position(|known| is_named(&known.name));
         let shown = shown.ok_or_else(|| at(invalid_column(&name.name.value)))?;
+        let table = stored_table(&target.stored.provider)?.table();
+        if target.stored.shown.get(shown).is_some_and(|place| match place {
+            Some(place) => table.columns[*place].computed.is_some(),
+            None => table.virtual_column_named(&name.name.value).is_some(),
+        }) {
+            return Err(at(cannot_be_modified(&name.name.value)));
+        }
         let called = source.name.as_deref().unwrap_or_default();
         let column = target.stored.shown.get(shown).copied().flatten().ok_or_else(|| at(derived_field(called)))?;
         if stored_table(&target.stored.provider)?.table().columns[column].identity.is_some() {
@@ -337,6 +344,15 @@ impl Binder<'_> {
             None => BoundExpr::null(position),
         }
     }
+}
+
+/// 271.
+pub fn cannot_be_modified(column: &str) -> SqlError {
+    let text = format!(
+        "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION \
+         operator."
+    );
+    SqlError::new(number::COMPUTED_COLUMN, text)
 }
 
 /// 264.

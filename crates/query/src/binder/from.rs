@@ -17,6 +17,7 @@ use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
+use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {
@@ -133,6 +134,7 @@ impl Binder<'_> {
         full: Option<ObjectName>,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let table = TableReference::bare(self.fresh(alias));
+        let heap = std::sync::Arc::clone(&provider);
         let schema = provider.schema();
         let place = (schema.fields().len() == columns.len() + 1).then(|| schema.field(columns.len()).name().clone());
         if schema.fields().len() != columns.len() && place.is_none() {
@@ -164,8 +166,12 @@ impl Binder<'_> {
             }
         };
         let plan = plan.build().map_err(sql_error_of)?;
-        let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
-        Ok((LogicalPlan::Projection(plan), Scope { tables: vec![source] }))
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
+        let (plan, source) = match heap.downcast_ref::<HeapTable>() {
+            Some(table) => self.with_virtual_columns(plan, source, table)?,
+            None => (plan, source),
+        };
+        Ok((plan, Scope { tables: vec![source] }))
     }
 
     /// The rows of a query under an alias.

@@ -122,10 +122,7 @@ impl Binder<'_> {
         }
         let check = || self.within_default(InDefault::Checked, || self.bind_scalar(default));
         let (bound, _sequences) = self.collecting_next_values(check)?;
-        if Binder::needs_query(&bound) {
-            let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
-            return Err(SqlError::new(1046, text).at(position));
-        }
+        super::row_rules::no_subquery(&bound.expr, position)?;
         assign(bound, to).map(|_| ())
     }
 

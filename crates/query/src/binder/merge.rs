@@ -24,7 +24,7 @@ use super::change::{
     Parts, Target, check_target_hints, names_for, place_of, rows_of, source_of, stored_table, written,
 };
 use super::change_output::{BoundOutput, OutputTable};
-use super::change_values::set_twice;
+use super::change_values::{cannot_be_modified, set_twice};
 use super::from::join;
 use super::insert::InsertTarget;
 use super::scope::{Scope, ScopeColumn, invalid_column, same_name};
@@ -240,6 +240,9 @@ impl Binder<'_> {
         for name in columns {
             let is_named = |known: &&hobt_catalog::TableColumn| same_name(&known.name, &name.value);
             let place = table.columns.iter().position(|known| is_named(&known));
+            if table.is_computed(&name.value) {
+                return Err(cannot_be_modified(&name.value).at(name.position));
+            }
             let place = place.ok_or_else(|| invalid_column(&name.value).at(name.position))?;
             if listed.contains(&place) {
                 return Err(set_twice(&name.value).at(name.position));
@@ -254,7 +257,11 @@ impl Binder<'_> {
             listed.push(place);
         }
         if columns.is_empty() && !given.is_empty() {
-            listed = (0..table.columns.len()).filter(|&place| table.columns[place].identity.is_none()).collect();
+            let is_given = |place: &usize| {
+                let column = &table.columns[*place];
+                column.identity.is_none() && column.computed.is_none()
+            };
+            listed = (0..table.columns.len()).filter(is_given).collect();
         }
         if listed.len() != given.len() {
             return Err(value_count(!columns.is_empty(), listed.len() > given.len()).at(target.position));

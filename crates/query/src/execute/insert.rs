@@ -12,6 +12,7 @@ use std::sync::mpsc::channel;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{SortOptions, take_record_batch};
+use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
@@ -29,9 +30,11 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use super::change::HeldBatches;
 use super::row_lock::lock_error;
+use super::row_rules::RowRules;
 use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
+use crate::interpreter::batch_of_values;
 use crate::source::access_error;
 
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
@@ -50,6 +53,8 @@ pub struct InsertTarget {
     object: String,
     /// The statement that writes, as messages name it.
     statement: &'static str,
+    /// What its definition says of rows; `None` where it says nothing, or rows are only moved.
+    rules: Option<Arc<RowRules>>,
 }
 
 impl std::fmt::Debug for InsertTarget {
@@ -74,7 +79,7 @@ impl InsertTarget {
         let writer = writer.map_err(|error| error.to_sql_error())?;
         let heaps = writer.heaps();
         let object = format!("{schema_name}.{}", writer.table().name);
-        Ok(InsertTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT" })
+        Ok(InsertTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
     }
 
     /// The same target under another name in messages: that of a table variable.
@@ -87,6 +92,74 @@ impl InsertTarget {
     #[must_use]
     pub fn written_by(self, statement: &'static str) -> InsertTarget {
         InsertTarget { statement, ..self }
+    }
+
+    /// The same target, whose rows are held against what its definition says of them.
+    #[must_use]
+    pub fn ruled_by(self, rules: RowRules) -> InsertTarget {
+        InsertTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
+    }
+
+    /// Whether its definition says something of rows.
+    pub fn has_rules(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// The statement that writes, as messages name it.
+    pub(super) fn statement(&self) -> &'static str {
+        self.statement
+    }
+
+    /// All columns of rows, as the table stores them, from those that are not computed; `changed` are the columns that
+    /// change, `None` for new rows.
+    ///
+    /// # Errors
+    /// 515, 547, 2628, 8115 and those of computed columns.
+    pub fn completed(
+        &self,
+        mut columns: Vec<ArrayRef>,
+        rows: usize,
+        changed: Option<&[usize]>,
+    ) -> Result<Vec<ArrayRef>, SqlError> {
+        let Some(rules) = &self.rules else { return Ok(columns) };
+        let definitions = &self.table().columns;
+        for (definition, array) in definitions.iter().zip(&mut columns).filter(|(column, _)| column.computed.is_none())
+        {
+            *array = column::stored(self, definition, array)?;
+        }
+        let mut changed = changed.map(<[usize]>::to_vec);
+        for (place, array) in rules.computed(&columns, rows)? {
+            columns[place] = column::stored(self, &definitions[place], &array)?;
+            changed.iter_mut().for_each(|changed| changed.push(place));
+        }
+        rules.check(self, &columns, rows, changed.as_deref())?;
+        Ok(columns)
+    }
+
+    /// Refuses rows, which the table has already, that a constraint does not let in.
+    ///
+    /// # Errors
+    /// 547.
+    pub fn held_against_checks(&self, batch: &RecordBatch) -> Result<(), SqlError> {
+        match &self.rules {
+            Some(rules) => rules.check(self, batch.columns(), batch.num_rows(), None),
+            None => Ok(()),
+        }
+    }
+
+    /// New rows with their computed columns, held against the constraints.
+    ///
+    /// # Errors
+    /// As [`InsertTarget::completed`].
+    pub fn completed_batch(&self, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
+        if self.rules.is_none() {
+            return Ok(batch.clone());
+        }
+        let columns = self.completed(batch.columns().to_vec(), batch.num_rows(), None)?;
+        let fields =
+            batch.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+            .map_err(|error| SqlError::internal(error.to_string()))
     }
 
     /// The table's database.
@@ -228,6 +301,25 @@ fn shown_value(sql_type: SqlType, value: &Value) -> String {
 /// # Errors
 /// 515, 2628, 511, 1105 and what storage returns.
 pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
+    let Some(rules) = target.rules.as_ref().filter(|_| !rows.is_empty()) else {
+        return write_rows(run, target, rows);
+    };
+    let types: Vec<SqlType> = target.table().columns.iter().map(|column| column.sql_type).collect();
+    let batch = batch_of_values(Arc::clone(&rules.schema), &types, rows)?;
+    write_rows(run, target, &rows_of(target, &target.completed_batch(&batch)?)?)
+}
+
+/// The values of a batch whose columns are the table's.
+fn rows_of(target: &InsertTarget, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, SqlError> {
+    let row = |row: usize| {
+        let columns = batch.columns().iter().zip(&target.table().columns);
+        columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Writes rows that are complete.
+fn write_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
     let columns = &target.table().columns;
     let types = || columns.iter().map(|column| column.sql_type);
     let mut written = 0;
@@ -449,13 +541,7 @@ impl Job {
 fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let mut written = 0;
     for batch in batches {
-        let rows: Result<Vec<Vec<Value>>, SqlError> = (0..batch.num_rows())
-            .map(|row| {
-                let columns = batch.columns().iter().zip(&target.table().columns);
-                columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
-            })
-            .collect();
-        written += insert_rows(run, target, &rows?)?;
+        written += write_rows(run, target, &rows_of(target, &target.completed_batch(batch)?)?)?;
     }
     Ok(written)
 }
@@ -489,6 +575,8 @@ impl<'a> Writer<'a> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let completed = self.target.completed_batch(batch)?;
+        let batch = &completed;
         let Some((place, _)) = &self.target.partitioning else {
             return self.append_to(0, batch);
         };

@@ -15,6 +15,7 @@ mod large_top;
 mod places;
 mod profile;
 mod row_lock;
+mod row_rules;
 mod runner;
 mod scan_exec;
 mod seek_exec;
@@ -29,6 +30,7 @@ pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_
 pub(crate) use large_top::sort_large_tops;
 pub use profile::OperatorProfile;
 pub use row_lock::{FoundRows, lock_error};
+pub use row_rules::{CheckRule, ComputedRule, RowRules};
 pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;
 pub use seek_exec::SeekExec;

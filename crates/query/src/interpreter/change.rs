@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_engine::DatabaseUse;
@@ -148,7 +148,7 @@ impl Interpreter<'_> {
             Ok(query)
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
-        let target = change_store(change, &bound)?;
+        let target = self.ruled(run, change_store(change, &bound)?)?;
         let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
         self.run_prepared(run, prepared, &mut |batch| rows.take(batch))?;
         Ok((bound, target, rows.finish()))
@@ -208,10 +208,38 @@ fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &InsertTarge
             Some(values) => stored_columns(target, values.take(&held.batches()[place])?)?,
             None => Vec::new(),
         };
+        let columns = completed(&held.batches()[place], bound, target, columns)?;
         held.charge(place, &columns)?;
         new.push(columns);
     }
     Ok(Rows { held, new })
+}
+
+/// The columns that change, with those that are computed from them.
+fn completed(
+    before: &RecordBatch,
+    bound: &BoundChange,
+    target: &InsertTarget,
+    mut new: Vec<(usize, ArrayRef)>,
+) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
+    if bound.values.is_none() || !target.has_rules() {
+        return Ok(new);
+    }
+    let columns =
+        (0..target.table().columns.len()).map(|column| match new.iter().find(|(place, _)| *place == column) {
+            Some((_, array)) => Ok(Arc::clone(array)),
+            None => {
+                let place = bound.before[column];
+                let place = place.ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+                Ok(Arc::clone(before.column(place)))
+            }
+        });
+    let changed: Vec<usize> = new.iter().map(|(place, _)| *place).collect();
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, SqlError>>()?;
+    let columns = target.completed(columns, before.num_rows(), Some(&changed))?;
+    let is_computed = |place: &usize| target.table().columns[*place].computed.is_some();
+    new.extend((0..columns.len()).filter(is_computed).map(|place| (place, Arc::clone(&columns[place]))));
+    Ok(new)
 }
 
 fn apply(run: &StatementRun, target: &InsertTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {

@@ -30,6 +30,7 @@ use super::run::{Interpreter, Outcome};
 use super::system_views::batch_of_values;
 use crate::binder::{
     self, BindOptions, Binder, BoundExpr, BoundQuery, OutputInput, QueryHints, SourceColumn, TargetColumn,
+    cannot_be_modified,
 };
 use crate::execute::{HeldBatches, InsertTarget, StatementRun, insert_held, insert_rows, stored_columns};
 use crate::source::{clustered_disabled, table_schema};
@@ -174,7 +175,8 @@ impl Interpreter<'_> {
         let rows = self.in_run(&run, |this| {
             let (target, into) = this.locked_target(&run, insert, hints)?;
             let sink = this.insert_sink(&run, insert, &target, into)?;
-            let write = Write { store: target.store()?, target, sink };
+            let store = this.ruled(&run, target.store()?)?;
+            let write = Write { store, target, sink };
             let rows = match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),
                 (InsertSource::DefaultValues, _) => {
@@ -255,7 +257,13 @@ impl Interpreter<'_> {
         let listed = match is_explicit {
             true => listed_columns(table, &insert.columns, self.inserts_identity(&place.database, table))
                 .map_err(Failure::of_binding)?,
-            false => (0..table.columns.len()).filter(|&place| table.columns[place].identity.is_none()).collect(),
+            false => {
+                let is_given = |place: &usize| {
+                    let column = &table.columns[*place];
+                    column.identity.is_none() && column.computed.is_none()
+                };
+                (0..table.columns.len()).filter(is_given).collect()
+            }
         };
         let column = |&place: &usize| TargetColumn {
             name: table.columns[place].name.clone(),
@@ -609,6 +617,21 @@ impl Interpreter<'_> {
     }
 }
 
+impl Interpreter<'_> {
+    /// A target with what its definition says of its rows.
+    pub(super) fn ruled(&self, run: &Arc<StatementRun>, store: InsertTarget) -> Result<InsertTarget, Failure> {
+        let table = store.table();
+        let has_rules = table.columns.iter().any(|column| column.computed.is_some())
+            || table.constraints.checks.iter().any(|check| !check.head.is_disabled);
+        if !has_rules {
+            return Ok(store);
+        }
+        let names = self.names(run);
+        let rules = Binder::new(&names, BindOptions::default()).bind_row_rules(table).map_err(Failure::of_binding)?;
+        Ok(store.ruled_by(rules))
+    }
+}
+
 /// The query of an `INSERT`, with the common tables that stand before the statement.
 pub(super) fn with_tables_of(insert: &Insert, query: &Query) -> Query {
     let mut query = query.clone();
@@ -655,6 +678,10 @@ fn nullable_schema(table: &Table) -> SchemaRef {
 
 /// Rows of the whole table as it stores them.
 fn stored_batch(store: &InsertTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
+    if store.has_rules() {
+        let columns = store.completed(batch.columns().to_vec(), batch.num_rows(), None)?;
+        return whole_batch(store, columns);
+    }
     let columns = stored_columns(store, batch.columns().iter().cloned().enumerate().collect())?;
     whole_batch(store, columns.into_iter().map(|(_, array)| array).collect())
 }
@@ -668,6 +695,9 @@ pub(super) fn whole_batch(store: &InsertTarget, columns: Vec<ArrayRef>) -> Resul
 fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -> Result<Vec<usize>, SqlError> {
     let mut places = Vec::with_capacity(names.len());
     for name in names {
+        if table.is_computed(&name.value) {
+            return Err(cannot_be_modified(&name.value).at(name.position));
+        }
         let place = table.column_named(&name.value).ok_or_else(|| {
             SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{}'.", name.value)).at(name.position)
         })?;

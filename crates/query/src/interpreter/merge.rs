@@ -82,7 +82,7 @@ impl Interpreter<'_> {
             Ok(query)
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
-        let store = merge_store(merge, &bound)?;
+        let store = self.ruled(run, merge_store(merge, &bound)?)?;
         let mut rows = MergedRows::new(run, &store, bound.actions.clone());
         self.run_prepared(run, prepared, &mut |batch| rows.take(&batch))?;
         Ok((bound, store, rows))
@@ -134,7 +134,10 @@ impl Interpreter<'_> {
                     self.number_rows(run, bound, rows.num_rows(), &mut columns)?;
                 }
                 let store = store.clone().written_by(if kind == ChangeKind::Insert { "INSERT" } else { "UPDATE" });
-                let stored = stored_columns(&store, columns.into_iter().enumerate().collect())?;
+                let stored = match store.has_rules() {
+                    true => store.completed(columns, rows.num_rows(), None)?.into_iter().enumerate().collect(),
+                    false => stored_columns(&store, columns.into_iter().enumerate().collect())?,
+                };
                 held.charge(place, &stored)?;
                 after = stored.into_iter().map(|(_, array)| array).collect();
             }

@@ -56,7 +56,10 @@ impl Interpreter<'_> {
             source: InsertSource::DefaultValues,
             options: Vec::new(),
         })?;
-        let store = target.store()?;
+        let run = self.new_run(None)?;
+        let ruled = self.ruled(&run, target.store()?);
+        run.end(true)?;
+        let store = ruled?;
         Ok(Some(OutputTarget { target, store }))
     }
 

@@ -51,6 +51,7 @@ impl Interpreter<'_> {
             StatementKind::CreateIndex(create) => self.create_index(create),
             StatementKind::AlterIndex(alter) => self.alter_index(alter),
             StatementKind::DropIndex(drop) => self.drop_indexes(drop),
+            StatementKind::AlterTable(alter) => self.alter_table(alter),
             StatementKind::TruncateTable { name, partitions } => self.truncate_table(name, partitions),
             StatementKind::Drop(drop) => self.drop_objects(drop),
             StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
@@ -176,6 +177,7 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             | number::OVERFLOW
             | number::DIVIDE_BY_ZERO
             | number::SEQUENCE_EXHAUSTED
+            | number::CONSTRAINT_VIOLATION
             | number::DUPLICATE_KEY_INDEX
             | number::DUPLICATE_KEY_CONSTRAINT
             | number::KEY_TOO_LONG

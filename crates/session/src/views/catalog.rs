@@ -4,6 +4,7 @@ use hobt_catalog::{DatabaseSnapshot, Index, IndexKind, ModuleKind, Table};
 use hobt_query::interpreter::{ViewContext, module_letters, type_names};
 use hobt_types::{Collation, SqlType, Value};
 
+use super::constraints::constraint_object;
 use super::value::{NULL, datetime, row};
 use super::{Definition, Known, Rows, Sources};
 
@@ -165,6 +166,8 @@ fn type_description(letters: &str) -> &'static str {
         "FN" => "SQL_SCALAR_FUNCTION",
         "TF" => "SQL_TABLE_VALUED_FUNCTION",
         "D" => "DEFAULT_CONSTRAINT",
+        "C" => "CHECK_CONSTRAINT",
+        "F" => "FOREIGN_KEY_CONSTRAINT",
         "SO" => "SEQUENCE_OBJECT",
         _ => "UNKNOWN",
     }
@@ -222,6 +225,13 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
                 rows.push(object(&default.name, id, table.schema, table.id.0, "D", table.created, false));
             }
         }
+    }
+    for table in sorted_tables(snapshot) {
+        let constraints = &table.constraints;
+        let checks = constraints.checks.iter().filter(|_| wanted("C"));
+        rows.extend(checks.map(|check| constraint_object(table, &check.head, "C")));
+        let keys = constraints.foreign_keys.iter().filter(|_| wanted("F"));
+        rows.extend(keys.map(|key| constraint_object(table, &key.head, "F")));
     }
     let mut modules: Vec<_> = snapshot.modules.values().collect();
     modules.sort_by_key(|module| module.id);
@@ -307,7 +317,7 @@ fn column_row(
     sql_type: SqlType,
     collation: Option<Collation>,
     nullable: bool,
-    (rowguid, identity): (bool, bool),
+    (rowguid, identity, computed): (bool, bool, bool),
     default: i32,
 ) -> Vec<Value> {
     let system_type = sql_type.system_type_id();
@@ -326,7 +336,7 @@ fn column_row(
         true,
         rowguid,
         identity,
-        false,
+        computed,
         false,
         false,
         false,
@@ -346,12 +356,21 @@ fn column_row(
 fn user_columns(snapshot: &DatabaseSnapshot) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in sorted_tables(snapshot) {
+        let mut columns = Vec::with_capacity(table.columns.len() + table.virtual_columns.len());
         for column in &table.columns {
             let default = column.default.as_ref().map_or(0, |_| default_id(table, column.id));
-            let flags = (column.is_rowguid, column.identity.is_some());
+            let flags = (column.is_rowguid, column.identity.is_some(), column.computed.is_some());
             let name = (column.name.as_str(), column.id);
-            rows.push(column_row(table.id.0, name, column.sql_type, column.collation, column.nullable, flags, default));
+            let row = column_row(table.id.0, name, column.sql_type, column.collation, column.nullable, flags, default);
+            columns.push((column.id, row));
         }
+        for column in &table.virtual_columns {
+            let (name, flags) = ((column.name.as_str(), column.id), (false, false, true));
+            let row = column_row(table.id.0, name, column.sql_type, column.collation, column.nullable, flags, 0);
+            columns.push((column.id, row));
+        }
+        columns.sort_by_key(|(id, _)| *id);
+        rows.extend(columns.into_iter().map(|(_, row)| row));
     }
     rows
 }
@@ -361,7 +380,7 @@ fn system_columns(sources: &Sources) -> Vec<Vec<Value>> {
     for view in sources.views.iter() {
         for (column, id) in view.columns.iter().zip(1..) {
             let name = (column.name, id);
-            rows.push(column_row(view.id, name, column.sql_type, None, column.nullable, (false, false), 0));
+            rows.push(column_row(view.id, name, column.sql_type, None, column.nullable, (false, false, false), 0));
         }
     }
     rows

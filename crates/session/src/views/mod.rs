@@ -7,6 +7,7 @@
 mod catalog;
 mod columns;
 mod compatibility;
+mod constraints;
 mod databases;
 mod execution;
 mod information_schema;
@@ -104,6 +105,7 @@ pub(crate) struct Views {
 static DEFINITIONS: &[&[Definition]] = &[
     catalog::VIEWS,
     compatibility::VIEWS,
+    constraints::VIEWS,
     databases::VIEWS,
     execution::VIEWS,
     information_schema::VIEWS,

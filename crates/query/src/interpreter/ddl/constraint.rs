@@ -1,25 +1,181 @@
-//! Constraints of tables: checked when they are defined.
+//! Constraints and computed columns: checked when they are defined.
 
-use hobt_tsql::ast::{Expression, Literal};
+use hobt_base::{SqlError, number};
+use hobt_engine::{CheckDefinition, ColumnDefinition, ComputedDefinition, IndexDefinition};
+use hobt_tsql::ast::{self, Condition, Constraint, ConstraintKind, Expression, Literal};
+use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
-use crate::binder::{BindOptions, Binder};
+use super::Place;
+use crate::binder::{BindOptions, Binder, RuleColumn, SourceColumn};
+
+/// What a `CREATE TABLE` defines.
+pub(super) struct TableParts {
+    pub(super) columns: Vec<ColumnDefinition>,
+    pub(super) indexes: Vec<IndexDefinition>,
+    pub(super) checks: Vec<CheckDefinition>,
+}
 
 impl Interpreter<'_> {
+    /// Binds something of a definition in a statement that reads nothing.
+    pub(super) fn checked<T>(&self, bind: impl FnOnce(&Binder<'_>) -> Result<T, SqlError>) -> Result<T, Failure> {
+        let run = self.new_run(None)?;
+        let names = self.names(&run);
+        let bound = bind(&Binder::new(&names, BindOptions::default()));
+        let ended = run.end(true);
+        let bound = bound.map_err(Failure::of_binding)?;
+        ended?;
+        Ok(bound)
+    }
+
     /// Refuses a DEFAULT that cannot be.
     ///
     /// # Errors
     /// 128, 206, 257, 302, 1046 and those of its names.
     pub(super) fn check_default(&self, value: &Expression, sql_type: SqlType) -> Result<(), Failure> {
-        let run = self.new_run(None)?;
-        let names = self.names(&run);
-        let checked = Binder::new(&names, BindOptions::default()).check_default(value, sql_type);
-        let ended = run.end(true);
-        checked.map_err(Failure::of_binding)?;
-        Ok(ended?)
+        self.checked(|binder| binder.check_default(value, sql_type))
     }
+
+    /// Gives computed columns the types of their expressions. `columns` are those of `written`, in order.
+    ///
+    /// # Errors
+    /// 1759, 4936 and those of the expressions.
+    pub(super) fn computed_types(
+        &self,
+        written: &[ast::ColumnDefinition],
+        columns: &mut [ColumnDefinition],
+        table: &str,
+    ) -> Result<(), Failure> {
+        for place in 0..columns.len() {
+            let ast::ColumnKind::Computed { value, persisted } = &written[place].kind else { continue };
+            let known = before_computing(columns)?;
+            let name = columns[place].name.clone();
+            let computed = self.checked(|binder| binder.bind_computed((table, &name), &known, value))?;
+            let column = &mut columns[place];
+            if *persisted && !computed.is_deterministic {
+                return Err(not_deterministic(&name, table).at(written[place].name.position).into());
+            }
+            column.sql_type = computed.sql_type;
+            column.collation = computed.collation;
+            column.nullable = written[place].nullable.unwrap_or(*persisted || computed.nullable);
+        }
+        Ok(())
+    }
+
+    /// The `CHECK` constraints of a table's definition.
+    pub(super) fn checks(
+        &self,
+        definition: &ast::TableDefinition,
+        columns: &[ColumnDefinition],
+        table: &str,
+    ) -> Result<Vec<CheckDefinition>, Failure> {
+        let known = with_computed(columns)?;
+        let mut checks = Vec::new();
+        for column in &definition.columns {
+            for constraint in &column.constraints {
+                checks.extend(self.check_definition(constraint, &known, table, Some(&column.name.value))?);
+            }
+        }
+        for constraint in &definition.constraints {
+            checks.extend(self.check_definition(constraint, &known, table, None)?);
+        }
+        Ok(checks)
+    }
+
+    /// A `CHECK` constraint; `None` for a constraint of another kind.
+    pub(super) fn check_definition(
+        &self,
+        constraint: &Constraint,
+        columns: &[RuleColumn],
+        table: &str,
+        of_column: Option<&str>,
+    ) -> Result<Option<CheckDefinition>, Failure> {
+        let ConstraintKind::Check { condition, not_for_replication } = &constraint.kind else { return Ok(None) };
+        self.checked(|binder| {
+            let checked = binder.check_check(table, columns, condition, of_column);
+            checked.map_err(|error| error.at(constraint.span.position))
+        })?;
+        Ok(Some(CheckDefinition {
+            name: constraint.name.as_ref().map(|name| name.value.clone()),
+            column: of_column.map(str::to_owned),
+            definition: condition_definition(condition),
+            not_for_replication: *not_for_replication,
+            is_not_trusted: false,
+        }))
+    }
+
+    /// The checks of a table that the same statement has made.
+    pub(super) fn add_first_checks(
+        &mut self,
+        context: &StatementContext,
+        place: &Place,
+        checks: &[CheckDefinition],
+    ) -> Result<(), Failure> {
+        if checks.is_empty() {
+            return Ok(());
+        }
+        let database = place.database.database();
+        let mut locked = None;
+        let mut lock = |table| self.lock_definition(context, &place.database, table, &mut locked);
+        let changed = database.begin_add_checks(context, (&place.schema, &place.name), checks, &mut lock);
+        let changed = changed.map_err(SqlError::from)?;
+        context.hold(locked);
+        database.finish_table_change(context, changed).map_err(SqlError::from)?;
+        Ok(())
+    }
+}
+
+/// 4936.
+pub(super) fn not_deterministic(column: &str, table: &str) -> SqlError {
+    let text = format!(
+        "Computed column '{column}' in table '{table}' cannot be persisted because the column is non-deterministic."
+    );
+    SqlError::new(number::NOT_DETERMINISTIC, text)
+}
+
+/// A computed column, its type not known yet.
+pub(super) fn computed_column(
+    column: &ast::ColumnDefinition,
+    value: &Expression,
+    is_persisted: bool,
+) -> ColumnDefinition {
+    let definition = format!("({value})");
+    ColumnDefinition {
+        computed: Some(ComputedDefinition { definition, is_persisted }),
+        ..ColumnDefinition::new(column.name.value.clone(), SqlType::Int, true)
+    }
+}
+
+fn rule_column(column: &ColumnDefinition, is_stored: bool) -> Result<RuleColumn, SqlError> {
+    let computed = column.computed.as_ref().map(|computed| hobt_tsql::parse_expression(&computed.definition));
+    Ok(RuleColumn {
+        column: SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.sql_type.is_text().then(|| column.collation.unwrap_or_default()),
+        },
+        computed: computed.transpose()?,
+        is_stored,
+    })
+}
+
+/// Columns while the types of the computed ones are being found: none of them is replaced by its expression.
+fn before_computing(columns: &[ColumnDefinition]) -> Result<Vec<RuleColumn>, SqlError> {
+    columns.iter().map(|column| rule_column(column, true)).collect()
+}
+
+/// Columns with their types.
+pub(super) fn with_computed(columns: &[ColumnDefinition]) -> Result<Vec<RuleColumn>, SqlError> {
+    let is_stored = |column: &ColumnDefinition| column.computed.as_ref().is_none_or(|computed| computed.is_persisted);
+    columns.iter().map(|column| rule_column(column, is_stored(column))).collect()
+}
+
+/// The text of a condition as the catalog keeps and shows it.
+pub(super) fn condition_definition(condition: &Condition) -> String {
+    format!("({condition})")
 }
 
 /// The text of a DEFAULT as the catalog keeps and shows it: in parentheses, numbers in two pairs of them.

@@ -29,7 +29,8 @@ use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
 /// What the engine is asked for when a table's definition changes.
-type Begin<'b> = dyn Fn(&StatementContext, (&str, &str), &mut LockTable<'_>) -> Result<TableChange, EngineError> + 'b;
+pub(super) type Begin<'b> =
+    dyn Fn(&StatementContext, (&str, &str), &mut LockTable<'_>) -> Result<TableChange, EngineError> + 'b;
 
 impl Interpreter<'_> {
     pub(in super::super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, Failure> {
@@ -80,24 +81,40 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let hints = QueryHints { maxdop: max_dop.filter(|dop| *dop > 0), ..QueryHints::default() };
         let run = self.new_run(Some(&hints))?;
-        let warnings = self.in_run(&run, |this| {
-            run.uses_database(&place.database);
-            let mut locked = None;
-            let mut lock = |table| this.lock_definition(&run.context, &place.database, table, &mut locked);
-            let changed = begin(&run.context, (&place.schema, &place.name), &mut lock);
-            let changed = changed.map_err(|error| error.to_sql_error().at(position))?;
-            run.context.hold(locked);
-            this.build(&run, &place.database, &changed)?;
-            let warnings = changed.warnings().to_vec();
-            place.database.database().finish_table_change(&run.context, changed).map_err(SqlError::from)?;
-            Ok(warnings)
-        })?;
+        let fill = |this: &mut Self, changed: &TableChange| this.build(&run, &place.database, changed);
+        let warnings = self.in_run(&run, |this| this.change_within(&run, place, position, begin, fill))?;
         self.warn(warnings)?;
         Ok(())
     }
 
+    /// The same as a part of the statement `run`: `fill` fills what is new, and sees that rows are as the definition wants them.
+    pub(super) fn change_within(
+        &mut self,
+        run: &Arc<StatementRun>,
+        place: &Place,
+        position: Position,
+        begin: &Begin<'_>,
+        fill: impl FnOnce(&mut Self, &TableChange) -> Result<(), Failure>,
+    ) -> Result<Vec<SqlError>, Failure> {
+        run.uses_database(&place.database);
+        let mut locked = None;
+        let mut lock = |table| self.lock_definition(&run.context, &place.database, table, &mut locked);
+        let changed = begin(&run.context, (&place.schema, &place.name), &mut lock);
+        let changed = changed.map_err(|error| error.to_sql_error().at(position))?;
+        run.context.hold(locked);
+        fill(self, &changed)?;
+        let warnings = changed.warnings().to_vec();
+        place.database.database().finish_table_change(&run.context, changed).map_err(SqlError::from)?;
+        Ok(warnings)
+    }
+
     /// Fills what is new of a table.
-    fn build(&mut self, run: &Arc<StatementRun>, database: &DatabaseUse, changed: &TableChange) -> Result<(), Failure> {
+    pub(super) fn build(
+        &mut self,
+        run: &Arc<StatementRun>,
+        database: &DatabaseUse,
+        changed: &TableChange,
+    ) -> Result<(), Failure> {
         let (old, new) = (changed.old(), changed.new_table());
         let target = target_of(database.clone(), Arc::clone(old))?;
         for (at, partitions) in changed.to_build() {
@@ -395,7 +412,7 @@ fn partitioning_of(database: &DatabaseUse, index: &Index) -> Result<Option<(usiz
 }
 
 /// A plan of some of a table's columns as a query.
-fn bound_query(plan: LogicalPlan, table: &Table, columns: &[usize]) -> BoundQuery {
+pub(super) fn bound_query(plan: LogicalPlan, table: &Table, columns: &[usize]) -> BoundQuery {
     let columns = columns.iter().map(|&place| {
         let column = &table.columns[place];
         ResultColumn {

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::IdentityColumn;
-use hobt_engine::{
-    ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, IndexDefinition, KeyKind, TableDefinition,
-};
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, KeyKind, TableDefinition};
 use hobt_tsql::ast::{
     self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
 };
@@ -16,7 +14,7 @@ use hobt_types::{Collation, SqlType, Value};
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
-use super::constraint::default_definition;
+use super::constraint::{TableParts, computed_column, default_definition};
 
 /// Makes the names of temporary tables unique in `tempdb`.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
@@ -37,9 +35,9 @@ impl Interpreter<'_> {
                 return Err(SqlError::not_supported(format!("CREATE TABLE … WITH ({})", option.name)).into());
             }
         }
-        let (columns, indexes) = self.columns(&create.definition, &create.name.name.value)?;
+        let parts = self.columns(&create.definition, &create.name.name.value)?;
         let data_space = data_space(create.storage.as_ref());
-        self.new_table(&create.name, columns, indexes, data_space)?;
+        self.new_table(&create.name, parts, data_space)?;
         Ok(Outcome::QUIET)
     }
 
@@ -47,19 +45,20 @@ impl Interpreter<'_> {
     fn new_table(
         &mut self,
         name: &ObjectName,
-        columns: Vec<ColumnDefinition>,
-        indexes: Vec<IndexDefinition>,
+        parts: TableParts,
         data_space: DataSpaceDefinition,
     ) -> Result<Place, Failure> {
         let (place, remember) = self.new_table_place(name)?;
+        let TableParts { columns, indexes, checks } = parts;
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
-        self.in_context(&place.database, |_, context| {
-            Ok(place
+        self.in_context(&place.database, |this, context| {
+            place
                 .database
                 .database()
                 .create_table(context, &definition)
-                .map_err(|error| error.to_sql_error().at(name.position()))?)
+                .map_err(|error| error.to_sql_error().at(name.position()))?;
+            this.add_first_checks(context, &place, &checks)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name.clone());
@@ -93,7 +92,7 @@ impl Interpreter<'_> {
         &mut self,
         definition: &ast::TableDefinition,
     ) -> Result<String, Failure> {
-        let (columns, indexes) = self.columns(definition, "@")?;
+        let TableParts { columns, indexes, checks } = self.columns(definition, "@")?;
         let name = temporary_name("#");
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let table = TableDefinition {
@@ -103,8 +102,10 @@ impl Interpreter<'_> {
             data_space: DataSpaceDefinition::Default,
             indexes,
         };
-        self.in_context_apart(&database, |_, context| {
-            Ok(database.database().create_table(context, &table).map_err(SqlError::from)?)
+        let place = Place { database: database.clone(), schema: "dbo".to_owned(), name: name.clone() };
+        self.in_context_apart(&database, |this, context| {
+            database.database().create_table(context, &table).map_err(SqlError::from)?;
+            this.add_first_checks(context, &place, &checks)
         })?;
         Ok(name)
     }
@@ -224,12 +225,8 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// The columns of a `CREATE TABLE` or table variable, and its keys.
-    fn columns(
-        &mut self,
-        definition: &ast::TableDefinition,
-        table: &str,
-    ) -> Result<(Vec<ColumnDefinition>, Vec<IndexDefinition>), Failure> {
+    /// The columns of a `CREATE TABLE` or table variable, its keys and its checks.
+    pub(super) fn columns(&mut self, definition: &ast::TableDefinition, table: &str) -> Result<TableParts, Failure> {
         let mut columns = Vec::with_capacity(definition.columns.len());
         let mut indexes = Vec::new();
         for column in &definition.columns {
@@ -241,10 +238,9 @@ impl Interpreter<'_> {
             }
         }
         for constraint in &definition.constraints {
-            if !matches!(constraint.kind, ConstraintKind::Key { .. }) {
-                return Err(unsupported_constraint(&constraint.kind).at(constraint.span.position).into());
+            if matches!(constraint.kind, ConstraintKind::Key { .. }) {
+                indexes.push(self.key_definition(constraint, None)?);
             }
-            indexes.push(self.key_definition(constraint, None)?);
         }
         // The columns of a primary key are NOT NULL, whether that is written or not.
         let primary = indexes.iter().find(|index| index.constraint == Some(KeyKind::Primary));
@@ -256,16 +252,17 @@ impl Interpreter<'_> {
                 column.nullable = false;
             }
         }
-        Ok((columns, indexes))
+        self.computed_types(&definition.columns, &mut columns, table)?;
+        let checks = self.checks(definition, &columns, table)?;
+        Ok(TableParts { columns, indexes, checks })
     }
 
-    fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
+    pub(super) fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
         let position = column.name.position;
         let sql_type = match &column.kind {
             ColumnKind::Typed(data_type) => self.data_type(data_type)?,
-            ColumnKind::Computed { .. } => {
-                return Err(SqlError::not_supported("a computed column").at(position).into());
-            }
+            // Its type is that of its expression, which is bound when all columns are known.
+            ColumnKind::Computed { value, persisted } => return Ok(computed_column(column, value, *persisted)),
         };
         if column.sparse {
             return Err(SqlError::not_supported("a SPARSE column").at(position).into());
@@ -290,7 +287,7 @@ impl Interpreter<'_> {
                     default = Some(DefaultDefinition { name, definition: default_definition(value) });
                 }
                 // The table's: see `columns`.
-                ConstraintKind::Key { .. } => {}
+                ConstraintKind::Key { .. } | ConstraintKind::Check { .. } => {}
                 other => return Err(unsupported_constraint(other).at(constraint.span.position).into()),
             }
         }
@@ -311,6 +308,7 @@ impl Interpreter<'_> {
             default,
             identity,
             is_rowguid: column.rowguidcol,
+            computed: None,
         })
     }
 

@@ -1,0 +1,79 @@
+//! The rows of sequences (what they are, and how far their values are taken) and of constraints.
+
+use super::field::{Field, Timestamp};
+use super::rows::system_row;
+use super::{FieldDefinition, SystemRow, SystemTable, Value};
+
+system_row! {
+    /// A sequence; its name stands among the objects.
+    SequenceRow, SystemTable::Sequences => {
+        /// The object.
+        id: i32 = "id",
+        /// `system_type_id` of its values.
+        type_id: u8 = "xtype",
+        /// The precision of a decimal.
+        precision: u8 = "prec",
+        /// The first value.
+        start: i128 = "startval",
+        /// The step.
+        increment: i128 = "increment",
+        /// The least value.
+        minimum: i128 = "minval",
+        /// The greatest value.
+        maximum: i128 = "maxval",
+        /// `CYCLE`.
+        cycles: bool = "iscycling",
+        /// `CACHE n`; 0 for `NO CACHE`, NULL where no size was given.
+        cache: Option<i32> = "cachesize",
+        /// Where it stands: the next value of which nobody knows.
+        next: i128 = "nextval",
+        /// Whether a value was ever taken.
+        used: bool = "isused",
+        /// Whether there is no value behind the last one.
+        exhausted: bool = "isexhausted",
+    }
+}
+
+system_row! {
+    /// A CHECK or FOREIGN KEY constraint; the text of a check is a long value.
+    ConstraintRow, SystemTable::Constraints => {
+        /// The constraint's object id.
+        id: i32 = "id",
+        /// The table.
+        table: i32 = "parentid",
+        /// 1 `CHECK`, 2 `FOREIGN KEY`.
+        kind: u8 = "type",
+        /// Its name.
+        name: String = "name",
+        /// When it was made.
+        created: Timestamp = "created",
+        /// 1 its name was made up, 2 disabled, 4 not trusted, 8 not for replication.
+        status: i32 = "status",
+        /// The id of the column that a check was written on.
+        column: Option<i32> = "colid",
+        /// The table that a foreign key refers to.
+        referenced: Option<i32> = "refid",
+        /// The index there.
+        referenced_index: Option<i32> = "refindid",
+        /// `ON DELETE`: 0 `NO ACTION`, 1 `CASCADE`, 2 `SET NULL`, 3 `SET DEFAULT`.
+        on_delete: u8 = "ondelete",
+        /// `ON UPDATE`, likewise.
+        on_update: u8 = "onupdate",
+    }
+}
+
+system_row! {
+    /// A column of a foreign key.
+    ForeignKeyColumnRow, SystemTable::ForeignKeyColumns => {
+        /// The referring table.
+        table: i32 = "parentid",
+        /// The constraint.
+        constraint: i32 = "id",
+        /// Its place in the key, from 1.
+        place: i32 = "keyno",
+        /// The id of the referring column.
+        column: i32 = "colid",
+        /// The id of the column referred to.
+        referenced: i32 = "refcolid",
+    }
+}

@@ -1,0 +1,206 @@
+//! Constraints of tables that come, go, are switched off and on.
+
+use std::sync::Arc;
+
+use hobt_base::number;
+use hobt_catalog::{CheckConstraint, ColumnDefault, ConstraintHead, DatabaseSnapshot, Table, name_equals};
+use hobt_txn::StatementContext;
+
+use super::Database;
+use super::table::{LockTable, name_is_taken};
+use super::table_change::TableChange;
+use crate::clock::time_of_day;
+use crate::definition::check_name;
+use crate::error::{EngineError, Result};
+
+/// A `CHECK` constraint, its condition checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckDefinition {
+    /// Its name; made up if absent.
+    pub name: Option<String>,
+    /// The column that it was written on.
+    pub column: Option<String>,
+    /// The condition's text, in parentheses.
+    pub definition: String,
+    /// `NOT FOR REPLICATION`.
+    pub not_for_replication: bool,
+    /// `WITH NOCHECK`: the rows that are there are not held against it.
+    pub is_not_trusted: bool,
+}
+
+/// 3728.
+pub(super) fn no_such_constraint(name: &str) -> EngineError {
+    EngineError::statement(number::NO_SUCH_CONSTRAINT, format!("'{name}' is not a constraint."))
+}
+
+/// `CK__table__column__0E391C95`, as SQL Server makes names up.
+fn made_up_name(kind: &str, table: &str, column: Option<&str>, id: hobt_base::ObjectId) -> String {
+    let start =
+        |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
+    let column = column.map(|column| format!("{}__", start(column, 5))).unwrap_or_default();
+    format!("{kind}__{}__{column}{:08X}", start(table, 9), id.0)
+}
+
+impl Database {
+    /// What all constraints of a table have.
+    ///
+    /// # Errors
+    /// 103, 2714.
+    pub(super) fn constraint_head(
+        &self,
+        snapshot: &DatabaseSnapshot,
+        table: &Table,
+        (kind, name, column): (&str, Option<&str>, Option<&str>),
+    ) -> Result<ConstraintHead> {
+        let id = self.next_object_id(snapshot);
+        if let Some(name) = name {
+            check_name(name)?;
+            let is_own = table.constraints.heads().any(|head| name_equals(&head.name, name));
+            if is_own || snapshot.has_object(table.schema, name) || name_equals(&table.name, name) {
+                return Err(name_is_taken(name));
+            }
+        }
+        Ok(ConstraintHead {
+            id,
+            name: name.map_or_else(|| made_up_name(kind, &table.name, column, id), str::to_owned),
+            created: time_of_day(),
+            is_system_named: name.is_none(),
+            is_disabled: false,
+            is_not_trusted: false,
+            not_for_replication: false,
+        })
+    }
+
+    /// `ALTER TABLE … ADD CONSTRAINT … CHECK`, and the checks of a table that was just made. Whether the rows that are there
+    /// hold is the caller's to see.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 103, 2714.
+    pub fn begin_add_checks(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        checks: &[CheckDefinition],
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            let mut new = old.clone();
+            for check in checks {
+                let kind = ("CK", check.name.as_deref(), check.column.as_deref());
+                let mut head = self.constraint_head(snapshot, &new, kind)?;
+                head.is_not_trusted = check.is_not_trusted;
+                head.not_for_replication = check.not_for_replication;
+                let column = check.column.as_deref().and_then(|name| column_id(&new, name));
+                new.constraints.checks.push(CheckConstraint { head, column, definition: check.definition.clone() });
+            }
+            Ok((new, Vec::new()))
+        })
+    }
+
+    /// `ALTER TABLE … ADD DEFAULT … FOR column`.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 103, 207, 2714.
+    pub fn begin_add_default(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        column: &str,
+        name: Option<&str>,
+        definition: &str,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            let mut new = old.clone();
+            let head = self.constraint_head(snapshot, &new, ("DF", name, Some(column)))?;
+            let place = new.column_named(column).ok_or_else(|| {
+                EngineError::statement(number::INVALID_COLUMN, format!("Invalid column name '{column}'."))
+            })?;
+            let definition = definition.to_owned();
+            new.columns[place].default = Some(ColumnDefault { name: head.name, definition });
+            Ok((new, Vec::new()))
+        })
+    }
+
+    /// `ALTER TABLE … SET (LOCK_ESCALATION = …)`: 0 TABLE, 1 DISABLE, 2 AUTO.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`].
+    pub fn begin_set_lock_escalation(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        escalation: u8,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        let set =
+            |_: &DatabaseSnapshot, old: &Table| Ok((Table { lock_escalation: escalation, ..old.clone() }, Vec::new()));
+        self.begin_table_change(ctx, table, lock, &mut { set })
+    }
+
+    /// `ALTER TABLE … DROP CONSTRAINT` of a check, a foreign key or a default.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 3728.
+    pub fn begin_drop_constraint(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        name: &str,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |_, old| {
+            let mut new = old.clone();
+            let is_it = |other: &str| name_equals(other, name);
+            new.constraints.checks.retain(|check| !is_it(&check.head.name));
+            new.constraints.foreign_keys.retain(|key| !is_it(&key.head.name));
+            let mut found = new.constraints != old.constraints;
+            for column in &mut new.columns {
+                if column.default.as_ref().is_some_and(|default| is_it(&default.name)) {
+                    column.default = None;
+                    found = true;
+                }
+            }
+            if found { Ok((new, Vec::new())) } else { Err(no_such_constraint(name)) }
+        })
+    }
+
+    /// `ALTER TABLE … CHECK | NOCHECK CONSTRAINT`; no names are all. Whether rows hold that `is_trusted` says are held against
+    /// it is the caller's to see.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 4917.
+    pub fn begin_enable_constraints(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        names: &[String],
+        (enable, is_trusted): (bool, bool),
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        self.begin_table_change(ctx, table, lock, &mut |_, old| {
+            let mut new = old.clone();
+            for name in names {
+                if !new.constraints.heads().any(|head| name_equals(&head.name, name)) {
+                    let text = format!("Constraint '{name}' does not exist.");
+                    return Err(EngineError::statement(4917, text));
+                }
+            }
+            for head in new.constraints.heads_mut() {
+                if names.is_empty() || names.iter().any(|name| name_equals(&head.name, name)) {
+                    // What was not looked at meanwhile is not trusted, until somebody looks.
+                    head.is_not_trusted =
+                        if enable { !is_trusted && (head.is_disabled || head.is_not_trusted) } else { true };
+                    head.is_disabled = !enable;
+                }
+            }
+            Ok((new, Vec::new()))
+        })
+    }
+}
+
+/// The id of a column, stored or not.
+pub(super) fn column_id(table: &Table, name: &str) -> Option<i32> {
+    let stored = table.column_named(name).map(|place| table.columns[place].id);
+    stored.or_else(|| table.virtual_column_named(name).map(|column| column.id))
+}

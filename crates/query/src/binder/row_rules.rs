@@ -1,0 +1,326 @@
+//! Computed columns and `CHECK` constraints: expressions over the columns of one table.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::Table;
+use hobt_functions::{Volatility, carrier};
+use hobt_tsql::ast::{Condition, Expression};
+use hobt_types::{Collation, SqlType};
+
+use super::assignment::physical;
+use super::bound::{BoundExpr, ExprCollation};
+use super::convert::implicit;
+use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
+use super::stored::Stored;
+use super::{Binder, Clause, Site, shared};
+use crate::binder::SourceColumn;
+use crate::execute::{CheckRule, ComputedRule, RowRules};
+use crate::source::HeapTable;
+use crate::wrap::{Kernel, Operation, sql_error_of};
+
+/// A column of a table that is about to be made, or changed.
+#[derive(Clone, Debug)]
+pub struct RuleColumn {
+    /// The column as it is read.
+    pub column: SourceColumn,
+    /// Its expression, if it is computed; one that is not stored is replaced by it.
+    pub computed: Option<Expression>,
+    /// Whether its values are stored.
+    pub is_stored: bool,
+}
+
+/// What a computed column is.
+#[derive(Clone, Debug)]
+pub struct ComputedType {
+    /// The type of its values.
+    pub sql_type: SqlType,
+    /// Whether they can be NULL.
+    pub nullable: bool,
+    /// The collation of text.
+    pub collation: Option<Collation>,
+    /// Whether the same row always gives the same value.
+    pub is_deterministic: bool,
+}
+
+/// The columns of one table, under the internal names of their places.
+struct RowScope {
+    scope: Scope,
+    /// The internal column of each, and what it stands for where it is not stored.
+    replaced: Vec<(Column, Expr)>,
+    schema: DFSchema,
+}
+
+fn internal(place: usize) -> Column {
+    Column::new_unqualified(format!("column_{place}"))
+}
+
+/// 1046.
+pub(super) fn no_subquery(bound: &Expr, position: Position) -> Result<(), SqlError> {
+    if !super::subquery::has_subquery(bound) {
+        return Ok(());
+    }
+    let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
+    Err(SqlError::new(1046, text).at(position))
+}
+
+impl Binder<'_> {
+    fn row_scope(&self, table: &str, columns: &[RuleColumn]) -> Result<RowScope, SqlError> {
+        let known = |(place, column): (usize, &RuleColumn)| ScopeColumn {
+            name: Some(column.column.name.clone()),
+            column: internal(place),
+            sql_type: column.column.sql_type,
+            nullable: column.column.nullable,
+            collation: ExprCollation::of_column(column.column.collation),
+            literal: None,
+        };
+        let all: Vec<ScopeColumn> = columns.iter().enumerate().map(known).collect();
+        let scope = Scope { tables: vec![ScopeTable::new(Some(table.to_owned()), None, all)] };
+        let fields: Vec<Field> = columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| Field::new(internal(place).name, carrier(column.column.sql_type), true))
+            .collect();
+        let schema = DFSchema::try_from(Arc::new(Schema::new(fields))).map_err(sql_error_of)?;
+        let mut rows = RowScope { scope, replaced: Vec::new(), schema };
+        for (place, column) in columns.iter().enumerate().filter(|(_, column)| !column.is_stored) {
+            let Some(expression) = &column.computed else { continue };
+            let value = self.row_value(&rows, expression)?;
+            let value = implicit(value, column.column.sql_type)?;
+            rows.replaced.push((internal(place), value.expr));
+        }
+        Ok(rows)
+    }
+
+    fn row_value(&self, rows: &RowScope, expression: &Expression) -> Result<BoundExpr, SqlError> {
+        let names = Names::default();
+        let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
+        let bound = self.refusing_next_values(11719, || self.expression(expression, site))?;
+        no_subquery(&bound.expr, expression.position())?;
+        Ok(bound)
+    }
+
+    fn row_condition(&self, rows: &RowScope, condition: &Condition) -> Result<Expr, SqlError> {
+        let names = Names::default();
+        let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
+        let bound = self.refusing_next_values(11719, || self.condition(condition, site))?;
+        no_subquery(&bound, Position::default())?;
+        Ok(bound)
+    }
+
+    /// The rules of a table's rows that are in force.
+    ///
+    /// # Errors
+    /// Those of the expressions, which were bound when they were defined.
+    pub fn bind_row_rules(&self, table: &Table) -> Result<RowRules, SqlError> {
+        let columns = rule_columns(table)?;
+        let rows = self.row_scope(&table.name, &columns)?;
+        let mut rules = RowRules { schema: Arc::clone(rows.schema.inner()), computed: Vec::new(), checks: Vec::new() };
+        // Columns that are not stored stand behind those that are, and no batch has them.
+        let stored: Vec<usize> = (0..table.columns.len()).collect();
+        rules.schema = Arc::new(rules.schema.project(&stored).map_err(|error| SqlError::internal(error.to_string()))?);
+        let schema = DFSchema::try_from(Arc::clone(&rules.schema)).map_err(sql_error_of)?;
+        for (place, column) in columns.iter().enumerate().filter(|(_, column)| column.is_stored) {
+            let Some(expression) = &column.computed else { continue };
+            let value = implicit(self.row_value(&rows, expression)?, column.column.sql_type)?;
+            rules.computed.push(ComputedRule { column: place, value: physical(value.expr, &schema)? });
+        }
+        for check in table.constraints.checks.iter().filter(|check| !check.head.is_disabled) {
+            let condition = parse_condition(&check.definition)?;
+            let bound = replace(self.row_condition(&rows, &condition)?, &rows.replaced)?;
+            let reads = places_read(&bound);
+            let name = check.head.name.clone();
+            rules.checks.push(CheckRule { name, condition: physical(bound, &schema)?, reads });
+        }
+        Ok(rules)
+    }
+
+    /// The type of a computed column that is about to be defined.
+    ///
+    /// # Errors
+    /// Those of the expression; 1046, 1759 for one that reads another computed column.
+    pub fn bind_computed(
+        &self,
+        (table, name): (&str, &str),
+        columns: &[RuleColumn],
+        expression: &Expression,
+    ) -> Result<ComputedType, SqlError> {
+        let before = self.progress.is_cacheable.replace(true);
+        let rows = self.row_scope(table, columns)?;
+        let bound = self.row_value(&rows, expression);
+        let is_cacheable = self.progress.is_cacheable.replace(before);
+        let bound = bound?;
+        let computed = places_read(&bound.expr).into_iter().find(|place| columns[*place].computed.is_some());
+        if let Some(place) = computed {
+            let text = format!(
+                "Computed column '{}' in table '{table}' is not allowed to be used in another computed-column definition.",
+                columns[place].column.name
+            );
+            return Err(SqlError::new(1759, text).at(expression.position()));
+        }
+        if bound.is_untyped_null() {
+            let text = format!("The computed column '{name}' in table '{table}' has no type. Convert NULL to one.");
+            return Err(SqlError::new(number::SYNTAX, text).at(expression.position()));
+        }
+        let is_text = bound.sql_type.is_text();
+        Ok(ComputedType {
+            sql_type: bound.sql_type,
+            nullable: bound.nullable,
+            collation: is_text.then_some(bound.collation.collation),
+            is_deterministic: is_cacheable && !is_volatile(&bound.expr)?,
+        })
+    }
+
+    /// Refuses a `CHECK` that cannot be; gives the place of the column that it reads if it reads one alone.
+    ///
+    /// # Errors
+    /// Those of the condition; 1046; 8141 for a check of a column that reads others.
+    pub fn check_check(
+        &self,
+        table: &str,
+        columns: &[RuleColumn],
+        condition: &Condition,
+        of_column: Option<&str>,
+    ) -> Result<(), SqlError> {
+        let rows = self.row_scope(table, columns)?;
+        let bound = self.row_condition(&rows, condition)?;
+        if let Some(column) = of_column {
+            let is_other = |place: usize| !same_name(&columns[place].column.name, column);
+            if places_read(&bound).into_iter().any(is_other) {
+                let text = format!(
+                    "Column CHECK constraint for column '{column}' references another column, table '{table}'."
+                );
+                return Err(SqlError::new(8141, text));
+            }
+        }
+        physical(replace(bound, &rows.replaced)?, &rows.schema).map(|_| ())
+    }
+
+    /// The rows of a table with its computed columns that are not stored.
+    pub(super) fn with_virtual_columns(
+        &self,
+        plan: LogicalPlan,
+        mut source: ScopeTable,
+        table: &HeapTable,
+    ) -> Result<(LogicalPlan, ScopeTable), SqlError> {
+        let table = table.table();
+        if table.virtual_columns.is_empty() {
+            return Ok((plan, source));
+        }
+        let schema = plan.schema().as_ref().clone();
+        let mut exprs: Vec<Expr> = schema.columns().into_iter().map(Expr::Column).collect();
+        let stored = std::mem::take(&mut source.columns);
+        let mut columns: Vec<(i32, ScopeColumn, Option<usize>)> = Vec::with_capacity(stored.len());
+        for (place, (column, definition)) in stored.iter().zip(&table.columns).enumerate() {
+            columns.push((definition.id, column.clone(), Some(place)));
+        }
+        let scope = Scope { tables: vec![ScopeTable::new(source.name.clone(), None, stored)] };
+        let rows = RowScope { scope, replaced: Vec::new(), schema };
+        for column in &table.virtual_columns {
+            let expression = hobt_tsql::parse_expression(&column.definition)?;
+            let value = implicit(self.row_value(&rows, &expression)?, column.sql_type)?;
+            let internal = self.fresh(&column.name);
+            exprs.push(value.expr.alias(&internal));
+            let shown = ScopeColumn {
+                name: Some(column.name.clone()),
+                column: Column::new_unqualified(internal),
+                sql_type: column.sql_type,
+                nullable: column.nullable,
+                collation: ExprCollation::of_column(column.collation),
+                literal: None,
+            };
+            columns.push((column.id, shown, None));
+        }
+        columns.sort_by_key(|(id, ..)| *id);
+        if let Stored::Rows(rows) = &mut source.stored {
+            rows.shown = columns.iter().map(|(_, _, place)| *place).collect();
+        }
+        source.columns = columns.into_iter().map(|(_, column, _)| column).collect();
+        let plan = Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?;
+        Ok((LogicalPlan::Projection(plan), source))
+    }
+}
+
+/// A table's columns, those that are stored first.
+///
+/// # Errors
+/// A definition that does not parse, though it was printed.
+pub fn rule_columns(table: &Table) -> Result<Vec<RuleColumn>, SqlError> {
+    let mut columns = Vec::with_capacity(table.columns.len() + table.virtual_columns.len());
+    for column in &table.columns {
+        let computed = column.computed.as_deref().map(hobt_tsql::parse_expression).transpose()?;
+        let column = SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        };
+        columns.push(RuleColumn { column, computed, is_stored: true });
+    }
+    for column in &table.virtual_columns {
+        let computed = Some(hobt_tsql::parse_expression(&column.definition)?);
+        let column = SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        };
+        columns.push(RuleColumn { column, computed, is_stored: false });
+    }
+    Ok(columns)
+}
+
+/// A condition of the catalog's.
+///
+/// # Errors
+/// Text that is no condition.
+fn parse_condition(text: &str) -> Result<Condition, SqlError> {
+    let mut batch = hobt_tsql::parse_batch(&format!("IF {text} RETURN"))?;
+    match batch.statements.pop().map(|statement| statement.kind) {
+        Some(hobt_tsql::ast::StatementKind::If { mut branches, .. }) if branches.len() == 1 => {
+            Ok(branches.remove(0).condition)
+        }
+        _ => Err(SqlError::internal("a constraint's text is no condition")),
+    }
+}
+
+fn replace(expr: Expr, replaced: &[(Column, Expr)]) -> Result<Expr, SqlError> {
+    if replaced.is_empty() {
+        return Ok(expr);
+    }
+    let other = |node: Expr| match &node {
+        Expr::Column(column) => match replaced.iter().find(|(known, _)| known == column) {
+            Some((_, value)) => Ok(Transformed::new(value.clone(), true, TreeNodeRecursion::Jump)),
+            None => Ok(Transformed::no(node)),
+        },
+        _ => Ok(Transformed::no(node)),
+    };
+    expr.transform_down(other).map(|done| done.data).map_err(sql_error_of)
+}
+
+/// The places of the columns that an expression reads.
+fn places_read(expr: &Expr) -> Vec<usize> {
+    let place = |column: &Column| column.name.strip_prefix("column_").and_then(|place| place.parse().ok());
+    let mut places: Vec<usize> = expr.column_refs().into_iter().filter_map(place).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Whether an expression gives other values for the same row at another time.
+fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
+    let found = expr.exists(|node| {
+        let Expr::ScalarFunction(function) = node else { return Ok(false) };
+        let Some(kernel) = function.func.inner().downcast_ref::<Kernel>() else { return Ok(false) };
+        Ok(match kernel.operation() {
+            Operation::Function { def, .. } => def.volatility != Volatility::Immutable,
+            Operation::Rows { .. } | Operation::NextValue(_) => true,
+            _ => false,
+        })
+    });
+    found.map_err(sql_error_of)
+}

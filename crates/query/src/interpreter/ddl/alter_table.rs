@@ -1,0 +1,292 @@
+//! `ALTER TABLE`: constraints that come and go, are switched off and on.
+//!
+//! One statement does all that it says or nothing of it. Left to others: indexes (`index`).
+
+use std::sync::Arc;
+
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::LogicalPlanBuilder;
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::{Table, name_equals};
+use hobt_engine::{DatabaseUse, TableChange};
+use hobt_tsql::ast::{
+    AlterTable, AlterTableAction, AlterTableDrop, Constraint, ConstraintKind, Expression, Identifier, OptionItem,
+    OptionValue,
+};
+
+use super::super::failure::Failure;
+use super::super::insert::store_of;
+use super::super::run::{Interpreter, Outcome};
+use super::Place;
+use super::constraint::default_definition;
+use super::index::bound_query;
+use crate::binder::{BindOptions, Binder, rule_columns};
+use crate::execute::StatementRun;
+use crate::source::HeapTable;
+use crate::wrap::sql_error_of;
+
+/// An `ALTER TABLE` under way.
+struct Altering<'a> {
+    run: &'a Arc<StatementRun>,
+    place: &'a Place,
+    position: Position,
+    warnings: Vec<SqlError>,
+}
+
+impl Interpreter<'_> {
+    pub(in super::super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Outcome, Failure> {
+        let place = self.place(&alter.name)?;
+        let position = alter.name.position();
+        if place.database.snapshot().schema_id(&place.schema).is_none_or(|schema| {
+            place.database.snapshot().table(schema, &place.name).is_none_or(|table| table.is_system)
+        }) {
+            let text = format!(
+                "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
+                super::super::names::written(&alter.name)
+            );
+            return Err(SqlError::new(4902, text).at(position).into());
+        }
+        if let AlterTableAction::Rebuild { partition, options } = &alter.action {
+            let which = hobt_engine::IndexSelector::Base;
+            self.rebuild(&place, &which, partition.as_ref(), options, position)?;
+            return Ok(Outcome::QUIET);
+        }
+        let run = self.new_run(None)?;
+        let warnings = self.in_run(&run, |this| {
+            let mut altering = Altering { run: &run, place: &place, position, warnings: Vec::new() };
+            this.alter(&mut altering, &alter.action)?;
+            Ok(altering.warnings)
+        })?;
+        self.warn(warnings)?;
+        Ok(Outcome::QUIET)
+    }
+
+    fn alter(&mut self, altering: &mut Altering<'_>, action: &AlterTableAction) -> Result<(), Failure> {
+        let refuse = |what: &str| Err(SqlError::not_supported(what).at(altering.position).into());
+        match action {
+            AlterTableAction::Add { check, columns, constraints } => {
+                if !columns.is_empty() {
+                    return refuse("ALTER TABLE … ADD a column");
+                }
+                for constraint in constraints {
+                    self.add_constraint(altering, constraint, *check)?;
+                }
+                Ok(())
+            }
+            AlterTableAction::Drop { items } => items.iter().try_for_each(|item| self.alter_table_drop(altering, item)),
+            AlterTableAction::EnableConstraints { check, enable, names } => {
+                self.enable_constraints(altering, names, *enable, *check == Some(true))
+            }
+            AlterTableAction::Set { options } => self.set_table_options(altering, options),
+            AlterTableAction::AlterColumn { .. } => refuse("ALTER TABLE … ALTER COLUMN"),
+            AlterTableAction::Switch { .. } => refuse("ALTER TABLE … SWITCH"),
+            AlterTableAction::Rebuild { .. } => Err(SqlError::internal("a rebuild is a statement of its own").into()),
+        }
+    }
+
+    fn add_constraint(
+        &mut self,
+        altering: &mut Altering<'_>,
+        constraint: &Constraint,
+        check: Option<bool>,
+    ) -> Result<(), Failure> {
+        let position = constraint.span.position;
+        match &constraint.kind {
+            ConstraintKind::Key { .. } => {
+                let definition = self.key_definition(constraint, None)?;
+                let database = Arc::clone(altering.place.database.database());
+                self.alter_with(altering, position, &|context, table, lock| {
+                    database.begin_create_index(context, table, &definition, lock)
+                })
+            }
+            ConstraintKind::Check { .. } => {
+                let table = self.table_of(altering)?;
+                let columns = rule_columns(&table)?;
+                let Some(mut definition) = self.check_definition(constraint, &columns, &table.name, None)? else {
+                    return Ok(());
+                };
+                definition.is_not_trusted = check == Some(false);
+                let checks = [definition];
+                let database = Arc::clone(altering.place.database.database());
+                self.alter_with(altering, position, &|context, table, lock| {
+                    database.begin_add_checks(context, table, &checks, lock)
+                })
+            }
+            ConstraintKind::Default { value, column: Some(column), .. } => {
+                let name = constraint.name.as_ref().map(|name| name.value.clone());
+                self.add_default(altering, name, column, value)
+            }
+            ConstraintKind::Default { .. } => {
+                Err(SqlError::new(number::SYNTAX, "A DEFAULT of a table names its column: FOR column.")
+                    .at(position)
+                    .into())
+            }
+            ConstraintKind::ForeignKey { .. } => Err(SqlError::not_supported("FOREIGN KEY").at(position).into()),
+        }
+    }
+
+    fn add_default(
+        &mut self,
+        altering: &mut Altering<'_>,
+        name: Option<String>,
+        column: &Identifier,
+        value: &Expression,
+    ) -> Result<(), Failure> {
+        let table = self.table_of(altering)?;
+        let place = table.column_named(&column.value).ok_or_else(|| {
+            let text = format!(
+                "Column '{}' in table '{}' is invalid for creating a default constraint.",
+                column.value, table.name
+            );
+            SqlError::new(1752, text).at(column.position)
+        })?;
+        let refuse = |number, text: String| Err(Failure::from(SqlError::new(number, text).at(column.position)));
+        let known = &table.columns[place];
+        if known.computed.is_some() {
+            let text = format!(
+                "Column '{}' in table '{}' is invalid for creating a default constraint.",
+                column.value, table.name
+            );
+            return refuse(1752, text);
+        }
+        if known.identity.is_some() {
+            let text = format!(
+                "Defaults cannot be created on columns with an IDENTITY attribute. Table '{}', column '{}'.",
+                table.name, column.value
+            );
+            return refuse(1754, text);
+        }
+        if known.default.is_some() {
+            return refuse(1781, "Column already has a DEFAULT bound to it.".to_owned());
+        }
+        self.check_default(value, known.sql_type)?;
+        let definition = default_definition(value);
+        let database = Arc::clone(altering.place.database.database());
+        self.alter_with(altering, column.position, &|context, table, lock| {
+            database.begin_add_default(context, table, &column.value, name.as_deref(), &definition, lock)
+        })
+    }
+
+    fn alter_table_drop(&mut self, altering: &mut Altering<'_>, item: &AlterTableDrop) -> Result<(), Failure> {
+        match item {
+            AlterTableDrop::Column { name, .. } => {
+                Err(SqlError::not_supported("ALTER TABLE … DROP COLUMN").at(name.position).into())
+            }
+            AlterTableDrop::Constraint { name, if_exists, .. } => {
+                let table = self.table_of(altering)?;
+                let is_key = table.index_named(&name.value).is_some_and(|index| index.constraint.is_some());
+                let is_there = is_key
+                    || table.constraints.heads().any(|head| name_equals(&head.name, &name.value))
+                    || table.defaults().any(|default| name_equals(&default.name, &name.value));
+                if *if_exists && !is_there {
+                    return Ok(());
+                }
+                let database = Arc::clone(altering.place.database.database());
+                self.alter_with(altering, name.position, &|context, table, lock| match is_key {
+                    true => database.begin_drop_index(context, table, &name.value, true, lock),
+                    false => database.begin_drop_constraint(context, table, &name.value, lock),
+                })
+            }
+        }
+    }
+
+    fn enable_constraints(
+        &mut self,
+        altering: &mut Altering<'_>,
+        names: &[Identifier],
+        enable: bool,
+        is_checked: bool,
+    ) -> Result<(), Failure> {
+        let names: Vec<String> = names.iter().map(|name| name.value.clone()).collect();
+        let database = Arc::clone(altering.place.database.database());
+        self.alter_with(altering, altering.position, &|context, table, lock| {
+            database.begin_enable_constraints(context, table, &names, (enable, is_checked), lock)
+        })
+    }
+
+    fn set_table_options(&mut self, altering: &mut Altering<'_>, options: &[OptionItem]) -> Result<(), Failure> {
+        for option in options {
+            let escalation = match (option.name.as_str(), &option.value) {
+                ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("TABLE") => 0,
+                ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("DISABLE") => 1,
+                ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("AUTO") => 2,
+                _ => {
+                    let what = format!("ALTER TABLE … SET ({})", option.name);
+                    return Err(SqlError::not_supported(what).at(option.span.position).into());
+                }
+            };
+            let database = Arc::clone(altering.place.database.database());
+            self.alter_with(altering, option.span.position, &|context, table, lock| {
+                database.begin_set_lock_escalation(context, table, escalation, lock)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The table as the statement has made it so far.
+    fn table_of(&self, altering: &Altering<'_>) -> Result<Arc<Table>, Failure> {
+        let Place { database, schema, name } = altering.place;
+        let snapshot = database.database().snapshot_of(&altering.run.context);
+        let table = snapshot.schema_id(schema).and_then(|schema| snapshot.table(schema, name));
+        Ok(Arc::clone(table.ok_or_else(|| SqlError::internal("a table that is gone although it was there"))?))
+    }
+
+    /// One change of the definition, with what it needs built, and rows held against constraints that are new and trusted.
+    fn alter_with(
+        &mut self,
+        altering: &mut Altering<'_>,
+        position: Position,
+        begin: &super::index::Begin<'_>,
+    ) -> Result<(), Failure> {
+        let (run, place) = (altering.run, altering.place);
+        let warnings = self.change_within(run, place, position, begin, |this, changed| {
+            this.build(run, &place.database, changed)?;
+            this.hold_against_checks(run, &place.database, changed)
+        })?;
+        altering.warnings.extend(warnings);
+        Ok(())
+    }
+
+    /// Refuses a change if rows are there that its new checks do not let in.
+    ///
+    /// # Errors
+    /// 547.
+    fn hold_against_checks(
+        &mut self,
+        run: &Arc<StatementRun>,
+        database: &DatabaseUse,
+        changed: &TableChange,
+    ) -> Result<(), Failure> {
+        let (old, new) = (changed.old(), changed.new_table());
+        let was_trusted = |id| {
+            old.constraints
+                .checks
+                .iter()
+                .any(|check| check.head.id == id && !check.head.is_not_trusted && !check.head.is_disabled)
+        };
+        let mut asked = Table::clone(new);
+        asked
+            .constraints
+            .checks
+            .retain(|check| !check.head.is_not_trusted && !check.head.is_disabled && !was_trusted(check.head.id));
+        if asked.constraints.checks.is_empty() {
+            return Ok(());
+        }
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        let mut rules = binder.bind_row_rules(&asked).map_err(Failure::of_binding)?;
+        drop(binder);
+        drop(names);
+        rules.computed.clear();
+        let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
+        let provider = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+        let plan = LogicalPlanBuilder::scan("checked_rows", provider_as_source(provider), None)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(sql_error_of)?;
+        let columns: Vec<usize> = (0..old.columns.len()).collect();
+        let query = bound_query(plan, old, &columns);
+        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
+        self.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
+        Ok(())
+    }
+}
