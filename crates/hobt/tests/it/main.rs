@@ -16,6 +16,7 @@ mod limits;
 mod memory;
 mod savepoints;
 mod seeds;
+mod seeks;
 mod sequences;
 mod sessions;
 mod slt;

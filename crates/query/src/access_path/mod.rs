@@ -266,16 +266,28 @@ fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[Colum
 }
 
 impl SeekPath {
-    /// All rows of an index, in its order.
+    /// All rows of these partitions of the table, in the order of an index; `None` if the index has no such partitions.
     ///
     /// # Errors
     /// A tree cannot be opened.
-    pub(crate) fn whole(table: &HeapTable, at: usize, projection: &[usize]) -> Result<Option<SeekPath>, SqlError> {
+    pub(crate) fn whole(
+        table: &HeapTable,
+        at: usize,
+        projection: &[usize],
+        partitions: &[usize],
+    ) -> Result<Option<SeekPath>, SqlError> {
         let definition = table.table();
         let index = &definition.indexes[at];
         let Some(leaf) = definition.index_leaf(index).filter(|_| !index.options.is_disabled) else { return Ok(None) };
+        let is_all = partitions.len() == definition.base_index().partitions.len();
+        let is_aligned =
+            definition.is_aligned(index) && definition.base_index().partitions.len() == index.partitions.len();
         let all: Vec<usize> = (0..index.partitions.len()).collect();
-        let trees = trees_of(table, index, &all)?;
+        let trees = match (is_aligned, is_all) {
+            (true, _) => trees_of(table, index, partitions)?,
+            (false, true) => trees_of(table, index, &all)?,
+            (false, false) => return Ok(None),
+        };
         let covers = covers(definition, index, &leaf, projection);
         let rows = trees.iter().map(|(_, tree)| tree.hobt().row_count() as f64).sum();
         Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows }))

@@ -8,7 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
-use crate::execute::AggregateScanRule;
+use crate::execute::{AggregateScanRule, OrderedScanRule};
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -32,6 +32,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Session
         .with_runtime_env(runtime)
         .with_analyzer_rules(vec![])
         .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
+        .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .build()
 }
 

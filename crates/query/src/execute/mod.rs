@@ -12,6 +12,7 @@ mod change;
 mod index_build;
 mod insert;
 mod large_top;
+mod ordered_scan;
 mod places;
 mod profile;
 mod row_lock;
@@ -28,6 +29,7 @@ pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_colum
 pub use index_build::IndexBuild;
 pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
+pub use ordered_scan::OrderedScanRule;
 pub use profile::OperatorProfile;
 pub use row_lock::{FoundRows, lock_error};
 pub use row_rules::{CheckRule, ComputedRule, RowRules};

@@ -100,6 +100,11 @@ impl ScanExec {
         &self.run
     }
 
+    /// The partitions read, by their places in the table.
+    pub fn partitions(&self) -> &[usize] {
+        &self.partitions
+    }
+
     /// The columns read, as places in the table.
     pub fn projection(&self) -> &[usize] {
         &self.projection

@@ -10,6 +10,7 @@ use datafusion::common::Result;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use hobt_access::scan::ScanSettings;
 use hobt_access::{AccessError, RowStore};
 use hobt_base::{PAGE_SIZE, SqlError, number};
@@ -251,6 +252,7 @@ impl TableProvider for HeapTable {
         let schema = Arc::new(self.schema.project(&projection)?);
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(match choose(self, &projection, conditions).map_err(external)? {
+            AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
             AccessPath::Scan { partitions } => {
                 Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema).of_partitions(partitions))
             }
