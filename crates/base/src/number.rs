@@ -370,6 +370,10 @@ pub const CHECK_PAGE_NOT_PROCESSED: i32 = 8928;
 pub const CHECK_ALLOCATION_PAGE: i32 = 8946;
 /// Errors in the allocation maps.
 pub const CHECK_MAP: i32 = 8998;
+/// A row of a table that an index does not have.
+pub const CHECK_INDEX_ROW_MISSING: i32 = 8951;
+/// A row of an index that its table does not have.
+pub const CHECK_INDEX_ROW_EXTRA: i32 = 8952;
 /// There is no such page.
 pub const NO_SUCH_PAGE: i32 = 8968;
 /// The request for a procedure failed because the object is none.
@@ -496,3 +500,23 @@ pub const COMPUTED_COLUMN: i32 = 271;
 pub const CONSTRAINT_VIOLATION: i32 = 547;
 /// Computed column '%s' in table '%s' cannot be persisted because the column is non-deterministic.
 pub const NOT_DETERMINISTIC: i32 = 4936;
+/// `ALTER INDEX` of an index that is not there.
+pub const CANNOT_FIND_INDEX: i32 = 2727;
+/// A partition of an index that has none.
+pub const NOT_PARTITIONED: i32 = 7729;
+/// `DROP_EXISTING` that would make a clustered index a nonclustered one.
+pub const CLUSTERED_TO_NONCLUSTERED: i32 = 1925;
+/// `DROP_EXISTING` that would break a constraint.
+pub const NOT_THE_CONSTRAINT: i32 = 1907;
+/// `IGNORE_DUP_KEY` of an index that is not unique.
+pub const IGNORED_NOT_UNIQUE: i32 = 1916;
+/// Two primary keys in a `CREATE TABLE`.
+pub const PRIMARY_KEY_TWICE: i32 = 8110;
+/// Two clustered keys in a `CREATE TABLE`.
+pub const CLUSTERED_TWICE: i32 = 8112;
+/// Cannot find the object to be altered.
+pub const NO_SUCH_TABLE_TO_ALTER: i32 = 4902;
+/// A mode that `sys.dm_db_index_physical_stats` does not know.
+pub const INVALID_STATISTICS_MODE: i32 = 2591;
+/// Could not find a database by its id.
+pub const DATABASE_ID_NOT_FOUND: i32 = 2573;

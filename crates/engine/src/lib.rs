@@ -71,7 +71,7 @@ mod path;
 mod settings;
 
 pub use database::{
-    CheckDefinition, Database, DatabaseState, IndexSelector, LockTable, RowAt, RowUpdate, SequenceAlteration,
+    CheckDefinition, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt, RowUpdate, SequenceAlteration,
     SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter, WriteError, row_id,
 };
 pub use definition::{

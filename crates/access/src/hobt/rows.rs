@@ -186,6 +186,18 @@ impl Hobt {
         read().map_err(|damage| self.damaged(page, damage))
     }
 
+    /// The slots of a page's rows that are not deleted.
+    ///
+    /// # Errors
+    /// The page is damaged or cannot be read.
+    pub fn live_slots(&self, page: PageId) -> Result<Vec<SlotId>, AccessError> {
+        let file = self.storage.file(page.file)?;
+        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let view = RowPage::open(&guard, &self.identity.rows).map_err(|damage| self.damaged(page, damage))?;
+        let live = (0..view.row_count()).filter(|&slot| !view.is_deleted(slot));
+        Ok(live.map(|slot| SlotId(u16::try_from(slot).expect("a slot of the page"))).collect())
+    }
+
     /// Deletes a row. Undone with the statement.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ pub use constraint::CheckDefinition;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use table::LockTable;
 pub use table_change::{IndexSelector, TableChange};
-pub use writer::{RowAt, RowUpdate, TableWriter, WriteError, row_id};
+pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, row_id};
 
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 

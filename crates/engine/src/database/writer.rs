@@ -4,11 +4,13 @@
 //! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it may
 //! pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
 
+mod check;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
 use hobt_access::{AccessError, BTree, BTreeError, Cursor, Direction, Hobt, KeyRange, RowStore};
-use hobt_base::{PageId, SessionId, SlotId};
+use hobt_base::{HobtId, PageId, SessionId, SlotId};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexLeaf, LeafColumn, PartitionFunction, Table, value_from_bytes,
 };
@@ -19,6 +21,8 @@ use hobt_types::Value;
 
 use super::Database;
 use crate::error::Result;
+
+pub use check::IndexMismatch;
 
 /// Where a row of a table is found again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -140,9 +144,24 @@ impl TableWriter {
     /// # Errors
     /// One is gone (208) or damaged.
     pub fn open(database: &Database, snapshot: &DatabaseSnapshot, table: Arc<Table>) -> Result<TableWriter> {
-        let open = |index: &Index| {
-            index.partitions.iter().map(|partition| database.store(partition.hobt)).collect::<Result<Vec<_>>>()
-        };
+        TableWriter::open_with(&|hobt| database.store(hobt), snapshot, table)
+    }
+
+    /// The same for one who only looks at the indexes.
+    ///
+    /// # Errors
+    /// As [`TableWriter::open`].
+    pub fn open_to_read(database: &Database, snapshot: &DatabaseSnapshot, table: Arc<Table>) -> Result<TableWriter> {
+        TableWriter::open_with(&|hobt| database.store_to_read(hobt), snapshot, table)
+    }
+
+    fn open_with(
+        store: &dyn Fn(HobtId) -> Result<RowStore>,
+        snapshot: &DatabaseSnapshot,
+        table: Arc<Table>,
+    ) -> Result<TableWriter> {
+        let open =
+            |index: &Index| index.partitions.iter().map(|partition| store(partition.hobt)).collect::<Result<Vec<_>>>();
         let base = open(table.base_index())?.into();
         let mut indexes = Vec::new();
         for (place, index) in table.indexes.iter().enumerate().skip(1).filter(|(_, index)| !index.options.is_disabled) {
@@ -425,18 +444,7 @@ impl TableWriter {
             }
         };
         // Index columns may lie on pages of their own.
-        let mut long = Vec::new();
-        for column in 0..row.column_count() {
-            long.push(match row.stored(column) {
-                StoredValue::Pointer(pointer) => Some(hobt.large_value(&pointer, None)?),
-                StoredValue::Null | StoredValue::InRow(_) => None,
-            });
-        }
-        if long.iter().all(Option::is_none) {
-            return Ok(row);
-        }
-        let whole = long.iter().enumerate().map(|(column, long)| long.as_deref().or_else(|| row.value(column)));
-        Ok(RowImage::new(whole))
+        Ok(whole(hobt, row)?)
     }
 
     /// The entry of a row in an index, and the index's partition where it is.
@@ -581,4 +589,20 @@ fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
     let hidden = uniqueifier.to_le_bytes();
     let values = (0..row.column_count()).map(|column| row.value(column)).chain([Some(hidden.as_slice())]);
     RowImage::new(values)
+}
+
+/// A row with its values that lie on pages of their own.
+fn whole(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
+    let mut long = Vec::new();
+    for column in 0..row.column_count() {
+        long.push(match row.stored(column) {
+            StoredValue::Pointer(pointer) => Some(hobt.large_value(&pointer, None)?),
+            StoredValue::Null | StoredValue::InRow(_) => None,
+        });
+    }
+    if long.iter().all(Option::is_none) {
+        return Ok(row);
+    }
+    let whole = long.iter().enumerate().map(|(column, long)| long.as_deref().or_else(|| row.value(column)));
+    Ok(RowImage::new(whole))
 }

@@ -9,15 +9,17 @@
 //!
 //! Leaves to others: how it is found out (`hobt_access::AllocationCheck`), repairs, of which there are none.
 
+mod problem;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hobt_access::{AccessError, AllocationCheck, Finding, Hobt};
+use hobt_access::{AccessError, AllocationCheck, Finding, RowStore};
 use hobt_base::{HobtId, Lsn, ObjectId, Position, SqlError, number};
-use hobt_catalog::{IndexKind, Table};
-use hobt_engine::{DatabaseUse, EngineError};
-use hobt_page::PageDamage;
+use hobt_catalog::Table;
+use hobt_engine::{DatabaseUse, EngineError, TableWriter};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode};
 use hobt_types::Value;
@@ -26,6 +28,7 @@ use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
+use problem::{Found, Problem, counts, sql_error, unowned};
 
 /// How often a finding in what is not locked must be found again.
 const PASSES: usize = 4;
@@ -50,26 +53,12 @@ impl Scope {
     }
 }
 
-/// A heap to check.
+/// A heap or tree to check.
 struct Part {
-    table: Arc<Table>,
     index: i32,
     hobt: HobtId,
-}
-
-/// A finding, and the table that it is in.
-#[derive(Clone, PartialEq)]
-struct Found {
-    finding: Finding,
-    /// Object id, index id and partition id, and the object's name.
-    owner: Option<(ObjectId, i32, HobtId, String)>,
-}
-
-impl Found {
-    /// Whether the extents are wrong, rather than what is in them.
-    fn is_of_allocation(&self) -> bool {
-        !matches!(self.finding, Finding::Page { .. } | Finding::RowCount { .. })
-    }
+    /// Whether its rows are the table's.
+    is_base: bool,
 }
 
 /// How a table came off.
@@ -156,7 +145,7 @@ impl Interpreter<'_> {
         }
         let before = pass.found.len();
         if !certain {
-            pass.found.retain(|found| !matches!(found.finding, Finding::Unowned { .. }));
+            pass.found.retain(|found| !matches!(found.problem, Problem::Storage(Finding::Unowned { .. })));
         }
         let left_out = before - pass.found.len();
         if says {
@@ -248,7 +237,7 @@ impl Interpreter<'_> {
         // Of the maps; they are no matter of one table.
         check.take_findings();
         let mut found = Vec::new();
-        let summary = self.check_heaps(&mut check, database, table, Scope::Database, &mut found)?;
+        let summary = self.check_stores(&mut check, database, table, Scope::Database, &mut found)?;
         Ok((found, summary))
     }
 
@@ -265,12 +254,12 @@ impl Interpreter<'_> {
         let mut listed = Vec::new();
         let mut is_incomplete = false;
         for table in tables(database).into_values() {
-            let summary = self.check_heaps(&mut check, database, &table, scope, &mut found)?;
+            let summary = self.check_stores(&mut check, database, &table, scope, &mut found)?;
             is_incomplete |= summary.is_none();
             listed.push((table, summary));
         }
         // A run list that could not be read says nothing of what its table owns.
-        is_incomplete |= found.iter().any(|found| matches!(found.finding, Finding::RunList { .. }));
+        is_incomplete |= found.iter().any(|found| matches!(found.problem, Problem::Storage(Finding::RunList { .. })));
         let rest = check.finish();
         if !is_incomplete {
             found.extend(unowned(rest));
@@ -279,8 +268,8 @@ impl Interpreter<'_> {
         Ok(Pass { found, tables: listed, is_certain, is_incomplete })
     }
 
-    /// Checks the heaps of a table; `None` if one could not be opened.
-    fn check_heaps(
+    /// Checks the heaps and trees of a table; `None` if one could not be opened.
+    fn check_stores(
         &self,
         check: &mut AllocationCheck,
         database: &DatabaseUse,
@@ -289,12 +278,14 @@ impl Interpreter<'_> {
         found: &mut Vec<Found>,
     ) -> Result<Option<Summary>, Failure> {
         let mut summary = Some(Summary { rows: 0, pages: 0 });
+        let before = found.len();
         for part in parts(table) {
-            let owner = (part.table.id, part.index, part.hobt, part.table.name.clone());
-            let hobt: Arc<Hobt> = match database.hobt_to_read(part.hobt) {
-                Ok(hobt) => hobt,
+            let owner = (table.id, part.index, part.hobt, table.name.clone());
+            let store: RowStore = match database.store_to_read(part.hobt) {
+                Ok(store) => store,
                 Err(EngineError::Storage { error: AccessError::Damaged { page, damage, .. }, .. }) => {
-                    found.push(Found { finding: Finding::Page { page, damage }, owner: Some(owner) });
+                    let problem = Problem::Storage(Finding::Page { page, damage });
+                    found.push(Found { problem, owner: Some(owner) });
                     summary = None;
                     continue;
                 }
@@ -307,19 +298,52 @@ impl Interpreter<'_> {
                     error => return Err(error.into()),
                 },
             };
-            let checked = match scope {
-                Scope::Database => check.add_hobt(&hobt),
-                Scope::Allocation => check.add_extents(&hobt),
+            let checked = match (scope, &store) {
+                (Scope::Database, RowStore::Heap(heap)) => check.add_hobt(heap),
+                (Scope::Database, RowStore::Tree(tree)) => check.add_tree(tree),
+                (Scope::Allocation, store) => check.add_extents(store.hobt()),
             };
             checked.map_err(|error| failure(database, error))?;
             let findings = check.take_findings().into_iter();
-            found.extend(findings.map(|finding| Found { finding, owner: Some(owner.clone()) }));
-            if let Some(summary) = &mut summary {
-                summary.rows += hobt.row_count();
-                summary.pages += hobt.data_pages();
+            found.extend(
+                findings.map(|finding| Found { problem: Problem::Storage(finding), owner: Some(owner.clone()) }),
+            );
+            if let (Some(summary), true) = (&mut summary, part.is_base) {
+                summary.rows += store.hobt().row_count();
+                summary.pages += store.hobt().data_pages();
             }
         }
+        // Where pages are damaged, what is in them is not compared.
+        if scope == Scope::Database && summary.is_some() && found.len() == before && table.indexes.len() > 1 {
+            self.compare_indexes(database, table, found)?;
+        }
         Ok(summary)
+    }
+
+    /// Compares every nonclustered index with the rows of its table.
+    fn compare_indexes(
+        &self,
+        database: &DatabaseUse,
+        table: &Arc<Table>,
+        found: &mut Vec<Found>,
+    ) -> Result<(), Failure> {
+        let writer = TableWriter::open_to_read(database, &database.snapshot(), Arc::clone(table));
+        let writer = writer.map_err(|error| error.to_sql_error())?;
+        let is_cancelled = || self.cancelled.load(Ordering::Relaxed);
+        for difference in writer.check_indexes(&is_cancelled).map_err(|error| failure(database, error))? {
+            let index = &table.indexes[difference.index];
+            let name = index.name.clone().unwrap_or_default();
+            let hobt = index.partitions.first().map_or_else(HobtId::default, |partition| partition.hobt);
+            let owner = Some((table.id, index.id.0, hobt, table.name.clone()));
+            if difference.missing > 0 {
+                let problem = Problem::Missing { index: name.clone(), rows: difference.missing };
+                found.push(Found { problem, owner: owner.clone() });
+            }
+            if difference.extra > 0 {
+                found.push(Found { problem: Problem::Extra { index: name, rows: difference.extra }, owner });
+            }
+        }
+        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "what one table's part of the report is made of")]
@@ -381,12 +405,11 @@ fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
     committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
 }
 
-/// The heaps of a table; its trees are checked by nobody yet.
-fn parts(table: &Arc<Table>) -> impl Iterator<Item = Part> {
-    let heaps = table.indexes.iter().filter(|index| index.kind == IndexKind::Heap);
-    heaps.flat_map(|index| {
-        let part = |hobt| Part { table: Arc::clone(table), index: index.id.0, hobt };
-        index.partitions.iter().map(move |partition| part(partition.hobt)).collect::<Vec<_>>()
+/// The heaps and trees of a table.
+fn parts(table: &Table) -> impl Iterator<Item = Part> {
+    table.indexes.iter().enumerate().flat_map(|(at, index)| {
+        let part = move |hobt| Part { index: index.id.0, hobt, is_base: at == 0 };
+        index.partitions.iter().map(move |partition| part(partition.hobt))
     })
 }
 
@@ -397,97 +420,9 @@ fn at_rest(database: &DatabaseUse) -> Option<Lsn> {
     (log.open_count() == 0).then_some(end)
 }
 
-fn unowned(findings: Vec<Finding>) -> Vec<Found> {
-    findings.into_iter().map(|finding| Found { finding, owner: None }).collect()
-}
-
 fn failure(database: &DatabaseUse, error: AccessError) -> Failure {
     match error {
         AccessError::Cancelled => Failure::cancelled(),
         error => database.storage_error(error).to_sql_error().into(),
     }
-}
-
-/// Errors of allocation, and all others.
-fn counts<'a>(found: impl Iterator<Item = &'a Found>) -> (usize, usize) {
-    let (allocation, consistency): (Vec<_>, Vec<_>) = found.partition(|found| found.is_of_allocation());
-    (allocation.len(), consistency.len())
-}
-
-/// What can be done about a damaged page or extent.
-const ADVICE: &str = "Copy what can still be read into another table; or stop the instance and put back a copy of the \
-                      database's files.";
-
-/// A finding as SQL Server numbers it.
-fn sql_error(found: &Found, database: &DatabaseUse) -> SqlError {
-    let object = found.owner.as_ref().map_or_else(
-        || "Database error".to_owned(),
-        |(object, index, partition, _)| {
-            format!("Object ID {object}, index ID {index}, partition ID {partition} (type In-row data)")
-        },
-    );
-    let id = database.id();
-    let (number, text) = match &found.finding {
-        Finding::OwnedTwice { extent, .. } => (
-            number::CHECK_EXTENT_TWICE,
-            format!("Extent {extent} in database ID {id} is allocated by more than one allocation object. {ADVICE}"),
-        ),
-        Finding::NotAllocated { extent, .. } => (
-            number::CHECK_EXTENT_NOT_ALLOCATED,
-            format!("{object}: extent {extent} is in its run list and not allocated in the allocation map. {ADVICE}"),
-        ),
-        Finding::Unowned { extent } => (
-            number::CHECK_EXTENT_UNOWNED,
-            format!(
-                "Extent {extent} in database ID {id} is marked allocated in the allocation map, but no run list has \
-                 it. Nothing is lost but its space."
-            ),
-        ),
-        Finding::MapDiffers { extent } => (
-            number::CHECK_MAP,
-            format!(
-                "The allocation map page for extent {extent} in database ID {id} and its copy in memory differ. Close \
-                 the instance and open it again, then check again."
-            ),
-        ),
-        Finding::FreeCount { file, counted, found } => (
-            number::CHECK_MAP,
-            format!(
-                "File {file} in database ID {id} counts {counted} free extents, and its allocation map has {found}. \
-                 Close the instance and open it again, then check again."
-            ),
-        ),
-        Finding::RunList { rule, .. } => {
-            (number::CHECK_ALLOCATION_PAGE, format!("{object}: its run list is wrong: {rule}. {ADVICE}"))
-        }
-        Finding::RowCount { counted, found: rows, .. } => {
-            let name = found.owner.as_ref().map_or("", |(.., name)| name);
-            let text = format!(
-                "The In-row data ROWS count for object \"{name}\", {object}, is incorrect: {counted} are counted, \
-                 {rows} are in its pages. If pages are damaged, those rows are among them."
-            );
-            (number::CHECK_ROW_COUNT, text)
-        }
-        Finding::Page { page, damage } => {
-            let file = database.storage().file(page.file);
-            let path = file.map_or_else(|_| "?".to_owned(), |file| file.path().display().to_string());
-            let place = format!("file '{path}', byte {:#018x}", page.byte_offset());
-            let (number, what) = match damage {
-                PageDamage::Address { found } => (
-                    number::CHECK_WRONG_PAGE_ID,
-                    format!(
-                        "page ID {page} contains an incorrect page ID in its page header. The PageId in the page \
-                         header = {found}"
-                    ),
-                ),
-                PageDamage::Structure { .. } | PageDamage::Type { .. } => (
-                    number::CHECK_PAGE_NOT_SEEN,
-                    format!("page {page} was not seen. The page is invalid or has an incorrect owner in its header"),
-                ),
-                _ => (number::CHECK_PAGE_NOT_PROCESSED, format!("Page {page} could not be processed")),
-            };
-            (number, format!("{object}: {what}: {damage}; {place}. {ADVICE}"))
-        }
-    };
-    SqlError::new(number, text)
 }

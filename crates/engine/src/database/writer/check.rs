@@ -1,0 +1,140 @@
+//! Whether every nonclustered index has exactly the rows of its table: for `DBCC CHECKTABLE`.
+//!
+//! The entry of every row of the base is looked for in the index. Entries of different rows have different keys, so an index
+//! that has more entries than were found has some that belong to no row.
+
+use std::sync::Arc;
+
+use hobt_access::{AccessError, Cursor, Direction, KeyRange, RowStore};
+use hobt_base::PageId;
+use hobt_page::{PageDamage, RowImage};
+
+use super::{RowAt, TableWriter, WriteError, whole};
+
+/// In what an index and its table differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexMismatch {
+    /// The index's place in the table.
+    pub index: usize,
+    /// Rows of the table that the index does not have, or has with other values: 8951.
+    pub missing: u64,
+    /// Entries of the index that belong to no row of the table: 8952.
+    pub extra: u64,
+}
+
+impl TableWriter {
+    /// Compares the nonclustered indexes with the table's rows; those that differ. Nobody may change the table meanwhile.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or `is_cancelled` said so ([`AccessError::Cancelled`]).
+    pub fn check_indexes(
+        &self,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> std::result::Result<Vec<IndexMismatch>, AccessError> {
+        let mut found = vec![0u64; self.indexes.len()];
+        let mut missing = vec![0u64; self.indexes.len()];
+        if self.indexes.is_empty() {
+            return Ok(Vec::new());
+        }
+        for partition in 0..self.base.len() {
+            self.for_each_place(partition, is_cancelled, &mut |at| {
+                let row = self.read(at)?;
+                for (place, index) in self.indexes.iter().enumerate() {
+                    let (partition, entry) = self.entry(index, at, &row)?;
+                    match self.has_entry(&index.trees[partition], &entry)? {
+                        Some(true) => found[place] += 1,
+                        Some(false) => {
+                            found[place] += 1;
+                            missing[place] += 1;
+                        }
+                        None => missing[place] += 1,
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let differences = self.indexes.iter().enumerate().map(|(place, index)| {
+            let entries: u64 = index.trees.iter().map(|tree| tree.hobt().row_count()).sum();
+            IndexMismatch { index: index.place, missing: missing[place], extra: entries.saturating_sub(found[place]) }
+        });
+        Ok(differences.filter(|difference| difference.missing + difference.extra > 0).collect())
+    }
+
+    /// Whether a tree has an entry; `Some(false)` if it has one with this key and other values.
+    fn has_entry(&self, tree: &hobt_access::BTree, entry: &RowImage) -> std::result::Result<Option<bool>, AccessError> {
+        let Ok(key) = tree.key_of(entry) else { return Ok(None) };
+        let stored = tree.find(&key, |page, slot| page.row_image(usize::from(slot.0)))?;
+        let Some(stored) = stored else { return Ok(None) };
+        let stored = stored.map_err(|damage| self.damage_of(tree.hobt(), tree.root(), damage))?;
+        let stored = whole(tree.hobt(), stored)?;
+        Ok(Some((0..entry.column_count()).all(|column| stored.value(column) == entry.value(column))))
+    }
+
+    /// Says of every live row of a partition where it is. No latch is held meanwhile.
+    fn for_each_place(
+        &self,
+        partition: usize,
+        is_cancelled: &dyn Fn() -> bool,
+        visit: &mut dyn FnMut(&RowAt) -> std::result::Result<(), WriteError>,
+    ) -> std::result::Result<(), AccessError> {
+        let mut visit_all = |places: Vec<RowAt>| {
+            if is_cancelled() {
+                return Err(AccessError::Cancelled);
+            }
+            places.iter().try_for_each(&mut *visit).map_err(|error| self.storage_error(error))
+        };
+        match &self.base[partition] {
+            RowStore::Heap(heap) => {
+                let mut pages: Vec<PageId> = Vec::new();
+                for run in heap.runs() {
+                    pages.extend(run.row_pages().map(|number| PageId::new(run.first.file, number)));
+                }
+                for page in pages {
+                    let slots = heap.live_slots(page)?;
+                    visit_all(slots.into_iter().map(|slot| RowAt::Heap { partition, page, slot }).collect())?;
+                }
+                Ok(())
+            }
+            RowStore::Tree(tree) => {
+                let mut cursor = Cursor::new(Arc::clone(tree), KeyRange::all(), Direction::Forward);
+                loop {
+                    let mut places = Vec::new();
+                    let more = cursor.next_leaf(&mut |id, page, positions| {
+                        for position in positions {
+                            let mut key = Vec::new();
+                            let live = page.slot_at(position).and_then(|slot| {
+                                tree.key_of_slot(page, slot, &mut key).map(|()| !page.is_deleted(slot))
+                            });
+                            if live.map_err(|damage| self.damage_of(tree.hobt(), id, damage))? {
+                                places.push(RowAt::Tree { partition, key });
+                            }
+                        }
+                        Ok(())
+                    })?;
+                    visit_all(places)?;
+                    if !more {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn damage_of(&self, hobt: &hobt_access::Hobt, page: PageId, damage: PageDamage) -> AccessError {
+        self.storage_error(self.damaged(hobt, page, damage))
+    }
+
+    /// What went wrong below; keys are not inserted here.
+    fn storage_error(&self, error: WriteError) -> AccessError {
+        match error {
+            WriteError::Storage(error) => error,
+            WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. } | WriteError::Lock(..) => {
+                let hobt = self.base[0].hobt();
+                let file = hobt.storage().file(hobt.run_list().file);
+                let file = file.map_or_else(|_| String::new(), |file| file.name().to_owned());
+                let damage = PageDamage::Structure { rule: "a row whose key is too long for an index" };
+                AccessError::Damaged { file, page: hobt.run_list(), damage }
+            }
+        }
+    }
+}
