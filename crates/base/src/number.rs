@@ -514,8 +514,6 @@ pub const IGNORED_NOT_UNIQUE: i32 = 1916;
 pub const PRIMARY_KEY_TWICE: i32 = 8110;
 /// Two clustered keys in a `CREATE TABLE`.
 pub const CLUSTERED_TWICE: i32 = 8112;
-/// Cannot find the object to be altered.
-pub const NO_SUCH_TABLE_TO_ALTER: i32 = 4902;
 /// A mode that `sys.dm_db_index_physical_stats` does not know.
 pub const INVALID_STATISTICS_MODE: i32 = 2591;
 /// Could not find a database by its id.

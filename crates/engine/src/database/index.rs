@@ -111,6 +111,10 @@ impl Database {
             return Err(super::table::name_is_taken(&name));
         }
         check_kind(table, definition, is_clustered)?;
+        if definition.options.ignores_duplicates && !definition.options.is_unique && constraint.is_none() {
+            let text = "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.".to_owned();
+            return Err(EngineError::statement(number::IGNORED_NOT_UNIQUE, text));
+        }
         let key = key_columns(table, definition, &name)?;
         let included = included_columns(table, definition, is_clustered, &key)?;
         check_key_bytes(table, &name, &key, is_clustered, warnings)?;
@@ -194,6 +198,23 @@ impl Database {
         });
         Ok(partition)
     }
+}
+
+/// Refuses what a `CREATE TABLE` cannot have twice.
+///
+/// # Errors
+/// 8110 a second primary key, 8112 a second clustered one.
+pub(super) fn check_keys(table: &str, definitions: &[IndexDefinition]) -> Result<()> {
+    let is_primary = |definition: &&IndexDefinition| definition.constraint == Some(KeyKind::Primary);
+    if definitions.iter().filter(is_primary).count() > 1 {
+        let text = format!("Cannot add multiple PRIMARY KEY constraints to table '{table}'.");
+        return Err(EngineError::statement(number::PRIMARY_KEY_TWICE, text));
+    }
+    if definitions.iter().filter(|definition| definition.is_clustered == Some(true)).count() > 1 {
+        let text = format!("Cannot add more than one clustered index for constraints on table '{table}'.");
+        return Err(EngineError::statement(number::CLUSTERED_TWICE, text));
+    }
+    Ok(())
 }
 
 /// 1902, 1779.

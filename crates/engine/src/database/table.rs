@@ -94,6 +94,7 @@ impl Database {
             virtual_columns,
             constraints: TableConstraints::default(),
         };
+        super::index::check_keys(&definition.name, &definition.indexes)?;
         let (table, _) = self.plan_indexes(&snapshot, table, &definition.indexes)?;
         let table = Arc::new(self.create_stores(ctx, &snapshot, table)?);
         let written = Arc::clone(&table);

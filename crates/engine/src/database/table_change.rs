@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use hobt_access::RowStore;
 use hobt_base::{HobtId, IndexId, SqlError, number};
-use hobt_catalog::{DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, Table};
+use hobt_catalog::{DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, Table};
 use hobt_txn::StatementContext;
 
 use super::index::index_named;
@@ -131,11 +131,16 @@ impl Database {
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
         self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
-            let mut base = old.clone();
-            if let (true, Some(name)) = (definition.drops_existing, &definition.name) {
-                base = without_index(&base, index_named(old, name)?.id);
-            }
-            self.plan_indexes(snapshot, base, std::slice::from_ref(definition))
+            let (true, Some(name)) = (definition.drops_existing, &definition.name) else {
+                return self.plan_indexes(snapshot, old.clone(), std::slice::from_ref(definition));
+            };
+            let existing = index_named(old, name)?;
+            let base = without_index(old, existing.id);
+            let (mut planned, warnings) = self.plan_indexes(snapshot, base, std::slice::from_ref(definition))?;
+            let made = planned.indexes.iter_mut().find(|index| index.name.as_ref() == Some(name));
+            take_place_of(made.expect("planned above"), existing)?;
+            planned.indexes[1..].sort_by_key(|index| index.id);
+            Ok((planned, warnings))
         })
     }
 
@@ -190,20 +195,22 @@ impl Database {
         self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
             let mut new = old.clone();
             let picked = which.pick(old)?;
-            let is_base_anew = picked.contains(&0) && partition.is_none() && !old.base_index().options.is_unique;
+            // Rows of a heap are somewhere else then; those of a clustered index keep their keys, uniqueifiers among them.
+            let moves_rows = picked.contains(&0) && !old.is_clustered();
             for at in 0..new.indexes.len() {
                 let index = &mut new.indexes[at];
-                // New uniqueifiers are new references.
-                let follows = is_base_anew && old.is_clustered() && at > 0 && !index.options.is_disabled;
-                let follows =
-                    follows || (picked.contains(&0) && !old.is_clustered() && at > 0 && !index.options.is_disabled);
+                let follows = moves_rows && at > 0 && !index.options.is_disabled;
                 if !picked.contains(&at) && !follows {
                     continue;
                 }
                 if picked.contains(&at) {
                     index.options = IndexOptions { is_disabled: false, ..options(index.options) };
                 }
+                let is_whole = matches!(index.data_space, DataSpace::Filegroup(_));
                 match partition.filter(|_| picked.contains(&at)) {
+                    Some(number) if is_whole => {
+                        return Err(no_such_partition(old, &old.indexes[at], number + 1));
+                    }
                     None => index.partitions.clear(),
                     Some(number) if number < index.partitions.len() => {
                         let shape = new.indexes[at].clone();
@@ -211,10 +218,7 @@ impl Database {
                         let made = self.create_store(ctx, &new, &shape, old_part.filegroup, old_part.number)?;
                         new.indexes[at].partitions[number] = made;
                     }
-                    Some(number) => {
-                        let text = format!("Invalid partition number {} specified for index.", number + 1);
-                        return Err(EngineError::statement(number::NO_SUCH_PARTITION, text));
-                    }
+                    Some(number) => return Err(no_such_partition(old, &old.indexes[at], number + 1)),
                 }
             }
             let _ = snapshot;
@@ -270,7 +274,10 @@ impl IndexSelector {
             }
             IndexSelector::Base => Ok(vec![0]),
             IndexSelector::Named(name) => {
-                let id = index_named(table, name)?.id;
+                let found = table.index_named(name).ok_or_else(|| {
+                    EngineError::statement(number::CANNOT_FIND_INDEX, format!("Cannot find index '{name}'."))
+                })?;
+                let id = found.id;
                 Ok((0..table.indexes.len()).filter(|&at| table.indexes[at].id == id).collect())
             }
         }
@@ -289,4 +296,48 @@ fn without_index(table: &Table, id: IndexId) -> Table {
         indexes.retain(|index| index.id != id);
     }
     table.clone().with_indexes(indexes)
+}
+
+/// 7722, 7729.
+fn no_such_partition(table: &Table, index: &Index, number: usize) -> EngineError {
+    let name = index.name.as_deref().unwrap_or(&table.name);
+    if matches!(index.data_space, DataSpace::Filegroup(_)) {
+        let text = format!(
+            "Cannot specify partition number in the alter index statement as the index '{name}' is not partitioned."
+        );
+        return EngineError::statement(number::NOT_PARTITIONED, text);
+    }
+    let text = format!(
+        "Invalid partition number {number} specified for index '{name}' of table '{}', partition number can range from 1 to \
+         {}.",
+        table.name,
+        index.partitions.len()
+    );
+    EngineError::statement(number::NO_SUCH_PARTITION, text)
+}
+
+/// Gives an index the id and the constraint of the one that it is made anew for (`DROP_EXISTING`).
+fn take_place_of(made: &mut Index, existing: &Index) -> Result<()> {
+    let name = existing.name.as_deref().unwrap_or("");
+    if existing.kind == IndexKind::Clustered && made.kind != IndexKind::Clustered {
+        let text = "Cannot convert a clustered index to a nonclustered index by using the DROP_EXISTING option. To change \
+                    the index type from clustered to nonclustered, delete the clustered index, and then create a \
+                    nonclustered index by using two separate statements.";
+        return Err(EngineError::statement(number::CLUSTERED_TO_NONCLUSTERED, text));
+    }
+    if existing.constraint.is_some() {
+        let is_same = made.options.is_unique && made.kind == existing.kind && made.key == existing.key;
+        if !is_same || !made.included.is_empty() {
+            let text = format!(
+                "Cannot recreate index '{name}'. The new index definition does not match the constraint being enforced by the \
+                 existing index."
+            );
+            return Err(EngineError::statement(number::NOT_THE_CONSTRAINT, text));
+        }
+    }
+    made.constraint = existing.constraint;
+    if made.kind == existing.kind {
+        made.id = existing.id;
+    }
+    Ok(())
 }

@@ -36,7 +36,7 @@ fn sql(folder: &Path, database: &str, input: &str) -> String {
 
 /// What a batch does, and its number, which it prints when it is done.
 fn batch(number: i64, random: &mut SplitMix64) -> String {
-    let work = match random.below(10) {
+    let work = match random.below(13) {
         // Both rows or none.
         0..=2 => format!(
             "BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT TRANSACTION;"
@@ -60,6 +60,14 @@ fn batch(number: i64, random: &mut SplitMix64) -> String {
         7 => format!(
             "INSERT scratch SELECT object_id, REPLICATE('x', 200) FROM sys.all_objects; CHECKPOINT; \
              BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        8 => format!(
+            "DROP INDEX IF EXISTS by_id ON scratch; CREATE INDEX by_id ON scratch (id DESC) INCLUDE (text); \
+             BEGIN TRANSACTION; INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
+        ),
+        9 => format!(
+            "BEGIN TRANSACTION; ALTER INDEX ALL ON scratch REBUILD; UPDATE scratch SET id = id + 1 WHERE id % 7 = 0; \
+             INSERT journal VALUES ({number}); INSERT twin VALUES ({number}); COMMIT;"
         ),
         _ => format!(
             "INSERT scratch VALUES ({number}, REPLICATE('y', 300)); BEGIN TRANSACTION; \
@@ -128,8 +136,9 @@ fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     sql(folder, "master", "CREATE DATABASE shop");
-    let tables = "CREATE TABLE journal (id bigint NOT NULL); CREATE TABLE twin (id bigint NOT NULL); \
-                  CREATE TABLE scratch (id bigint NOT NULL, text varchar(400))";
+    let tables = "CREATE TABLE journal (id bigint NOT NULL PRIMARY KEY NONCLUSTERED); CREATE TABLE twin (id bigint NOT NULL); \
+                  CREATE TABLE scratch (id bigint NOT NULL, text varchar(400)); CREATE INDEX by_id ON scratch (id); \
+                  CREATE INDEX by_text ON scratch (text DESC, id)";
     sql(folder, "shop", tables);
     let (mut all, mut next, mut done) = (BTreeSet::new(), 1, 0);
     let since = Instant::now();
@@ -151,6 +160,8 @@ fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
         }
         let (journal, twin) = (numbers(folder, "journal"), numbers(folder, "twin"));
         assert_eq!(journal, twin, "kill {done}: a transaction is there by half");
+        // Pages, extents and indexes agree: an error ends the program with another code.
+        sql(folder, "shop", "DBCC CHECKDB WITH NO_INFOMSGS");
         // What was under way may have been committed and not said.
         let found: BTreeSet<i64> = journal.iter().copied().collect();
         assert_eq!(found.len(), journal.len(), "kill {done}: a row is there twice");

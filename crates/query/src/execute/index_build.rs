@@ -35,6 +35,8 @@ pub struct IndexBuild<'r> {
     /// A builder for each partition that is to be filled.
     builders: Vec<Option<TreeBuilder>>,
     last: Vec<LastRow>,
+    /// Whether rows come from a clustered index of the same key and keep their uniqueifiers, by which others find them.
+    keeps_uniqueifiers: bool,
     rows: u64,
 }
 
@@ -94,7 +96,22 @@ impl<'r> IndexBuild<'r> {
         }
         let last = vec![LastRow::default(); builders.len()];
         let table = Arc::clone(table);
-        Ok(IndexBuild { run, target, table, index, leaf, columns, partitioning, builders, last, rows: 0 })
+        let (old, new) = (target.table().base_index(), table.base_index());
+        let is_same = old.kind == new.kind && old.key == new.key && old.options.is_unique == new.options.is_unique;
+        let keeps_uniqueifiers = index == 0 && is_same && old.data_space == new.data_space;
+        Ok(IndexBuild {
+            run,
+            target,
+            table,
+            index,
+            leaf,
+            columns,
+            partitioning,
+            builders,
+            last,
+            keeps_uniqueifiers,
+            rows: 0,
+        })
     }
 
     /// The columns of the table that a batch is to have, before the rows' places.
@@ -145,7 +162,9 @@ impl<'r> IndexBuild<'r> {
             prepared.iter().map(|column| column.as_ref().map(column::Prepared::load_column)).collect();
         let table = Arc::clone(&self.table);
         let definition = &table.indexes[self.index];
-        let makes_unique = definition.kind == hobt_catalog::IndexKind::Clustered && !definition.options.is_unique;
+        let makes_unique = definition.kind == hobt_catalog::IndexKind::Clustered
+            && !definition.options.is_unique
+            && !self.keeps_uniqueifiers;
         let numbers = match definition.options.is_unique || makes_unique {
             true => self.number_rows(partition, batch, &columns)?,
             false => Vec::new(),

@@ -1,10 +1,11 @@
 //! Objects of a database: schemas, tables, columns, types, modules.
 
-use hobt_catalog::{DatabaseSnapshot, Index, IndexKind, ModuleKind, Table};
+use hobt_catalog::{DatabaseSnapshot, ModuleKind, Table};
 use hobt_query::interpreter::{ViewContext, module_letters, type_names};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::constraints::constraint_object;
+use super::indexes::{key_letters, keys};
 use super::value::{NULL, datetime, row};
 use super::{Definition, Known, Rows, Sources};
 
@@ -68,15 +69,6 @@ pub(super) static VIEWS: &[Definition] = &[
          max_length smallint!, precision tinyint!, scale tinyint!, collation_name sysname, is_nullable bit, \
          is_user_defined bit!, is_assembly_type bit!, default_object_id int!, rule_object_id int!, is_table_type bit!",
         |_, _, _| Ok(types()),
-    ),
-    Definition::sys(
-        "indexes",
-        "object_id int!, name sysname, index_id int!, type tinyint!, type_desc nvarchar(60), is_unique bit, \
-         data_space_id int, ignore_dup_key bit, is_primary_key bit, is_unique_constraint bit, fill_factor tinyint!, \
-         is_padded bit, is_disabled bit, is_hypothetical bit, is_ignored_in_optimization bit, allow_row_locks bit, \
-         allow_page_locks bit, has_filter bit, filter_definition nvarchar(max), compression_delay int, \
-         suppress_dup_key_messages bit, auto_created bit, optimize_for_sequential_key bit",
-        indexes,
     ),
     Definition::sys(
         "sql_modules",
@@ -168,6 +160,8 @@ fn type_description(letters: &str) -> &'static str {
         "D" => "DEFAULT_CONSTRAINT",
         "C" => "CHECK_CONSTRAINT",
         "F" => "FOREIGN_KEY_CONSTRAINT",
+        "PK" => "PRIMARY_KEY_CONSTRAINT",
+        "UQ" => "UNIQUE_CONSTRAINT",
         "SO" => "SEQUENCE_OBJECT",
         _ => "UNKNOWN",
     }
@@ -223,6 +217,12 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
             if let Some(default) = &column.default {
                 let id = default_id(table, column.id);
                 rows.push(object(&default.name, id, table.schema, table.id.0, "D", table.created, false));
+            }
+        }
+        for (name, _, constraint) in keys(table) {
+            let letters = key_letters(constraint);
+            if wanted(letters) {
+                rows.push(object(name, constraint.id.0, table.schema, table.id.0, letters, table.created, false));
             }
         }
     }
@@ -462,51 +462,6 @@ fn types() -> Vec<Vec<Value>> {
         ]
     };
     type_names().map(row).collect()
-}
-
-/// `type` and `type_desc` of an index.
-fn index_type(index: &Index) -> (u8, &'static str) {
-    match index.kind {
-        IndexKind::Heap => (0, "HEAP"),
-        IndexKind::Clustered => (1, "CLUSTERED"),
-        IndexKind::Nonclustered => (2, "NONCLUSTERED"),
-    }
-}
-
-fn indexes(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
-    let snapshot = context.database.snapshot();
-    let mut rows = Vec::new();
-    for table in sorted_tables(&snapshot) {
-        for index in &table.indexes {
-            let (kind, description) = index_type(index);
-            rows.push(row![
-                table.id.0,
-                index.name.clone(),
-                index.id.0,
-                kind,
-                description,
-                false,
-                super::storage::data_space_id(&index.data_space),
-                false,
-                false,
-                false,
-                0,
-                false,
-                false,
-                false,
-                false,
-                true,
-                true,
-                false,
-                NULL,
-                NULL,
-                false,
-                false,
-                false
-            ]);
-        }
-    }
-    Ok(rows)
 }
 
 fn default_constraints(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {

@@ -5,6 +5,7 @@ use hobt_query::interpreter::ViewContext;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::catalog::sorted_tables;
+use super::indexes::keys;
 use super::value::{NULL, datetime, row};
 use super::{Definition, Rows, Sources};
 
@@ -28,6 +29,22 @@ pub(super) static VIEWS: &[Definition] = &[
          COLLATION_CATALOG sysname, COLLATION_SCHEMA sysname, COLLATION_NAME sysname, DOMAIN_CATALOG sysname, \
          DOMAIN_SCHEMA sysname, DOMAIN_NAME sysname",
         columns,
+    ),
+    Definition::of(
+        SCHEMA,
+        "TABLE_CONSTRAINTS",
+        "CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!, \
+         TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!, CONSTRAINT_TYPE varchar(11), \
+         IS_DEFERRABLE varchar(2)!, INITIALLY_DEFERRED varchar(2)!",
+        table_constraints,
+    ),
+    Definition::of(
+        SCHEMA,
+        "KEY_COLUMN_USAGE",
+        "CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME nvarchar(128)!, \
+         TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!, \
+         COLUMN_NAME nvarchar(128)!, ORDINAL_POSITION int!",
+        key_column_usage,
     ),
     Definition::of(
         SCHEMA,
@@ -85,6 +102,35 @@ fn tables(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         .collect();
     let views = snapshot.modules.values().filter(|module| module.kind == ModuleKind::View);
     rows.extend(views.map(|view| row![&snapshot.name, schema_name(&snapshot, view.schema), &view.name, "VIEW"]));
+    Ok(rows)
+}
+
+fn table_constraints(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    let snapshot = context.database.snapshot();
+    let mut rows = Vec::new();
+    for table in sorted_tables(&snapshot) {
+        let schema = schema_name(&snapshot, table.schema);
+        for (name, _, constraint) in keys(table) {
+            let kind = if constraint.is_primary { "PRIMARY KEY" } else { "UNIQUE" };
+            let (catalog, table) = (&snapshot.name, &table.name);
+            rows.push(row![catalog, &schema, name, catalog, &schema, table, kind, "NO", "NO"]);
+        }
+    }
+    Ok(rows)
+}
+
+fn key_column_usage(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    let snapshot = context.database.snapshot();
+    let mut rows = Vec::new();
+    for table in sorted_tables(&snapshot) {
+        let schema = schema_name(&snapshot, table.schema);
+        for (name, index, _) in keys(table) {
+            for (part, ordinal) in index.key.iter().zip(1..) {
+                let (catalog, column) = (&snapshot.name, &table.columns[part.column].name);
+                rows.push(row![catalog, &schema, name, catalog, &schema, &table.name, column, ordinal]);
+            }
+        }
+    }
     Ok(rows)
 }
 

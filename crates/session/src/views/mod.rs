@@ -10,6 +10,7 @@ mod compatibility;
 mod constraints;
 mod databases;
 mod execution;
+mod indexes;
 mod information_schema;
 mod io;
 mod locks;
@@ -108,6 +109,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     constraints::VIEWS,
     databases::VIEWS,
     execution::VIEWS,
+    indexes::VIEWS,
     information_schema::VIEWS,
     io::VIEWS,
     locks::VIEWS,

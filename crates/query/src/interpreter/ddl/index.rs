@@ -53,22 +53,11 @@ impl Interpreter<'_> {
             drops_existing,
         };
         let place = self.place(&create.table)?;
-        self.add_index(&place, &definition, position, create_dop(&create.options))?;
-        Ok(Outcome::QUIET)
-    }
-
-    /// Makes an index of a table, with all its rows.
-    pub(super) fn add_index(
-        &mut self,
-        place: &Place,
-        definition: &IndexDefinition,
-        position: Position,
-        max_dop: Option<u32>,
-    ) -> Result<(), Failure> {
         let database = Arc::clone(place.database.database());
-        self.change_definition(place, position, max_dop, &|context, table, lock| {
-            database.begin_create_index(context, table, definition, lock)
-        })
+        self.change_definition(&place, position, create_dop(&create.options), &|context, table, lock| {
+            database.begin_create_index(context, table, &definition, lock)
+        })?;
+        Ok(Outcome::QUIET)
     }
 
     /// Changes a table's definition: what `begin` makes of it is filled and takes its place.
@@ -121,7 +110,7 @@ impl Interpreter<'_> {
             // What stands above the base is built from the base that it will point to.
             let source = if at == 0 { old } else { new };
             if new.indexes[at].kind == IndexKind::Heap {
-                self.build_heap(run, database, source, new)?;
+                self.build_heap(run, database, &with_partitions(source, new, &partitions), new)?;
             } else {
                 self.build_index(run, database, source, new, &target, (at, &partitions))?;
             }
@@ -188,30 +177,28 @@ impl Interpreter<'_> {
         for dropped in &drop.indexes {
             let place = self.place(&dropped.table)?;
             let position = dropped.name.position;
-            let done = self.drop_index(&place, &dropped.name.value, false, position);
-            let is_absent = |failure: &Failure| {
-                matches!(failure.error.number, number::DROP_DOES_NOT_EXIST | number::NO_SUCH_OBJECT)
-            };
+            let database = Arc::clone(place.database.database());
+            self.index_options(&dropped.options, IndexOptions::default())?;
+            let done =
+                self.change_definition(&place, position, create_dop(&dropped.options), &|context, table, lock| {
+                    database.begin_drop_index(context, table, &dropped.name.value, false, lock)
+                });
+            let done = done.map_err(|mut failure| {
+                if failure.error.number == number::NO_SUCH_OBJECT {
+                    let (table, index) = (&dropped.table.name.value, &dropped.name.value);
+                    let text = format!(
+                        "Cannot drop the index '{table}.{index}', because it does not exist or you do not have permission."
+                    );
+                    failure.error = SqlError::new(number::DROP_DOES_NOT_EXIST, text).at(position);
+                }
+                failure
+            });
             match done {
-                Err(failure) if drop.if_exists && is_absent(&failure) => {}
+                Err(failure) if drop.if_exists && failure.error.number == number::DROP_DOES_NOT_EXIST => {}
                 other => other?,
             }
         }
         Ok(Outcome::QUIET)
-    }
-
-    /// Drops an index, or the constraint that it keeps.
-    pub(super) fn drop_index(
-        &mut self,
-        place: &Place,
-        index: &str,
-        of_constraint: bool,
-        position: Position,
-    ) -> Result<(), Failure> {
-        let database = Arc::clone(place.database.database());
-        self.change_definition(place, position, None, &|context, table, lock| {
-            database.begin_drop_index(context, table, index, of_constraint, lock)
-        })
     }
 
     pub(in super::super) fn alter_index(&mut self, alter: &AlterIndex) -> Result<Outcome, Failure> {
@@ -331,6 +318,7 @@ impl Interpreter<'_> {
                 | "STATISTICS_INCREMENTAL"
                 | "MAXDOP"
                 | "LOB_COMPACTION" => {}
+                // Others wait while an index is built, whatever the statement says: it is refused rather than not heeded.
                 "ONLINE" | "RESUMABLE" if !is_on => {}
                 "DATA_COMPRESSION" | "XML_COMPRESSION"
                     if !is_on || matches!(&item.value, OptionValue::Word(word) if word.is("NONE")) => {}
@@ -368,6 +356,17 @@ impl Interpreter<'_> {
             drops_existing: false,
         })
     }
+}
+
+/// The table with those of its partitions alone whose rows go into `partitions` of its new heap.
+fn with_partitions(source: &Arc<Table>, table: &Table, partitions: &[usize]) -> Arc<Table> {
+    let (old, new) = (source.base_index(), table.base_index());
+    if partitions.len() == new.partitions.len() || old.data_space != new.data_space {
+        return Arc::clone(source);
+    }
+    let mut part = Table::clone(source);
+    part.indexes[0].partitions = partitions.iter().map(|&at| old.partitions[at].clone()).collect();
+    Arc::new(part)
 }
 
 /// The name of the table whose rows are sorted into an index.
