@@ -157,7 +157,7 @@ impl Table {
         let place = |column| columns.iter().position(|each| *each == column).expect("key columns are in the leaves");
         let of_table = |column: usize, is_descending| {
             let definition = &self.columns[column];
-            let collation = definition.collation.unwrap_or(Collation::default());
+            let collation = definition.collation.unwrap_or_default();
             KeyColumn::new(definition.sql_type, collation, definition.nullable, is_descending)
                 .expect("an index's definition has columns that can be keys")
         };

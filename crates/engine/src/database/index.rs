@@ -90,14 +90,11 @@ impl Database {
         is_clustered: bool,
         warnings: &mut Vec<SqlError>,
     ) -> Result<Index> {
-        let constraint = match definition.constraint {
-            None => None,
-            Some(kind) => Some(KeyConstraint {
-                id: self.next_object_id(snapshot),
-                is_primary: kind == KeyKind::Primary,
-                is_system_named: definition.name.is_none(),
-            }),
-        };
+        let constraint = definition.constraint.map(|kind| KeyConstraint {
+            id: self.next_object_id(snapshot),
+            is_primary: kind == KeyKind::Primary,
+            is_system_named: definition.name.is_none(),
+        });
         let name = match (&definition.name, constraint) {
             (Some(name), _) => name.clone(),
             (None, Some(constraint)) => made_up_name(&table.name, constraint),

@@ -21,6 +21,9 @@ use super::{Change, Database};
 use crate::definition::IndexDefinition;
 use crate::error::{EngineError, Result};
 
+/// Makes a new definition of an old one, and warnings.
+type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;
+
 /// A change of a table's definition under way.
 pub struct TableChange {
     change: Change,
@@ -80,12 +83,12 @@ impl Database {
     ///
     /// # Errors
     /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled back.
-    pub fn begin_table_change(
+    fn begin_table_change(
         self: &Arc<Database>,
         ctx: &StatementContext,
         (schema, name): (&str, &str),
         lock: &mut LockTable<'_>,
-        define: &mut dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)>,
+        define: &mut Define<'_>,
     ) -> Result<TableChange> {
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| no_such_table(name))?;
         let (change, old) = self.claim_locked(ctx, schema, name, lock, &|_| no_such_table(name))?;

@@ -253,7 +253,7 @@ impl TableWriter {
                 self.delete_entry(ctx, index, at, &old)?;
             }
         }
-        Ok(self.delete_base(ctx, at)?)
+        self.delete_base(ctx, at)
     }
 
     /// Gives rows new values.
