@@ -29,6 +29,7 @@ static PROCEDURES: &[(&str, &str)] = &[
     ("sp_help", SP_HELP),
     ("sp_helpdb", SP_HELPDB),
     ("sp_helpfile", SP_HELPFILE),
+    ("sp_helpindex", SP_HELPINDEX),
     ("sp_helptext", SP_HELPTEXT),
     ("sp_who", SP_WHO),
     ("sp_spaceused", SP_SPACEUSED),
@@ -72,6 +73,32 @@ SELECT f.name, f.file_id AS fileid, f.physical_name AS filename, g.name AS fileg
     CASE f.type WHEN 1 THEN 'log only' ELSE 'data only' END AS usage
 FROM sys.database_files AS f LEFT JOIN sys.filegroups AS g ON g.data_space_id = f.data_space_id ORDER BY f.file_id";
 
+const SP_HELPINDEX: &str = "CREATE PROCEDURE sp_helpindex @objname nvarchar(776) AS
+DECLARE @id int
+SET @id = OBJECT_ID(@objname)
+IF @id IS NULL
+BEGIN
+    DECLARE @database nvarchar(128)
+    SET @database = DB_NAME()
+    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
+    RETURN 1
+END
+IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = @id AND index_id > 0)
+BEGIN
+    RAISERROR('The object ''%s'' does not have any indexes, or you do not have permissions.', 0, 1, @objname)
+    RETURN 0
+END
+SELECT i.name AS index_name,
+    CAST(CASE i.type WHEN 1 THEN 'clustered' ELSE 'nonclustered' END + CASE i.ignore_dup_key WHEN 1 THEN ', ignore duplicate keys' ELSE '' END
+        + CASE i.is_unique WHEN 1 THEN ', unique' ELSE '' END + CASE i.is_primary_key WHEN 1 THEN ', primary key' ELSE '' END
+        + CASE i.is_unique_constraint WHEN 1 THEN ', unique key' ELSE '' END + ' located on ' + d.name AS varchar(210)) AS index_description,
+    k.index_keys
+FROM sys.indexes AS i JOIN sys.data_spaces AS d ON d.data_space_id = i.data_space_id
+JOIN (SELECT ic.object_id, ic.index_id, STRING_AGG(c.name + CASE ic.is_descending_key WHEN 1 THEN N'(-)' ELSE N'' END, N', ') WITHIN GROUP (ORDER BY ic.key_ordinal) AS index_keys
+    FROM sys.index_columns AS ic JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
+    WHERE ic.key_ordinal > 0 GROUP BY ic.object_id, ic.index_id) AS k ON k.object_id = i.object_id AND k.index_id = i.index_id
+WHERE i.object_id = @id AND i.index_id > 0 ORDER BY i.name";
+
 const SP_HELPTEXT: &str = "CREATE PROCEDURE sp_helptext @objname nvarchar(776) AS
 DECLARE @text nvarchar(max)
 SET @text = OBJECT_DEFINITION(OBJECT_ID(@objname))
@@ -92,10 +119,10 @@ BEGIN
     SELECT DB_NAME() AS database_name, CAST(CAST(SUM(CAST(f.size AS bigint)) / 128.0 AS decimal(15, 2)) AS varchar(20)) + ' MB' AS database_size FROM sys.database_files AS f
     RETURN 0
 END
-SELECT OBJECT_NAME(p.object_id) AS name, CAST(SUM(p.row_count) AS char(20)) AS rows,
+SELECT OBJECT_NAME(p.object_id) AS name, CAST(SUM(CASE WHEN p.index_id < 2 THEN p.row_count ELSE 0 END) AS char(20)) AS rows,
     CAST(SUM(p.reserved_page_count) * 8 AS varchar(18)) + ' KB' AS reserved,
-    CAST(SUM(p.in_row_data_page_count) * 8 AS varchar(18)) + ' KB' AS data,
-    CAST(SUM(p.used_page_count - p.in_row_data_page_count) * 8 AS varchar(18)) + ' KB' AS index_size,
+    CAST(SUM(CASE WHEN p.index_id < 2 THEN p.in_row_data_page_count + p.lob_used_page_count ELSE 0 END) * 8 AS varchar(18)) + ' KB' AS data,
+    CAST(SUM(p.used_page_count - CASE WHEN p.index_id < 2 THEN p.in_row_data_page_count + p.lob_used_page_count ELSE 0 END) * 8 AS varchar(18)) + ' KB' AS index_size,
     CAST(SUM(p.reserved_page_count - p.used_page_count) * 8 AS varchar(18)) + ' KB' AS unused
 FROM sys.dm_db_partition_stats AS p WHERE p.object_id = OBJECT_ID(@objname) GROUP BY p.object_id";
 

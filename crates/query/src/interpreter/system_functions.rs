@@ -1,5 +1,7 @@
 //! Functions that the session answers: names and ids of objects, properties, the caught error.
 
+mod index_functions;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -135,6 +137,9 @@ fn find_object_function(
                 text(id.and_then(|id| snapshot.modules.get(&ObjectId(id))).map(|module| module.definition.clone()))
             }),
         ),
+        "INDEXPROPERTY" => ((3, 3), SqlType::Int, Arc::new(move |a| int(index_functions::property(&world, a)))),
+        "INDEX_COL" => ((3, 3), NAME, Arc::new(move |a| text(index_functions::column(&world, a)))),
+        "INDEXKEY_PROPERTY" => ((4, 4), SqlType::Int, Arc::new(move |a| int(index_functions::key_property(&world, a)))),
         "OBJECTPROPERTY" | "OBJECTPROPERTYEX" => {
             ((2, 2), SqlType::Int, Arc::new(move |a| int(object_property(&world, a))))
         }
@@ -390,7 +395,10 @@ fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
         let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
         let module = snapshot.module(schema, &name).filter(|module| wanted(module_letters(module.kind)));
         let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
-        table.map(|table| table.id).or(module.map(|module| module.id)).or(sequence.map(|sequence| sequence.id))
+        let key = index_functions::key_named(&snapshot, schema, &name)
+            .filter(|constraint| wanted(if constraint.is_primary { "PK" } else { "UQ" }));
+        let found = table.map(|table| table.id).or(module.map(|module| module.id));
+        found.or(sequence.map(|sequence| sequence.id)).or(key.map(|key| key.id))
     });
     let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
     Some(i64::from(id.0))
@@ -421,6 +429,10 @@ fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
     let found = snapshot.tables.get(&id).map(|table| (table.schema, table.name.clone()));
     let found = found.or_else(|| snapshot.modules.get(&id).map(|module| (module.schema, module.name.clone())));
     let found = found.or_else(|| snapshot.sequences.get(&id).map(|known| (known.schema, known.name.clone())));
+    let found = found.or_else(|| {
+        let (table, index, _) = index_functions::key_of_id(&snapshot, id)?;
+        Some((table.schema, index.name.clone()?))
+    });
     if let Some((schema, name)) = found {
         return Some((schema_name(&snapshot, schema), name));
     }
@@ -437,6 +449,9 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let snapshot = world.database.snapshot();
     let table = snapshot.tables.get(&id);
     let module = snapshot.modules.get(&id);
+    if let Some((of, _, constraint)) = index_functions::key_of_id(&snapshot, id) {
+        return index_functions::constraint_property(of, constraint, &text_of(arguments, 1));
+    }
     if table.is_none() && module.is_none() {
         return None;
     }
@@ -458,7 +473,11 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "tablehasidentity" => {
             is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some())))
         }
-        "tablehasclustindex" | "tablehasprimarykey" | "tablehasindex" => is(false),
+        "tablehasclustindex" => is(table.is_some_and(|table| table.is_clustered())),
+        "tablehasnonclustindex" => is(table.is_some_and(|table| table.indexes.len() > 1)),
+        "tablehasindex" => is(table.is_some_and(|table| table.is_clustered() || table.indexes.len() > 1)),
+        "tablehasprimarykey" => is(table.is_some_and(|table| index_functions::has_key(table, true))),
+        "tablehasuniquecnst" => is(table.is_some_and(|table| index_functions::has_key(table, false))),
         "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
         _ => None,
     }

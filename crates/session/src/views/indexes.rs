@@ -45,6 +45,14 @@ pub(super) static VIEWS: &[Definition] = &[
          avg_record_size_in_bytes float, forwarded_record_count bigint, compressed_page_count bigint, hobt_id bigint!",
         physical_stats,
     ),
+    Definition::function(
+        "dm_db_index_operational_stats",
+        &[SqlType::SmallInt, SqlType::Int, SqlType::Int, SqlType::Int],
+        "database_id smallint!, object_id int!, index_id int!, partition_number int!, hobt_id bigint!, \
+         leaf_insert_count bigint!, leaf_delete_count bigint!, leaf_update_count bigint!, leaf_ghost_count bigint!, \
+         leaf_allocation_count bigint!, nonleaf_allocation_count bigint!, range_scan_count bigint!",
+        operational_stats,
+    ),
 ];
 
 /// `type` and `type_desc` of an index.
@@ -212,9 +220,13 @@ fn invalid_mode(given: &str) -> SqlError {
     SqlError::new(number::INVALID_STATISTICS_MODE, text)
 }
 
-fn physical_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> Rows {
-    let wanted = Wanted::of(arguments)?;
-    let mut rows = Vec::new();
+/// Shows the heaps and trees that are asked for, each with its place: database, object, index, partition.
+fn for_each_store(
+    sources: &Sources,
+    context: &ViewContext,
+    wanted: &Wanted,
+    show: &mut dyn FnMut(&DatabaseUse, &Index, &RowStore, Vec<Value>) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
     let mut look = |database: &DatabaseUse| -> Result<(), SqlError> {
         let snapshot = database.snapshot();
         for table in sorted_tables(&snapshot).into_iter().filter(|table| !table.is_system) {
@@ -226,31 +238,59 @@ fn physical_stats(sources: &Sources, context: &ViewContext, arguments: &[Value])
                         Err(error) if error.number == number::INVALID_OBJECT => continue,
                         Err(error) => return Err(error),
                     };
-                    let place = row![database.id().0, table.id.0, index.id.0, partition.number.0, type_of_stats(index)];
-                    rows.extend(store_stats(database, &store, &place, wanted.mode)?);
+                    show(database, index, &store, row![database.id().0, table.id.0, index.id.0, partition.number.0])?;
                 }
             }
         }
         Ok(())
     };
     match wanted.database {
-        Some(id) if id == i64::from(context.database.id().0) => look(&context.database)?,
+        Some(id) if id == i64::from(context.database.id().0) => look(&context.database),
         Some(id) => {
             let missing = || SqlError::new(number::DATABASE_ID_NOT_FOUND, format!("Could not find database ID {id}."));
             let id = DatabaseId(u16::try_from(id).map_err(|_| missing())?);
-            look(&sources.instance.database_by_id(id).map_err(|_| missing())?)?;
+            look(&sources.instance.database_by_id(id).map_err(|_| missing())?)
         }
-        None => {
-            for database in sources.instance.databases() {
-                match sources.instance.database_by_id(database.id) {
-                    Ok(used) if used.id() == context.database.id() => look(&context.database)?,
-                    Ok(used) => look(&used)?,
-                    // Of one that is offline or has gone there is nothing to be shown.
-                    Err(_) => {}
-                }
+        None => sources.instance.databases().into_iter().try_for_each(|database| {
+            match sources.instance.database_by_id(database.id) {
+                Ok(used) if used.id() == context.database.id() => look(&context.database),
+                Ok(used) => look(&used),
+                // Of one that is offline or has gone there is nothing to be shown.
+                Err(_) => Ok(()),
             }
-        }
+        }),
     }
+}
+
+fn operational_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for_each_store(sources, context, &Wanted::of(arguments)?, &mut |_, _, store, mut row| {
+        let hobt = store.hobt();
+        let counts = hobt.operations();
+        row.extend(row![
+            hobt.id().0,
+            counts.leaf_inserts,
+            counts.leaf_deletes,
+            counts.leaf_updates,
+            counts.leaf_ghosts,
+            counts.leaf_allocations,
+            counts.nonleaf_allocations,
+            counts.range_scans
+        ]);
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+fn physical_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> Rows {
+    let wanted = Wanted::of(arguments)?;
+    let mut rows = Vec::new();
+    for_each_store(sources, context, &wanted, &mut |database, index, store, mut place| {
+        place.extend(row![type_of_stats(index)]);
+        rows.extend(store_stats(database, store, &place, wanted.mode)?);
+        Ok(())
+    })?;
     Ok(rows)
 }
 
@@ -269,7 +309,7 @@ fn store_stats(database: &DatabaseUse, store: &RowStore, place: &[Value], mode: 
     let mut add = |cells: Vec<Value>| {
         let mut row = place.to_vec();
         row.extend(cells);
-        row.push(Value::Int(hobt.id().0.cast_signed()));
+        row.extend(row![hobt.id().0]);
         rows.push(row);
     };
     match store {

@@ -1,0 +1,98 @@
+//! Functions of indexes and of the constraints that they keep.
+
+use hobt_base::ObjectId;
+use hobt_catalog::{DatabaseSnapshot, Index, KeyConstraint, Table, name_equals};
+use hobt_types::Value;
+
+use super::{World, int_of, split_name, text_of};
+
+/// The table and index of a primary key or unique constraint, by its id.
+pub(super) fn key_of_id(snapshot: &DatabaseSnapshot, id: ObjectId) -> Option<(&Table, &Index, KeyConstraint)> {
+    snapshot.tables.values().find_map(|table| {
+        let key = |index: &&Index| index.constraint.is_some_and(|constraint| constraint.id == id);
+        let index = table.indexes.iter().find(key)?;
+        Some((&**table, index, index.constraint?))
+    })
+}
+
+/// A primary key or unique constraint by its name.
+pub(super) fn key_named(snapshot: &DatabaseSnapshot, schema: i32, name: &str) -> Option<KeyConstraint> {
+    let tables = snapshot.tables.values().filter(|table| table.schema == schema);
+    let named = |index: &&Index| index.name.as_deref().is_some_and(|own| name_equals(own, name));
+    tables.flat_map(|table| &table.indexes).filter(named).find_map(|index| index.constraint)
+}
+
+/// Whether a table has a primary key, or a unique constraint.
+pub(super) fn has_key(table: &Table, is_primary: bool) -> bool {
+    table.indexes.iter().any(|index| index.constraint.is_some_and(|constraint| constraint.is_primary == is_primary))
+}
+
+/// `OBJECTPROPERTY` of a constraint.
+pub(super) fn constraint_property(table: &Table, constraint: KeyConstraint, name: &str) -> Option<i64> {
+    match name.to_lowercase().as_str() {
+        "isconstraint" => Some(1),
+        "isprimarykey" => Some(i64::from(constraint.is_primary)),
+        "isuniquecnst" => Some(i64::from(!constraint.is_primary)),
+        "cnstisclustkey" => {
+            let base = table.base_index().constraint;
+            Some(i64::from(base.is_some_and(|base| base.id == constraint.id)))
+        }
+        "istable" | "isusertable" | "isview" | "isprocedure" | "ismsshipped" => Some(0),
+        "ownerid" | "schemaid" => Some(i64::from(table.schema)),
+        _ => None,
+    }
+}
+
+/// `INDEXPROPERTY (object_id, index, property)`.
+pub(super) fn property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&ObjectId(int_of(arguments, 0)?))?;
+    let index = table.index_named(&text_of(arguments, 1))?;
+    let is = |condition: bool| Some(i64::from(condition));
+    match text_of(arguments, 2).to_lowercase().as_str() {
+        "indexid" => Some(i64::from(index.id.0)),
+        "indexfillfactor" => Some(i64::from(index.options.fill_factor)),
+        "indexdepth" => {
+            let store = world.database.store_to_read(index.partitions.first()?.hobt).ok()?;
+            store.tree()?.figures().ok().map(|figures| figures.depth() as i64)
+        }
+        "isclustered" => is(index.id.0 == 1),
+        "isunique" => is(index.options.is_unique),
+        "isdisabled" => is(index.options.is_disabled),
+        "ispadindex" => is(index.options.is_padded),
+        "isrowlockdisallowed" => is(!index.options.allows_row_locks),
+        "ispagelockdisallowed" => is(!index.options.allows_page_locks),
+        "isoptimizedforsequentialkey" => is(index.options.is_sequential),
+        "isautostatistics" | "isstatistics" | "ishypothetical" | "isfulltextkey" | "iscolumnstore" => is(false),
+        _ => None,
+    }
+}
+
+/// The column of the key of an index at an ordinal, which two arguments give, and the table.
+fn key_part(table: &Table, index: Option<i32>, ordinal: Option<i32>) -> Option<(usize, bool)> {
+    let (index, ordinal) = (index?, usize::try_from(ordinal?).ok()?);
+    let index = table.indexes.iter().find(|known| known.id.0 == index)?;
+    let part = index.key.get(ordinal.checked_sub(1)?)?;
+    Some((part.column, part.is_descending))
+}
+
+/// `INDEX_COL ('table', index_id, key_id)`.
+pub(super) fn column(world: &World, arguments: &[Value]) -> Option<String> {
+    let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
+    let snapshot = database.snapshot();
+    let table = snapshot.table(snapshot.schema_id(&schema)?, &name)?;
+    let (column, _) = key_part(table, int_of(arguments, 1), int_of(arguments, 2))?;
+    Some(table.columns[column].name.clone())
+}
+
+/// `INDEXKEY_PROPERTY (object_id, index_id, key_id, property)`.
+pub(super) fn key_property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&ObjectId(int_of(arguments, 0)?))?;
+    let (column, is_descending) = key_part(table, int_of(arguments, 1), int_of(arguments, 2))?;
+    match text_of(arguments, 3).to_lowercase().as_str() {
+        "columnid" => Some(i64::from(table.columns[column].id)),
+        "isdescending" => Some(i64::from(is_descending)),
+        _ => None,
+    }
+}
