@@ -22,7 +22,7 @@ use crate::definition::IndexDefinition;
 use crate::error::{EngineError, Result};
 
 /// Makes a new definition of an old one, and warnings.
-type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;
+pub(super) type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;
 
 /// A change of a table's definition under way.
 pub struct TableChange {
@@ -83,7 +83,7 @@ impl Database {
     ///
     /// # Errors
     /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled back.
-    fn begin_table_change(
+    pub(super) fn begin_table_change(
         self: &Arc<Database>,
         ctx: &StatementContext,
         (schema, name): (&str, &str),
