@@ -518,3 +518,13 @@ pub const CLUSTERED_TWICE: i32 = 8112;
 pub const INVALID_STATISTICS_MODE: i32 = 2591;
 /// Could not find a database by its id.
 pub const DATABASE_ID_NOT_FOUND: i32 = 2573;
+/// The %s '%s' is dependent on column '%s'.
+pub const COLUMN_NEEDED: i32 = 5074;
+/// ALTER TABLE %s failed because column '%s' does not exist in table '%s'.
+pub const ALTER_NO_SUCH_COLUMN: i32 = 4924;
+/// ALTER TABLE DROP COLUMN failed because '%s' is the only data column in table '%s'.
+pub const ONLY_COLUMN: i32 = 4923;
+/// Cannot alter column '%s' because it is '%s'.
+pub const CANNOT_ALTER_COLUMN: i32 = 4928;
+/// The new name '%s' is already in use as a %s name.
+pub const NAME_IN_USE: i32 = 15335;

@@ -71,8 +71,9 @@ mod path;
 mod settings;
 
 pub use database::{
-    CheckDefinition, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt, RowUpdate,
-    SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter, WriteError, row_id,
+    CheckDefinition, ColumnAlteration, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt,
+    RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter,
+    WriteError, is_stored_alike, row_id,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

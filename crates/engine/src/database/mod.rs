@@ -12,6 +12,7 @@
 //! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
 
 mod changed_definitions;
+mod column;
 mod constraint;
 mod files;
 mod index;
@@ -46,6 +47,7 @@ use crate::options::DatabaseOptions;
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
+pub use column::{ColumnAlteration, is_stored_alike};
 pub use constraint::CheckDefinition;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use table::LockTable;

@@ -13,8 +13,9 @@ use hobt_tsql::ast::{Condition, Expression};
 use hobt_types::{Collation, SqlType};
 
 use super::assignment::physical;
-use super::bound::{BoundExpr, ExprCollation};
+use super::bound::{BoundExpr, BoundQuery, ExprCollation, ResultColumn};
 use super::convert::implicit;
+use super::next_value::InDefault;
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
@@ -198,6 +199,89 @@ impl Binder<'_> {
             }
         }
         physical(replace(bound, &rows.replaced)?, &rows.schema).map(|_| ())
+    }
+
+    /// The constraints and computed columns of a table whose expressions read a column, as messages name them.
+    ///
+    /// # Errors
+    /// Those of the expressions, which were bound when they were defined.
+    pub fn readers_of(&self, table: &Table, column: &str) -> Result<Vec<(&'static str, String)>, SqlError> {
+        let mut columns = rule_columns(table)?;
+        // None is replaced by its expression: who reads one reads that alone.
+        columns.iter_mut().for_each(|column| column.is_stored = true);
+        let rows = self.row_scope(&table.name, &columns)?;
+        let is_it = |place: usize| same_name(&columns[place].column.name, column);
+        let mut readers = Vec::new();
+        for known in &columns {
+            let Some(expression) = &known.computed else { continue };
+            if places_read(&self.row_value(&rows, expression)?.expr).into_iter().any(is_it) {
+                readers.push(("column", known.column.name.clone()));
+            }
+        }
+        for check in &table.constraints.checks {
+            let condition = parse_condition(&check.definition)?;
+            if places_read(&self.row_condition(&rows, &condition)?).into_iter().any(is_it) {
+                readers.push(("object", check.head.name.clone()));
+            }
+        }
+        Ok(readers)
+    }
+
+    /// The rows of a table as another definition has them: columns that both have are converted, new ones have their DEFAULT
+    /// where `fills` says so for their id, and NULL elsewhere.
+    ///
+    /// # Errors
+    /// 206, 257 and those of the defaults.
+    pub fn bind_rewrite(
+        &self,
+        provider: Arc<HeapTable>,
+        new: &Table,
+        fills: &dyn Fn(i32) -> bool,
+    ) -> Result<BoundQuery, SqlError> {
+        let old = Arc::clone(provider.table());
+        let sources: Vec<SourceColumn> =
+            rule_columns(&old)?.into_iter().filter(|column| column.is_stored).map(|column| column.column).collect();
+        let (plan, scope) = self.scan(provider, &sources, "rewritten_rows", None)?;
+        let bind = || {
+            let mut values = Vec::with_capacity(new.columns.len());
+            for column in &new.columns {
+                let before = old.columns.iter().find(|known| known.id == column.id);
+                let value = match (before, &column.default) {
+                    _ if column.computed.is_some() => BoundExpr::null(Position::default())?,
+                    (Some(before), _) => {
+                        let is_it = |known: &&ScopeColumn| {
+                            known.name.as_deref().is_some_and(|name| same_name(name, &before.name))
+                        };
+                        let known = scope.columns().find(is_it);
+                        known
+                            .ok_or_else(|| SqlError::internal("a column that its table lost"))?
+                            .bound(Position::default())
+                    }
+                    (None, Some(default)) if fills(column.id) => {
+                        let default = hobt_tsql::parse_expression(&default.definition)?;
+                        self.within_default(InDefault::Bound, || self.bind_scalar(&default))?
+                    }
+                    _ => BoundExpr::null(Position::default())?,
+                };
+                values.push(self.assign(value, column.sql_type)?);
+            }
+            Ok(values)
+        };
+        let (values, next_values) = self.collecting_next_values(bind)?;
+        let plan = self.with_next_values(plan, next_values)?;
+        let mut exprs = Vec::with_capacity(values.len());
+        let mut columns = Vec::with_capacity(values.len());
+        for (value, column) in values.into_iter().zip(&new.columns) {
+            exprs.push(value.expr.alias(self.fresh(&column.name)));
+            columns.push(ResultColumn {
+                name: Some(column.name.clone()),
+                sql_type: column.sql_type,
+                nullable: true,
+                collation: column.collation,
+            });
+        }
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
+        Ok(BoundQuery { plan, columns, into: None, is_cacheable: false })
     }
 
     /// The rows of a table with its computed columns that are not stored.

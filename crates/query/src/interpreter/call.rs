@@ -143,6 +143,7 @@ impl Interpreter<'_> {
                 let database = self.procedure_place(name, call.span.position)?.database;
                 return self.sp_executesql(&arguments, database, protected, call.span.position);
             }
+            "sp_rename" => return self.sp_rename(&arguments, call.span.position),
             "sp_sequence_get_range" => return self.sp_sequence_get_range(&arguments, call.span.position),
             "sp_configure" => return self.sp_configure(&arguments, call.span.position),
             "sp_flush_log" => {
@@ -150,7 +151,7 @@ impl Interpreter<'_> {
                 database.flush_log().map_err(|error| error.to_sql_error().at(call.span.position))?;
                 return Ok(0);
             }
-            "sp_autostats" | "sp_rename" | "sp_updatestats" | "sp_createstats" => {
+            "sp_autostats" | "sp_updatestats" | "sp_createstats" => {
                 return Err(SqlError::not_supported(&name.name.value).at(call.span.position).into());
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! `ALTER TABLE`: constraints that come and go, are switched off and on.
 //!
-//! One statement does all that it says or nothing of it. Left to others: indexes (`index`).
+//! One statement does all that it says or nothing of it. Left to others: columns (`alter_column`), indexes (`index`).
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
 /// An `ALTER TABLE` under way.
-struct Altering<'a> {
-    run: &'a Arc<StatementRun>,
-    place: &'a Place,
-    position: Position,
-    warnings: Vec<SqlError>,
+pub(super) struct Altering<'a> {
+    pub(super) run: &'a Arc<StatementRun>,
+    pub(super) place: &'a Place,
+    pub(super) position: Position,
+    pub(super) warnings: Vec<SqlError>,
 }
 
 impl Interpreter<'_> {
@@ -66,10 +66,18 @@ impl Interpreter<'_> {
         match action {
             AlterTableAction::Add { check, columns, constraints } => {
                 if !columns.is_empty() {
-                    return refuse("ALTER TABLE … ADD a column");
+                    self.add_columns(altering, columns)?;
+                }
+                let of_columns = columns.iter().flat_map(|column| {
+                    column.constraints.iter().map(|constraint| (constraint, Some(column.name.value.as_str())))
+                });
+                for (constraint, column) in of_columns {
+                    if !matches!(constraint.kind, ConstraintKind::Default { .. }) {
+                        self.add_constraint(altering, constraint, column, *check)?;
+                    }
                 }
                 for constraint in constraints {
-                    self.add_constraint(altering, constraint, *check)?;
+                    self.add_constraint(altering, constraint, None, *check)?;
                 }
                 Ok(())
             }
@@ -78,7 +86,9 @@ impl Interpreter<'_> {
                 self.enable_constraints(altering, names, *enable, *check == Some(true))
             }
             AlterTableAction::Set { options } => self.set_table_options(altering, options),
-            AlterTableAction::AlterColumn { .. } => refuse("ALTER TABLE … ALTER COLUMN"),
+            AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
+                self.alter_column(altering, name, (data_type, collation.as_ref(), *nullable))
+            }
             AlterTableAction::Switch { .. } => refuse("ALTER TABLE … SWITCH"),
             AlterTableAction::Rebuild { .. } => Err(SqlError::internal("a rebuild is a statement of its own").into()),
         }
@@ -88,12 +98,13 @@ impl Interpreter<'_> {
         &mut self,
         altering: &mut Altering<'_>,
         constraint: &Constraint,
+        of_column: Option<&str>,
         check: Option<bool>,
     ) -> Result<(), Failure> {
         let position = constraint.span.position;
         match &constraint.kind {
             ConstraintKind::Key { .. } => {
-                let definition = self.key_definition(constraint, None)?;
+                let definition = self.key_definition(constraint, of_column)?;
                 let database = Arc::clone(altering.place.database.database());
                 self.alter_with(altering, position, &|context, table, lock| {
                     database.begin_create_index(context, table, &definition, lock)
@@ -102,7 +113,7 @@ impl Interpreter<'_> {
             ConstraintKind::Check { .. } => {
                 let table = self.table_of(altering)?;
                 let columns = rule_columns(&table)?;
-                let Some(mut definition) = self.check_definition(constraint, &columns, &table.name, None)? else {
+                let Some(mut definition) = self.check_definition(constraint, &columns, &table.name, of_column)? else {
                     return Ok(());
                 };
                 definition.is_not_trusted = check == Some(false);
@@ -169,9 +180,7 @@ impl Interpreter<'_> {
 
     fn alter_table_drop(&mut self, altering: &mut Altering<'_>, item: &AlterTableDrop) -> Result<(), Failure> {
         match item {
-            AlterTableDrop::Column { name, .. } => {
-                Err(SqlError::not_supported("ALTER TABLE … DROP COLUMN").at(name.position).into())
-            }
+            AlterTableDrop::Column { name, if_exists } => self.drop_column(altering, name, *if_exists),
             AlterTableDrop::Constraint { name, if_exists, .. } => {
                 let table = self.table_of(altering)?;
                 let is_key = table.index_named(&name.value).is_some_and(|index| index.constraint.is_some());
@@ -224,7 +233,7 @@ impl Interpreter<'_> {
     }
 
     /// The table as the statement has made it so far.
-    fn table_of(&self, altering: &Altering<'_>) -> Result<Arc<Table>, Failure> {
+    pub(super) fn table_of(&self, altering: &Altering<'_>) -> Result<Arc<Table>, Failure> {
         let Place { database, schema, name } = altering.place;
         let snapshot = database.database().snapshot_of(&altering.run.context);
         let table = snapshot.schema_id(schema).and_then(|schema| snapshot.table(schema, name));
@@ -251,7 +260,7 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// 547.
-    fn hold_against_checks(
+    pub(super) fn hold_against_checks(
         &mut self,
         run: &Arc<StatementRun>,
         database: &DatabaseUse,

@@ -148,7 +148,8 @@ pub(super) fn computed_column(
     }
 }
 
-fn rule_column(column: &ColumnDefinition, is_stored: bool) -> Result<RuleColumn, SqlError> {
+/// A column of a definition as expressions read it.
+pub(super) fn rule_column(column: &ColumnDefinition, is_stored: bool) -> Result<RuleColumn, SqlError> {
     let computed = column.computed.as_ref().map(|computed| hobt_tsql::parse_expression(&computed.definition));
     Ok(RuleColumn {
         column: SourceColumn {

@@ -3,6 +3,7 @@
 //! Every definition is a statement with a context; the engine undoes what fails. Left to others: what definitions
 //! are (crate `catalog`), how they are stored (crate `engine`).
 
+mod alter_column;
 mod alter_table;
 mod constraint;
 mod database;
