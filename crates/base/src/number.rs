@@ -254,8 +254,12 @@ pub const CANNOT_TRUNCATE: i32 = 4701;
 pub const OPTION_OF_DATABASE: i32 = 5058;
 /// A device activation error: the physical file name may be incorrect.
 pub const DEVICE_ACTIVATION: i32 = 5120;
-/// Option '%s' cannot be set in database '%s'.
-pub const OPTION_NOT_SETTABLE: i32 = 5058;
+/// One or more files listed in the statement could not be found or could not be initialized.
+pub const NO_SUCH_FILE: i32 = 5009;
+/// The primary data or log file cannot be removed from a database.
+pub const PRIMARY_FILE: i32 = 5020;
+/// The file '%s' cannot be removed because it is not empty.
+pub const FILE_NOT_EMPTY: i32 = 5042;
 /// A file cannot be opened or created: operating system error.
 pub const CANNOT_CREATE_FILE: i32 = 5123;
 /// A file cannot be expanded: operating system error.

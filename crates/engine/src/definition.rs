@@ -190,7 +190,7 @@ pub struct DatabaseDefinition {
     pub primary: Vec<FileDefinition>,
     /// Further filegroups.
     pub filegroups: Vec<FilegroupDefinition>,
-    /// `LOG ON`: not heeded, since the log lies beside the first file; a warning says so.
+    /// The files of the log; by default one beside the first data file.
     pub log: Vec<FileDefinition>,
 }
 

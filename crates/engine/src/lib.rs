@@ -32,6 +32,7 @@
 //!   database(name) / database_by_id(id) / master() / tempdb() -> DatabaseUse
 //!   create_database(&DatabaseDefinition) -> Created { database, warnings }     drop_database(name)
 //!   add_filegroup / set_default_filegroup(&DatabaseUse, name), add_files(&DatabaseUse, filegroup, &[FileDefinition])
+//!   add_log_files(&DatabaseUse, &[FileDefinition])                 remove_file(&DatabaseUse, name)
 //!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() says what is in force
 //!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            what ALTER DATABASE … SET says
 //!   checkpoint()    close()                                        close also when dropped
@@ -85,6 +86,6 @@ pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
 pub use isolation::{IsolationOption, IsolationOptions};
-pub use log_description::{LOG_FILE_ID, LogDescription, LogFileDescription};
+pub use log_description::{LogDescription, LogFileDescription};
 pub use options::{DatabaseOptions, RecoveryModel};
 pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};

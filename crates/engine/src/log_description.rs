@@ -7,9 +7,6 @@ use hobt_base::{FileId, Lsn};
 use hobt_disk::FileSnapshot;
 use hobt_log::{LogFileRow, LogStatistics, SegmentRow, TruncationWait};
 
-/// The id of a log's first file; further ones count down from it. SQL Server's log is file 2, which is a data file here.
-pub const LOG_FILE_ID: FileId = FileId(i16::MAX as u16);
-
 /// A file of a log.
 #[derive(Clone, Debug)]
 pub struct LogFileDescription {

@@ -1,26 +1,29 @@
-//! The file of a database's log: where it lies, how it is made, opened and locked.
+//! The files of a database's log: how they are made, opened and locked.
 //!
-//! It lies beside the database's first file. What is in it is the matter of crate `hobt_log`.
+//! Where they lie stands in `master`, as for data files; their names, sizes and growth in their own headers. Nobody lists the log
+//! of `master` itself, which lies beside its data file. What is in them is the matter of crate `hobt_log`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hobt_base::DatabaseId;
+use hobt_base::{DatabaseId, FileId};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions};
-use hobt_log::{Log, LogError, LogFile, Recovered};
+use hobt_log::{Log, LogError, LogFile, NewLogFile, Recovered};
 use hobt_txn::{Settlements, TransactionLog};
 
-use crate::LOG_FILE_ID;
 use crate::data_file::{FileProblem, lock_patiently};
 
-/// How large a log is at first, in bytes.
-const LOG_BYTES: u64 = 8 << 20;
+/// How large a log file is at first, in bytes.
+pub(crate) const LOG_BYTES: u64 = 8 << 20;
 /// By how much it grows, in bytes.
-const LOG_GROWTH_BYTES: u64 = 64 << 20;
+pub(crate) const LOG_GROWTH_BYTES: u64 = 64 << 20;
 /// How large it may become, in bytes: SQL Server's limit of a log file.
-const LOG_BYTES_MAX: u64 = 2 << 40;
+pub(crate) const LOG_BYTES_MAX: u64 = 2 << 40;
 /// What may be appended and not flushed, in bytes, unless the settings say otherwise.
 pub(crate) const RING_BYTES: usize = 4 << 20;
+
+/// The id of a log's first file, as SQL Server numbers them.
+pub(crate) const FIRST_LOG_FILE: FileId = FileId(2);
 
 /// Whose log it is, and what is above it.
 pub(crate) struct LogOwner<'a> {
@@ -36,7 +39,7 @@ impl LogOwner<'_> {
     }
 }
 
-/// Where the log of a database lies whose first file is `first`.
+/// Where the log of a database lies whose first file is `first`, unless it is said.
 pub(crate) fn log_path(first: &Path) -> PathBuf {
     let stem = first.file_stem().map_or_else(Default::default, |stem| stem.to_string_lossy().into_owned());
     first.with_file_name(format!("{stem}_log.ldf"))
@@ -60,43 +63,104 @@ fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<Arc<dyn D
     Ok(file)
 }
 
-/// Makes an empty log; a file that is there already is an error.
-pub(crate) fn create(disk: &dyn Disk, path: &Path, owner: &LogOwner<'_>) -> Result<Arc<TransactionLog>, DiskError> {
-    let made = open_file(disk, path, true).and_then(|opened| {
-        let file = LogFile {
-            disk: opened,
-            id: LOG_FILE_ID.0,
+/// A file of a log that is to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFilePlan {
+    pub(crate) file: FileId,
+    pub(crate) name: String,
+    /// Absolute and allowed.
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) growth_bytes: u64,
+    pub(crate) bytes_max: u64,
+}
+
+impl LogFilePlan {
+    /// The log of a database that has one file, as it is when nothing was said of it.
+    pub(crate) fn usual(path: PathBuf) -> LogFilePlan {
+        LogFilePlan {
+            file: FIRST_LOG_FILE,
             name: path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
+            path,
             bytes: LOG_BYTES,
             growth_bytes: LOG_GROWTH_BYTES,
             bytes_max: LOG_BYTES_MAX,
-        };
-        Log::create(&[file], log_id(owner.guid), owner.ring_bytes).map_err(|error| match error {
-            LogError::Disk(error) => error,
-            other => unreachable!("a new log holds nothing that can be wrong: {other}"),
-        })
-    });
-    match made {
-        Ok(log) => Ok(owner.transactions(log)),
-        Err(error @ DiskError::AlreadyExists { .. }) => Err(error),
-        Err(error) => {
-            // The first error is the one to report.
-            let _ = disk.remove(path);
-            Err(error)
         }
+    }
+
+    /// Makes, opens and locks the file; one that is there already is an error.
+    fn create(&self, disk: &dyn Disk) -> Result<LogFile, DiskError> {
+        let opened = open_file(disk, &self.path, true)?;
+        let (id, name) = (self.file.0, self.name.clone());
+        let (bytes, growth_bytes, bytes_max) = (self.bytes, self.growth_bytes, self.bytes_max);
+        Ok(LogFile { disk: opened, id, name, bytes, growth_bytes, bytes_max })
     }
 }
 
-/// Opens the log of a database, with what recovery may need of it.
+fn of_disk(error: LogError) -> DiskError {
+    match error {
+        LogError::Disk(error) => error,
+        other => unreachable!("a new log holds nothing that can be wrong: {other}"),
+    }
+}
+
+/// Makes an empty log; a file that is there already is an error. What was made is removed when a step fails. The error is
+/// that of the file with it.
+pub(crate) fn create(
+    disk: &dyn Disk,
+    plans: &[LogFilePlan],
+    owner: &LogOwner<'_>,
+) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
+    let mut files = Vec::with_capacity(plans.len());
+    let mut failed = None;
+    for plan in plans {
+        match plan.create(disk) {
+            Ok(file) => files.push(file),
+            Err(error) => {
+                failed = Some((plan.path.clone(), error));
+                break;
+            }
+        }
+    }
+    if failed.is_none() {
+        match Log::create(&files, log_id(owner.guid), owner.ring_bytes) {
+            Ok(log) => return Ok(owner.transactions(log)),
+            Err(error) => failed = Some((plans[0].path.clone(), of_disk(error))),
+        }
+    }
+    let made = files.len();
+    drop(files);
+    for plan in &plans[..made] {
+        // The first error is the one to report.
+        let _ = disk.remove(&plan.path);
+    }
+    Err(failed.expect("one of the two has failed"))
+}
+
+/// Makes a file that is to join a log; removes it again when that fails.
+pub(crate) fn create_to_join(disk: &dyn Disk, plan: &LogFilePlan, log: &Log) -> Result<NewLogFile, DiskError> {
+    let file = plan.create(disk)?;
+    NewLogFile::make(log, &file).map_err(|error| {
+        drop(file);
+        // The first error is the one to report.
+        let _ = disk.remove(&plan.path);
+        of_disk(error)
+    })
+}
+
+/// Opens the log of a database, with what recovery may need of it. The error is that of the file with it.
 pub(crate) fn open(
     disk: &dyn Disk,
-    path: &Path,
+    paths: &[PathBuf],
     owner: &LogOwner<'_>,
-) -> Result<(Arc<TransactionLog>, Recovered), FileProblem> {
-    let file = open_file(disk, path, false).map_err(FileProblem::Inaccessible)?;
-    let (log, recovered) = Log::open(&[file], owner.ring_bytes).map_err(problem)?;
+) -> Result<(Arc<TransactionLog>, Recovered), (PathBuf, FileProblem)> {
+    let open =
+        |path: &PathBuf| open_file(disk, path, false).map_err(|error| (path.clone(), FileProblem::Inaccessible(error)));
+    let files: Vec<Arc<dyn DiskFile>> = paths.iter().map(open).collect::<Result<_, _>>()?;
+    let (log, recovered) = Log::open(&files, owner.ring_bytes).map_err(|error| (paths[0].clone(), problem(error)))?;
     if log.id() != log_id(owner.guid) {
-        return Err(FileProblem::Invalid("it is the log of another database".to_owned()));
+        let problem = FileProblem::Invalid("it is the log of another database".to_owned());
+        return Err((paths[0].clone(), problem));
     }
     Ok((owner.transactions(log), recovered))
 }

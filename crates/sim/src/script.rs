@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, SessionId, SqlError};
+use hobt_base::{ObjectId, SessionId, SqlError, number};
 use hobt_catalog::Growth;
-use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition};
+use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition, LogDescription};
 use hobt_txn::StatementContext;
 
 use crate::model::{Delayed, Row, Rows, State, Tables};
@@ -16,6 +16,9 @@ use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix,
 const TABLES_MAX: usize = 4;
 /// Rows of a table above which no more are inserted.
 const ROWS_MAX: usize = 1500;
+
+/// Files that are added to logs, at most.
+const LOG_FILES_MAX: u32 = 4;
 
 /// What one action of a statement does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +74,7 @@ impl Simulation {
             }
             11..13 => self.other_database(),
             13..14 => self.add_file(),
+            18..19 => self.change_log_files(),
             14..16 => self.reopen(),
             16..18 => self.flush_log(),
             _ => self.session_step(),
@@ -145,6 +149,37 @@ impl Simulation {
         };
         let added = self.instance().add_files(&database, None, &[file]);
         added.map_err(|error| self.stop("ADD FILE", &error))
+    }
+
+    /// Adds a file to a log, or removes one that is not used.
+    fn change_log_files(&mut self) -> Step<()> {
+        let index = self.below(DATABASES.len());
+        let database = self.database(index)?;
+        let log = LogDescription::of(database.storage()).expect("it has a log");
+        if log.files.len() > 2 {
+            let at = 1 + self.below(log.files.len() - 1);
+            let name = log.files[at].name.clone();
+            self.note(format!("ALTER DATABASE {} REMOVE FILE {name}", DATABASES[index]));
+            return match self.instance().remove_file(&database, &name) {
+                Err(EngineError::Statement(error)) if error.number == number::FILE_NOT_EMPTY => Ok(()),
+                removed => removed.map_err(|error| self.stop("REMOVE FILE", &error)),
+            };
+        }
+        if self.log_files_added == LOG_FILES_MAX {
+            return Ok(());
+        }
+        self.log_files_added += 1;
+        let name = format!("log{}", self.log_files_added);
+        self.note(format!("ALTER DATABASE {} ADD LOG FILE {name}", DATABASES[index]));
+        let file = FileDefinition {
+            path: Some(PathBuf::from(format!("{name}.ldf"))),
+            name: Some(name),
+            size_pages: Some(512),
+            growth: Some(Growth::None),
+            max_pages: None,
+        };
+        let added = self.instance().add_log_files(&database, &[file]);
+        added.map_err(|error| self.stop("ADD LOG FILE", &error))
     }
 
     /// Ends all transactions, one way or the other.

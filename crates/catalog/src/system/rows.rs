@@ -291,6 +291,8 @@ system_row! {
         database: i16 = "dbid",
         /// The file.
         file: i16 = "fileid",
+        /// Whether it is one of the log's.
+        is_log: bool = "islog",
         /// Its path; relative to the instance's folder if it lies in there.
         path: Text = "pname",
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::{FileId, FilegroupId, number};
 use hobt_catalog::{Filegroup, SnapshotChange, name_equals};
+use hobt_log::LogFileRow;
 use hobt_txn::StatementContext;
 
 use super::Database;
@@ -72,7 +73,8 @@ impl Database {
 
     /// The id that the next file gets.
     pub(crate) fn next_file_id(&self) -> Result<FileId> {
-        let last = self.snapshot().files.iter().map(|file| file.id.0).max().unwrap_or(0);
+        let data = self.snapshot().files.iter().map(|file| file.id.0).max().unwrap_or(0);
+        let last = self.log_files().iter().map(|file| file.id).fold(data, u16::max);
         let next = last.checked_add(1).filter(|id| *id <= i16::MAX.cast_unsigned());
         next.map(FileId)
             .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))
@@ -81,6 +83,12 @@ impl Database {
     /// Whether a file has this logical name.
     pub(crate) fn has_file_named(&self, name: &str) -> bool {
         self.snapshot().files.iter().any(|file| name_equals(&file.name, name))
+            || self.log_files().iter().any(|file| name_equals(&file.name, name))
+    }
+
+    /// The files of its log.
+    pub(crate) fn log_files(&self) -> Vec<LogFileRow> {
+        self.storage.log().map_or_else(Vec::new, |log| log.log().files())
     }
 
     /// The generation that the headers of its files have.

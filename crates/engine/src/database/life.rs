@@ -1,6 +1,7 @@
 //! How a database comes to be, is opened and is closed.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +20,7 @@ use super::pending::PendingChanges;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
-use crate::log_file::{self, LogOwner};
+use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
 
 /// `master`, whose catalog lists the others.
@@ -75,6 +76,8 @@ pub(crate) struct OldDatabase<'a> {
     pub(crate) name: &'a str,
     /// By their ids.
     pub(crate) files: Vec<DataFile>,
+    /// The files of its log, by their ids.
+    pub(crate) logs: &'a [PathBuf],
     /// Who is asked what became of transactions over several databases.
     pub(crate) ask: AskCoordinator<'a>,
 }
@@ -167,7 +170,7 @@ impl Database {
             return Err(suspect("its boot page belongs to another database".to_owned()));
         }
         let tag = first.header.database_tag();
-        let (log, recovered) = open_log(parts, old.id, old.name, &old.files)?;
+        let (log, recovered) = open_log(parts, &old)?;
         let storage = Storage::new(old.id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
         let opened = Database::open_in(parts, old, &boot, &storage, recovered);
         match &opened {
@@ -185,7 +188,7 @@ impl Database {
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        let OldDatabase { id, name, mut files, ask } = old;
+        let OldDatabase { id, name, mut files, ask, .. } = old;
         let fail = |error| match error {
             AccessError::Undecided(reason) => EngineError::Unavailable {
                 database: name.to_owned(),
@@ -323,17 +326,12 @@ impl Database {
 }
 
 /// Opens the log of a database; what is to be recovered from it, unless the files are clean.
-fn open_log(
-    parts: &StorageParts,
-    id: DatabaseId,
-    name: &str,
-    files: &[DataFile],
-) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
-    let first = &files[0];
-    let (path, owner) = (log_file::log_path(&first.path), parts.log_owner(id, &first.header.database_guid));
-    let is_clean = files.iter().all(|file| file.header.clean);
-    let refuse = |state, reason| EngineError::Unavailable { database: name.to_owned(), state, reason };
-    match log_file::open(&*parts.disk, &path, &owner) {
+fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
+    let first = &old.files[0];
+    let owner = parts.log_owner(old.id, &first.header.database_guid);
+    let is_clean = old.files.iter().all(|file| file.header.clean);
+    let refuse = |state, reason| EngineError::Unavailable { database: old.name.to_owned(), state, reason };
+    match log_file::open(&*parts.disk, old.logs, &owner) {
         Ok((log, recovered)) if !is_clean => Ok((log, Some(recovered))),
         Ok((log, recovered)) => {
             if recovered.end == first.header.log_end {
@@ -344,18 +342,19 @@ fn open_log(
             let reason = format!(
                 "its log '{}' is not of the same time as its files: put back copies of all of them that were made \
                  together while the instance was stopped",
-                path.display()
+                old.logs[0].display()
             );
             Err(refuse(DatabaseState::Suspect, reason))
         }
-        Err(FileProblem::Inaccessible(DiskError::NotFound { .. })) if is_clean => {
+        Err((path, FileProblem::Inaccessible(DiskError::NotFound { .. }))) if is_clean && old.logs.len() == 1 => {
             // Nothing in it is needed: the files are whole.
-            let made = log_file::create(&*parts.disk, &path, &owner).map_err(|error| {
+            let plan = LogFilePlan::usual(path);
+            let made = log_file::create(&*parts.disk, &[plan], &owner).map_err(|(path, error)| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))
         }
-        Err(problem) => {
+        Err((path, problem)) => {
             let state = match problem {
                 FileProblem::Inaccessible(_) => DatabaseState::RecoveryPending,
                 FileProblem::Invalid(_) => DatabaseState::Suspect,

@@ -41,7 +41,7 @@ impl Instance {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
             let text = format!("Options cannot be set in database '{}': it is the instance's own.", database.name());
-            return Err(EngineError::statement(number::OPTION_NOT_SETTABLE, text));
+            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
         }
         let entry = self.entry_of(database)?;
         database.set_options(change)?;
@@ -163,6 +163,7 @@ impl Instance {
         let row = DatabaseFileRow {
             database: database.id().0.cast_signed(),
             file: plan.file.0.cast_signed(),
+            is_log: false,
             path: Text(self.allowed.stored(&plan.path)),
         };
         let added = self

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hobt_base::{DatabaseId, SqlError, number};
+use hobt_base::{DatabaseId, FileId, SqlError, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
 use parking_lot::Mutex;
@@ -76,15 +76,16 @@ impl Instance {
             return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
         }
         let paths: Vec<_> = plan.files.iter().map(|file| (file.file, file.path.clone())).collect();
+        let logs: Vec<_> = plan.logs.iter().map(|file| (file.file, file.path.clone())).collect();
         let database = self.make_database(DatabaseId(id), name, plan)?;
-        let listed = self.list_database(&master, &database, &paths);
+        let listed = self.list_database(&master, &database, &paths, &logs);
         if let Err(error) = listed {
             // The first error is the one to report.
             let _ = database.abandon();
             drop(database);
             // A master that nobody knows the list of may list it after its recovery.
             if master.check_usable().is_ok() {
-                self.remove_database_files(paths.iter().map(|(_, path)| path.as_path()));
+                self.remove_files(paths.iter().chain(&logs).map(|(_, path)| path.as_path()));
             }
             return Err(error);
         }
@@ -96,14 +97,10 @@ impl Instance {
             isolation: Arc::new(IsolationOptions::of_new_database()),
             options: Mutex::new(database.options()),
             files: Mutex::new(paths),
+            logs: Mutex::new(logs),
             state: Mutex::new(EntryState::Open(database)),
         });
-        let mut warnings = Vec::new();
-        if !definition.log.is_empty() {
-            let text = "LOG ON is ignored: the log lies in one file of its own beside the database's first file.";
-            warnings.push(SqlError { severity: 10, ..SqlError::new(number::NOT_SUPPORTED, text) });
-        }
-        Ok(Created { database: self.database_by_id(DatabaseId(id))?, warnings })
+        Ok(Created { database: self.database_by_id(DatabaseId(id))?, warnings: Vec::new() })
     }
 
     /// Makes the files and the catalog in them; what was made is removed when a step fails.
@@ -121,15 +118,15 @@ impl Instance {
             }
         }
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
-        let log_path = log_file::log_path(paths[0]);
-        let log = match log_file::create(&*self.disk, &log_path, &self.parts.log_owner(id, &guid)) {
+        let log = match log_file::create(&*self.disk, &plan.logs, &self.parts.log_owner(id, &guid)) {
             Ok(log) => log,
-            Err(error) => {
+            Err((path, error)) => {
                 drop(files);
                 self.remove_files(paths.into_iter());
-                return Err(cannot_create(&log_path, &error));
+                return Err(cannot_create(&path, &error));
             }
         };
+        let paths: Vec<&Path> = paths.into_iter().chain(plan.logs.iter().map(|file| file.path.as_path())).collect();
         let (name, filegroups) = (name.to_owned(), plan.filegroups);
         let new = NewDatabase { id, name, guid, created: time_of_day(), filegroups, files, log: Some(log) };
         let made = Database::create(&self.parts, new).and_then(|database| {
@@ -139,7 +136,7 @@ impl Instance {
             })
         });
         if made.is_err() {
-            self.remove_database_files(paths.into_iter());
+            self.remove_files(paths.into_iter());
         }
         made
     }
@@ -148,7 +145,8 @@ impl Instance {
         &self,
         master: &DatabaseUse,
         database: &Database,
-        paths: &[(hobt_base::FileId, PathBuf)],
+        paths: &[(FileId, PathBuf)],
+        logs: &[(FileId, PathBuf)],
     ) -> Result<()> {
         let id = database.id().0.cast_signed();
         let row = DatabaseRow {
@@ -160,9 +158,10 @@ impl Instance {
         };
         master.change_and_save(|heaps, ctx| {
             heaps.insert(ctx, &row)?;
-            paths.iter().try_for_each(|(file, path)| {
+            let all = paths.iter().map(|path| (path, false)).chain(logs.iter().map(|path| (path, true)));
+            all.into_iter().try_for_each(|((file, path), is_log)| {
                 let path = Text(self.allowed.stored(path));
-                heaps.insert(ctx, &DatabaseFileRow { database: id, file: file.0.cast_signed(), path })
+                heaps.insert(ctx, &DatabaseFileRow { database: id, file: file.0.cast_signed(), is_log, path })
             })
         })
     }
@@ -204,16 +203,10 @@ impl Instance {
         };
         // Nobody will ask for what it was prepared for.
         self.parts.shared.settlements.note(entry.guid);
-        let paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
-        self.remove_database_files(paths.iter().map(PathBuf::as_path));
-        released
-    }
-
-    /// The same for all files of a database, the first one first, with its log.
-    fn remove_database_files<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
-        let mut paths: Vec<PathBuf> = paths.map(Path::to_path_buf).collect();
-        paths.extend(paths.first().map(|first| log_file::log_path(first)));
+        let mut paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
+        paths.extend(entry.logs.lock().iter().map(|(_, path)| path.clone()));
         self.remove_files(paths.iter().map(PathBuf::as_path));
+        released
     }
 
     /// Removes files of a database that is listed nowhere. One that stays behind is refused as existing later.

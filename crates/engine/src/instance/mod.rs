@@ -2,6 +2,7 @@
 
 mod alter;
 mod create;
+mod log_files;
 mod plan;
 mod registry;
 mod running;

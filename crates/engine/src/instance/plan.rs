@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, number};
+use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, PAGE_SIZE, number};
 use hobt_catalog::{Filegroup, Growth, name_equals};
 use hobt_disk::DiskError;
+use hobt_log::SEGMENT_BYTES_MIN;
 
-use super::Instance;
+use super::{DatabaseDescription, Instance};
 use crate::data_file::FilePlan;
 use crate::database::primary_filegroup;
 use crate::definition::{DatabaseDefinition, FileDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
-use crate::log_file::log_path;
+use crate::log_file::{FIRST_LOG_FILE, LOG_BYTES, LOG_BYTES_MAX, LOG_GROWTH_BYTES, LogFilePlan, log_path};
 
 /// 8 MiB.
 const SIZE_PAGES: u32 = 1024;
@@ -34,6 +35,7 @@ pub(super) fn logical_name_in_use(name: &str) -> EngineError {
 pub(super) struct DatabasePlan {
     pub(super) filegroups: Vec<Filegroup>,
     pub(super) files: Vec<FilePlan>,
+    pub(super) logs: Vec<LogFilePlan>,
 }
 
 impl Instance {
@@ -59,8 +61,11 @@ impl Instance {
             wanted.extend(filegroup.files.iter().map(|file| (id, file)));
         }
         let mut files: Vec<FilePlan> = Vec::with_capacity(wanted.len());
-        for ((filegroup, file), id) in wanted.into_iter().zip(1..) {
-            let plan = self.plan_file(&definition.name, FileId(id), filegroup, file)?;
+        // The log's first file is number 2, as SQL Server numbers them.
+        let mut ids = std::iter::once(1).chain(FIRST_LOG_FILE.0 + 1..);
+        let mut next_id = || FileId(ids.next().expect("more ids than files of one statement"));
+        for (filegroup, file) in wanted {
+            let plan = self.plan_file(&definition.name, next_id(), filegroup, file)?;
             if files.iter().any(|other| name_equals(&other.name, &plan.name)) {
                 return Err(logical_name_in_use(&plan.name));
             }
@@ -69,7 +74,68 @@ impl Instance {
             }
             files.push(plan);
         }
-        Ok(DatabasePlan { filegroups, files })
+        let one = [FileDefinition::default()];
+        let log = if definition.log.is_empty() { &one[..] } else { &definition.log[..] };
+        let mut logs: Vec<LogFilePlan> = Vec::with_capacity(log.len());
+        for file in log {
+            let id = if logs.is_empty() { FIRST_LOG_FILE } else { next_id() };
+            let plan = self.plan_log_file(&definition.name, &files[0].path, id, file)?;
+            let is_named = |name: &str| name_equals(name, &plan.name);
+            if files.iter().any(|file| is_named(&file.name)) || logs.iter().any(|file| is_named(&file.name)) {
+                return Err(logical_name_in_use(&plan.name));
+            }
+            if files.iter().any(|file| file.path == plan.path) || logs.iter().any(|file| file.path == plan.path) {
+                return Err(in_use(&plan.path, &definition.name));
+            }
+            logs.push(plan);
+        }
+        Ok(DatabasePlan { filegroups, files, logs })
+    }
+
+    /// Plans one file of a log; without a path it lies beside `first`, the database's first data file.
+    pub(super) fn plan_log_file(
+        &self,
+        database: &str,
+        first: &Path,
+        id: FileId,
+        definition: &FileDefinition,
+    ) -> Result<LogFilePlan> {
+        let suffix = if id == FIRST_LOG_FILE { String::new() } else { id.to_string() };
+        let name = definition.name.clone().unwrap_or_else(|| format!("{database}_log{suffix}"));
+        check_name(&name)?;
+        let beside = || match &definition.name {
+            Some(name) => first.with_file_name(format!("{name}.ldf")),
+            None => log_path(first),
+        };
+        let path = self.place_new(&definition.path.clone().unwrap_or_else(beside))?;
+        let bytes = |pages: u32| u64::from(pages) * PAGE_SIZE as u64;
+        let size = definition.size_pages.map_or(LOG_BYTES, bytes);
+        let bytes_max = definition.max_pages.filter(|pages| *pages > 0).map_or(LOG_BYTES_MAX, bytes);
+        if size > bytes_max {
+            return Err(size_above_maximum(&name));
+        }
+        let growth_bytes = match definition.growth {
+            None => LOG_GROWTH_BYTES,
+            Some(Growth::None) => 0,
+            Some(Growth::Pages(pages)) => bytes(pages),
+            // Of the size that it begins with: a log does not grow by leaps that become ever longer.
+            Some(Growth::Percent(percent)) => size.saturating_mul(percent.into()) / 100,
+        };
+        // A step shorter than a segment would be none.
+        let growth_bytes = if growth_bytes == 0 { 0 } else { growth_bytes.max(SEGMENT_BYTES_MIN) };
+        Ok(LogFilePlan { file: id, name, path, bytes: size, growth_bytes, bytes_max })
+    }
+
+    /// Where a new file will lie, which is no file that is there.
+    fn place_new(&self, path: &Path) -> Result<PathBuf> {
+        let path = self.allowed.place(&*self.disk, path)?;
+        if let Some(owner) = self.owner_of(&path) {
+            return Err(in_use(&path, &owner));
+        }
+        if self.disk.exists(&path) {
+            return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
+        }
+        Ok(path)
     }
 
     /// Plans one file of `database`.
@@ -89,26 +155,13 @@ impl Instance {
         check_name(&name)?;
         let default_path = || PathBuf::from(format!("{name}.{}", if is_first { "mdf" } else { "ndf" }));
         let path = definition.path.clone().unwrap_or_else(default_path);
-        let path = self.allowed.place(&*self.disk, &path)?;
-        if let Some(owner) = self.owner_of(&path) {
-            return Err(in_use(&path, &owner));
-        }
-        if self.disk.exists(&path) {
-            return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
-        }
-        let log_path = log_path(&path);
-        if is_first && self.disk.exists(&log_path) {
-            return Err(cannot_create(&log_path, &DiskError::AlreadyExists { path: log_path.clone() }));
-        }
+        let path = self.place_new(&path)?;
         let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
         let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);
         let size_pages = size_pages.checked_next_multiple_of(EXTENT_PAGES);
         let max_pages = definition.max_pages.filter(|pages| *pages > 0);
         let fits = size_pages.filter(|size| max_pages.is_none_or(|max| *size <= max));
-        let size_pages = fits.ok_or_else(|| {
-            let text = format!("The size of file '{name}' is greater than its maximum size.");
-            EngineError::statement(number::FILE_SIZE, text)
-        })?;
+        let size_pages = fits.ok_or_else(|| size_above_maximum(&name))?;
         let growth = definition.growth.unwrap_or(Growth::Pages(GROWTH_PAGES));
         Ok(FilePlan { file: id, filegroup, name, path, size_pages, growth, max_pages })
     }
@@ -116,8 +169,16 @@ impl Instance {
     /// The database that a file belongs to.
     fn owner_of(&self, path: &Path) -> Option<String> {
         let databases = self.databases();
-        databases.into_iter().find(|database| database.files.iter().any(|file| file == path)).map(|found| found.name)
+        let has =
+            |database: &DatabaseDescription| database.files.iter().chain(&database.log_files).any(|file| file == path);
+        databases.into_iter().find(has).map(|found| found.name)
     }
+}
+
+/// 5169.
+fn size_above_maximum(name: &str) -> EngineError {
+    let text = format!("The size of file '{name}' is greater than its maximum size.");
+    EngineError::statement(number::FILE_SIZE, text)
 }
 
 /// 1834.

@@ -50,6 +50,8 @@ pub(super) struct Entry {
     /// As its boot page has them.
     pub(super) options: Mutex<DatabaseOptions>,
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
+    /// Those of the log, by their ids.
+    pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
     pub(super) state: Mutex<EntryState>,
 }
 
@@ -73,7 +75,8 @@ impl Entry {
             EntryState::Closed(files) => std::mem::take(files),
         };
         let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
-        match Database::open(parts, OldDatabase { id: self.id, name: &self.name, files, ask: &ask }) {
+        let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
+        match Database::open(parts, OldDatabase { id: self.id, name: &self.name, files, logs: &logs, ask: &ask }) {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
                 Ok(database)
@@ -109,6 +112,7 @@ impl Entry {
             allows_snapshot: self.isolation.has(IsolationOption::AllowSnapshot),
             read_committed_snapshot: self.isolation.has(IsolationOption::ReadCommittedSnapshot),
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
+            log_files: self.logs.lock().iter().map(|(_, path)| path.clone()).collect(),
         }
     }
 }
@@ -132,8 +136,10 @@ pub struct DatabaseDescription {
     pub allows_snapshot: bool,
     /// `READ_COMMITTED_SNAPSHOT`.
     pub read_committed_snapshot: bool,
-    /// Where its files lie, by file id.
+    /// Where its data files lie, by file id.
     pub files: Vec<PathBuf>,
+    /// Where the files of its log lie, by file id.
+    pub log_files: Vec<PathBuf>,
 }
 
 /// Entries with the number of their users.

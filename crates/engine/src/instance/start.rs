@@ -21,7 +21,7 @@ use crate::database::{
 };
 use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::IsolationOptions;
-use crate::log_file;
+use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
@@ -155,6 +155,10 @@ impl Start<'_> {
             isolation: Arc::new(IsolationOptions::of_system_database()),
             options: Mutex::new(database.options()),
             files: Mutex::new(vec![(FileId(1), self.folder.join(file))]),
+            logs: Mutex::new(match id {
+                TEMPDB => Vec::new(),
+                _ => vec![(log_file::FIRST_LOG_FILE, log_file::log_path(&self.folder.join(file)))],
+            }),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
         });
     }
@@ -176,8 +180,9 @@ impl Start<'_> {
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
         // Of several databases master has the lowest id: it decides itself.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
-        Database::open(self.parts, OldDatabase { id: MASTER, name: "master", files: vec![file], ask: &ask })
-            .map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
+        let logs = [log_file::log_path(&path)];
+        let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, ask: &ask };
+        Database::open(self.parts, old).map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
     /// `tempdb` is made anew: nothing of the last run is wanted.
@@ -210,8 +215,8 @@ impl Start<'_> {
                 // A log without its database is what a first start left that was cut off.
                 let _ = self.disk.remove(&log_path);
                 Some(
-                    log_file::create(self.disk, &log_path, &self.parts.log_owner(id, &guid))
-                        .map_err(|error| refuse(&log_path, error))?,
+                    log_file::create(self.disk, &[LogFilePlan::usual(log_path)], &self.parts.log_owner(id, &guid))
+                        .map_err(|(path, error)| refuse(&path, error))?,
                 )
             }
         };
@@ -242,14 +247,18 @@ impl Start<'_> {
     }
 
     fn entry(&self, row: &DatabaseRow, files: &[DatabaseFileRow]) -> Result<Entry> {
-        let mut paths: Vec<(FileId, PathBuf)> = files
-            .iter()
-            .filter(|file| file.database == row.id)
-            .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
-            .collect();
-        paths.sort();
+        let listed = |is_log: bool| {
+            let mut paths: Vec<(FileId, PathBuf)> = files
+                .iter()
+                .filter(|file| file.database == row.id && file.is_log == is_log)
+                .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
+                .collect();
+            paths.sort();
+            paths
+        };
+        let (paths, logs) = (listed(false), listed(true));
         let id = DatabaseId(row.id.cast_unsigned());
-        if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) {
+        if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
             return Err(EngineError::statement(
                 number::DATABASE_INACCESSIBLE,
                 format!("master lists database '{}' in a way that cannot be; restore master from a copy.", row.name),
@@ -270,6 +279,7 @@ impl Start<'_> {
             options: Mutex::new(boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default()),
             state: Mutex::new(state),
             files: Mutex::new(paths),
+            logs: Mutex::new(logs),
         })
     }
 

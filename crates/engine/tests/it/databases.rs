@@ -115,16 +115,14 @@ fn names_and_paths_that_are_taken_are_refused() {
 }
 
 #[test]
-fn a_log_is_named_in_a_warning_and_not_made() {
+fn a_filegroup_that_is_named_as_default_is_the_default_one() {
     let disk = simulated();
     let instance = open(&disk);
     let definition = DatabaseDefinition {
-        log: vec![small_file("shop_log")],
         filegroups: vec![FilegroupDefinition { name: "fg".to_owned(), is_default: true, files: vec![small_file("f")] }],
         ..database_named("shop")
     };
     let created = instance.create_database(&definition).expect("made");
-    assert_eq!(created.warnings.len(), 1);
     let files: Vec<_> = created.database.snapshot().files.iter().map(|file| file.name.clone()).collect();
     assert_eq!(files, ["shop", "f"]);
     assert_eq!(created.database.snapshot().default_filegroup(), hobt_base::FilegroupId(2));

@@ -170,5 +170,5 @@ fn options_outlive_restarts_and_crashes_and_are_listed_without_opening() {
     let instance = open_by_hand(&disk);
     let master = instance.master().expect("master");
     let refused = instance.set_options(&master, |options| options.recovery_model = RecoveryModel::Full);
-    assert_eq!(number_of(refused), number::OPTION_NOT_SETTABLE);
+    assert_eq!(number_of(refused), number::OPTION_OF_DATABASE);
 }

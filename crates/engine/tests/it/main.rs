@@ -7,6 +7,7 @@ mod durability;
 mod failures;
 mod fixture;
 mod garbage;
+mod log_files;
 mod on_disk;
 mod recovery_models;
 mod restart;

@@ -85,8 +85,14 @@ impl Interpreter<'_> {
                     .set_default_filegroup(&database, &name.value)
                     .map_err(|error| error.to_sql_error().at(name.position))?;
             }
-            // The log has one file, which grows.
-            AlterDatabaseAction::AddLogFiles { .. } => {}
+            AlterDatabaseAction::AddLogFiles { files } => {
+                let definitions = files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
+                let position = files.first().map(|file| file.span.position).unwrap_or_default();
+                instance.add_log_files(&database, &definitions).map_err(|error| error.to_sql_error().at(position))?;
+            }
+            AlterDatabaseAction::RemoveFile { name } => {
+                instance.remove_file(&database, &name.value).map_err(|error| error.to_sql_error().at(name.position))?;
+            }
             // No statement is in the way of an option that later statements heed, so nobody is put out for it.
             AlterDatabaseAction::Set { options, termination: _ } => {
                 self.set_options(&database, options)?;
