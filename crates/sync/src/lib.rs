@@ -4,6 +4,7 @@
 //!   a thread that does not wait reads no clock and writes no counter.
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
 //! - [`Counter`]: a counter that many workers add to without sharing a cache line.
+//! - [`holds`]: how long single rows hold their page, counted when somebody asks.
 //! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
 //! - [`signals`]: what the system sends to end the program.
 //!
@@ -16,6 +17,8 @@
 mod counter;
 #[cfg(test)]
 mod handshake;
+pub mod holds;
+mod instructions;
 mod latch;
 pub mod latches;
 mod names;
@@ -27,6 +30,7 @@ pub mod spinlocks;
 pub mod waits;
 
 pub use counter::Counter;
+pub use instructions::InstructionCounter;
 pub use latch::{Latch, LatchReadGuard, LatchWriteGuard};
 pub use names::{LatchClass, SpinlockName, WaitType};
 pub use slots::{accounting, set_accounting};

@@ -95,12 +95,26 @@ impl SpinlockCell {
     }
 }
 
+/// Counters of exclusive holds in one slot.
+pub(crate) struct HoldCell {
+    count: AtomicU64,
+    time_ns: AtomicU64,
+}
+
+impl HoldCell {
+    pub(crate) fn add(&self, held_ns: u64) {
+        add(&self.count, 1);
+        add(&self.time_ns, held_ns);
+    }
+}
+
 /// All statistics of one thread. Aligned to two cache lines, which is what adjacent-line prefetch pulls together.
 #[repr(align(128))]
 pub(crate) struct Slot {
     pub(crate) waits: [WaitCell; WaitType::COUNT],
     pub(crate) latches: [LatchCell; LatchClass::COUNT],
     pub(crate) spinlocks: [SpinlockCell; SpinlockName::COUNT],
+    pub(crate) row_page_holds: HoldCell,
 }
 
 impl Slot {
@@ -109,6 +123,7 @@ impl Slot {
             waits: [const { WaitCell::new() }; WaitType::COUNT],
             latches: [const { LatchCell::new() }; LatchClass::COUNT],
             spinlocks: [const { SpinlockCell::new() }; SpinlockName::COUNT],
+            row_page_holds: HoldCell { count: AtomicU64::new(0), time_ns: AtomicU64::new(0) },
         }
     }
 }
@@ -289,6 +304,13 @@ pub(crate) fn spinlocks() -> [SpinlockSum; SpinlockName::COUNT] {
         sum.backoffs -= base.backoffs;
     }
     sums
+}
+
+/// Number and time of the exclusive holds since the start.
+pub(crate) fn row_page_holds() -> (u64, u64) {
+    let registry = REGISTRY.lock();
+    let cells = registry.all.iter().map(|slot| &slot.row_page_holds);
+    cells.fold((0, 0), |(count, time), cell| (count + cell.count.load(Relaxed), time + cell.time_ns.load(Relaxed)))
 }
 
 pub(crate) fn clear_waits() {

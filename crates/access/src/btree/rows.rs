@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
+use hobt_sync::holds::Hold;
 use hobt_txn::{Before, LogChain, StatementContext};
 
 use super::descent::Step;
@@ -76,12 +77,17 @@ impl BTree {
             Put::NoRoom => None,
         };
         loop {
+            // Before the guards, so that it ends behind them.
+            let mut hold = Hold::new();
             let mut step = self.write_leaf(key)?;
+            hold.begin();
             if let Some(done) = answer(put(&mut step)?) {
                 return done;
             }
             drop(step);
+            hold.end();
             let mut path = self.write_path(key)?;
+            hold.begin();
             let leaf = path.last_mut().expect("a path ends in a leaf");
             self.drop_seen_ghosts(context, leaf)?;
             // Somebody else may have made room, too.

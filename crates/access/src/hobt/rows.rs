@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents};
+use hobt_sync::holds::Hold;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 use parking_lot::RwLockReadGuard;
@@ -53,13 +54,17 @@ impl Hobt {
             if tail.used > u32::from(tail.skip) {
                 let id = PageId::new(tail.first.file, tail.used_end() - 1);
                 let file = self.storage.file(id.file)?;
+                // Before the guard, so that it ends behind it.
+                let mut hold = Hold::new();
                 let mut page =
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+                hold.begin();
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
                 let Some(locked) = self.lock_new_row(context, id, slot) else {
                     // Somebody has put a row there that is gone, and has not ended yet.
                     drop(page);
+                    hold.end();
                     self.add_page(&mut state, context, self.capacity_for(variable_bytes, bytes)?)?;
                     continue;
                 };
@@ -73,6 +78,7 @@ impl Hobt {
                 if let Some(changed) = self.change(&mut page, id, &change, logged)? {
                     context.put_version(self.storage.versions(), id, slot, Before::Absent);
                     drop(page);
+                    hold.end();
                     self.row_count.fetch_add(1, Ordering::Relaxed);
                     self.note_operations(Operation::LeafInsert, 1);
                     drop(counting);
