@@ -6,6 +6,7 @@ mod io;
 mod limits;
 mod plan;
 mod scan;
+mod together;
 mod user;
 
 use crate::error::Result;

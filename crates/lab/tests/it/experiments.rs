@@ -1,7 +1,7 @@
 //! Each experiment on a few rows: the report is complete, its answers are right, its page stands alone.
 
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use hobt_engine::InstanceSettings;
 use hobt_lab::{DemoOptions, Progress, Report, RunOptions, RunPlaces, UserExperiment};
@@ -13,6 +13,9 @@ const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: fal
 
 /// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
 static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
+
+/// Which experiment counts holds of pages is the process's too: who looks at them inserts alone.
+static INSERTS: Mutex<()> = Mutex::new(());
 
 fn run(name: &str, options: RunOptions) -> (Report, Value) {
     let folder = TestFolder::new(name);
@@ -136,18 +139,34 @@ fn io_counts_reads_by_size_here_and_on_modelled_devices() {
 
 #[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
+    let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
     let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, sweep: false });
     assert_complete(&json);
-    for key in ["newid", "session", "appserver"] {
-        for connections in [1, 2, 8, 64] {
+    for key in ["newid", "identity", "newsequentialid", "session", "appserver", "hash", "bitreverse"] {
+        let alone = ["newid", "identity"].contains(&key).then_some(1);
+        for connections in alone.into_iter().chain([2, 8, 64]) {
             let auto = case(&json, &format!("{key}_{connections}_auto"));
             assert!(auto["rows_per_s_median"].as_f64().is_some_and(|rate| rate > 0.0));
             // A commit is durable before the next begins: a lone connection flushes for each.
             let flushes = auto["flushes_per_commit_median"].as_f64().expect("a number");
             assert!(connections > 1 || flushes >= 1.0, "{flushes} flushes a commit");
-            assert!(case(&json, &format!("{key}_{connections}_tx"))["waits_ms"].is_object());
+            let in_transactions = case(&json, &format!("{key}_{connections}_tx"));
+            assert!(in_transactions["waits_ms"].is_object() && in_transactions["spinlocks"].is_object());
+            assert_eq!(in_transactions["connection_s"].as_array().map(Vec::len), Some(connections));
+        }
+        assert_eq!(case(&json, &format!("heap_{key}_64_tx"))["page_splits_median"], 0.0);
+    }
+    // 128 rows need several pages, and pages of a tree come by splits.
+    assert!(case(&json, "newid_8_tx")["page_splits_median"].as_f64().is_some_and(|splits| splits >= 2.0));
+    for key in ["newid", "identity"] {
+        let hold = &case(&json, &format!("hold_{key}_1_tx"))["exclusive_hold_ns_per_row_median"];
+        assert!(hold.as_f64().is_some_and(|hold| hold > 0.0), "{hold}");
+        assert!(case(&json, &format!("{key}_1_tx")).get("exclusive_hold_ns_per_row").is_none(), "nobody asked");
+        for variant in ["no_row_locks", "no_page_locks", "table_locks", "files_8", "files_48", "defaults", "printed"] {
+            assert!(case(&json, &format!("{variant}_{key}_64_tx"))["rows_per_s_median"].is_number());
         }
     }
+    assert!(case(&json, "sequential_key_identity_64_auto")["rows_per_s_median"].is_number());
     assert!(report.marks.iter().all(|mark| mark.is_met() != Some(false)), "so few rows say nothing");
 }
 
