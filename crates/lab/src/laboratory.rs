@@ -33,13 +33,15 @@ pub struct RunOptions {
     pub rows: Option<u64>,
     /// Repetitions of each measurement.
     pub repeat: usize,
-    /// Whether the scan experiment also goes through 1 to 96 partitions.
+    /// Whether the scan experiment also goes through 1 to 96 partitions, and that of inserts through all that it turns.
     pub sweep: bool,
+    /// The only cases to run, where an experiment can leave some out (`inserts`); all if empty.
+    pub cases: Vec<String>,
 }
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { rows: None, repeat: 5, sweep: false }
+        RunOptions { rows: None, repeat: 5, sweep: false, cases: Vec::new() }
     }
 }
 

@@ -61,9 +61,12 @@ struct RunArguments {
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Also scan tables of 1 to 96 partitions (experiment scan)
+    /// Also scan tables of 1 to 96 partitions (experiment scan), or turn everything (experiment inserts)
     #[arg(long)]
     sweep: bool,
+    /// Run this case only; may be given more than once (experiment inserts)
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
     /// What moves the pages: auto, io_uring or threads
     #[arg(long, default_value = "auto", value_parser = ["auto", "io_uring", "threads"])]
     disk: String,
@@ -193,7 +196,12 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
     };
     arguments.data.as_deref().map_or(Ok(()), check_folder)?;
     let places = RunPlaces { data: arguments.data, keep: arguments.keep, out: arguments.out, json: arguments.json };
-    let options = RunOptions { rows: arguments.rows, repeat: arguments.repeat as usize, sweep: arguments.sweep };
+    let options = RunOptions {
+        rows: arguments.rows,
+        repeat: arguments.repeat as usize,
+        sweep: arguments.sweep,
+        cases: arguments.cases,
+    };
     let disk = hobt_lab::disk_kind(&arguments.disk);
     let settings = InstanceSettings { disk, ..InstanceSettings::default() };
     let (report, written) =

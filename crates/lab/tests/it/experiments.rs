@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::TestFolder;
 
-const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false };
+const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new() };
 
 /// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
 static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
 
-/// Which experiment counts holds of pages is the process's too: who looks at them inserts alone.
+/// Whether holds of pages are counted is the process's too: one runs inserts at a time.
 static INSERTS: Mutex<()> = Mutex::new(());
 
 fn run(name: &str, options: RunOptions) -> (Report, Value) {
@@ -121,7 +121,7 @@ fn cores_has_a_case_for_each_degree() {
 
 #[test]
 fn io_counts_reads_by_size_here_and_on_modelled_devices() {
-    let (_, json) = run("io", RunOptions { rows: Some(100_000), repeat: 1, sweep: false });
+    let (_, json) = run("io", RunOptions { rows: Some(100_000), repeat: 1, sweep: false, cases: Vec::new() });
     assert_complete(&json);
     let largest = |name: &str| -> u64 {
         let sizes = case(&json, name)["reads_by_size"].as_object().expect("an object");
@@ -140,7 +140,7 @@ fn io_counts_reads_by_size_here_and_on_modelled_devices() {
 #[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, sweep: false });
+    let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, sweep: false, cases: Vec::new() });
     assert_complete(&json);
     for key in ["newid", "identity", "newsequentialid", "session", "appserver", "hash", "bitreverse"] {
         let alone = ["newid", "identity"].contains(&key).then_some(1);
@@ -171,6 +171,17 @@ fn inserts_have_a_case_for_each_key_and_number_of_connections() {
 }
 
 #[test]
+fn inserts_run_the_cases_that_are_asked_for() {
+    let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let cases = vec!["newid_2_tx".to_owned(), "heap_hash_8_auto".to_owned()];
+    let (_, json) = run("inserts", RunOptions { rows: Some(16), repeat: 2, sweep: false, cases: cases.clone() });
+    let names: Vec<&str> =
+        json["cases"].as_array().expect("a list").iter().filter_map(|case| case["name"].as_str()).collect();
+    assert_eq!(names, cases);
+    assert_eq!(case(&json, "newid_2_tx")["rows_per_s"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn limits_are_cases_too() {
     let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
     assert_complete(&json);
@@ -181,7 +192,7 @@ fn limits_are_cases_too() {
 #[test]
 fn the_sweep_goes_to_96_partitions() {
     let _beside_others = LATCHED_DEALERS.read().unwrap_or_else(PoisonError::into_inner);
-    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true });
+    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true, cases: Vec::new() });
     for name in ["sweep_1_partitions", "sweep_96_partitions", "sweep_96_partitions_latched_dealer"] {
         assert_eq!(case(&json, name)["rows"], 36_968);
     }
@@ -191,7 +202,7 @@ fn the_sweep_goes_to_96_partitions() {
 fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
     let folder = TestFolder::new("user");
     let places = RunPlaces { data: Some(folder.path().join("data")), ..RunPlaces::default() };
-    let options = RunOptions { rows: None, repeat: 1, sweep: false };
+    let options = RunOptions { rows: None, repeat: 1, sweep: false, cases: Vec::new() };
     let run = |text: &str| {
         let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned())?;
         let progress = Progress::hidden();

@@ -53,7 +53,7 @@ impl Experiment for InsertsExperiment {
         let keys = keys();
         let rows = lab.rows_for(WANTED_ROWS, ROW_BYTES, keys.len() as u64)?;
         let repeat = lab.options().repeat.max(1);
-        let (plain, variants) = (plain(&keys), variants(&keys, lab.options().sweep));
+        let (plain, variants) = wanted(plain(&keys), variants(&keys, lab.options().sweep), &lab.options().cases)?;
         let steps = plain.len() * repeat + variants.len();
         lab.progress().expect(steps as u64 + 1 + LimitSettings::steps_beside());
         let limits = lab.limits(rows * ROW_BYTES)?;
@@ -107,6 +107,23 @@ impl Experiment for InsertsExperiment {
             ],
         })
     }
+}
+
+/// Those cases of both lists that have one of the names; all if there are none.
+fn wanted<'k>(
+    mut plain: Vec<Challenge<'k>>,
+    mut variants: Vec<Challenge<'k>>,
+    names: &[String],
+) -> Result<(Vec<Challenge<'k>>, Vec<Challenge<'k>>)> {
+    let is_there = |name: &String| plain.iter().chain(&variants).any(|case| case.name() == *name);
+    if let Some(name) = names.iter().find(|name| !is_there(name)) {
+        return Err(LabError::Input(format!("there is no case {name}; a run without --case prints their names")));
+    }
+    if !names.is_empty() {
+        plain.retain(|case| names.contains(&case.name()));
+        variants.retain(|case| names.contains(&case.name()));
+    }
+    Ok((plain, variants))
 }
 
 /// A filegroup of so many files, unless it is there.
