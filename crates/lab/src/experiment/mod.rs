@@ -7,6 +7,7 @@ mod limits;
 mod plan;
 mod scan;
 mod together;
+mod updates;
 mod user;
 
 use crate::error::Result;
@@ -32,12 +33,13 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 5] {
+pub fn experiments() -> [&'static dyn Experiment; 6] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
         &inserts::InsertsExperiment,
+        &updates::UpdatesExperiment,
         &limits::LimitsExperiment,
     ]
 }

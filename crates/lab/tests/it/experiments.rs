@@ -182,6 +182,19 @@ fn inserts_run_the_cases_that_are_asked_for() {
 }
 
 #[test]
+fn updates_have_a_case_for_each_distribution_and_number_of_connections() {
+    let (_, json) = run("updates", RunOptions { rows: Some(128), repeat: 1, sweep: false, cases: Vec::new() });
+    assert_complete(&json);
+    for key in ["identity", "hash"] {
+        for (distribution, connections) in [("uniform", 1), ("zipf", 1), ("uniform", 8), ("zipf", 64)] {
+            let case = case(&json, &format!("{key}_{distribution}_{connections}"));
+            assert!(case["updates_per_s_median"].as_f64().is_some_and(|rate| rate > 0.0));
+            assert_eq!(case["connection_s"].as_array().map(Vec::len), Some(connections));
+        }
+    }
+}
+
+#[test]
 fn limits_are_cases_too() {
     let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
     assert_complete(&json);
