@@ -4,6 +4,7 @@ mod cores;
 mod inserts;
 mod io;
 mod limits;
+mod locks;
 mod plan;
 mod scan;
 mod together;
@@ -33,13 +34,14 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 6] {
+pub fn experiments() -> [&'static dyn Experiment; 7] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
+        &locks::LocksExperiment,
         &limits::LimitsExperiment,
     ]
 }

@@ -195,6 +195,29 @@ fn updates_have_a_case_for_each_distribution_and_number_of_connections() {
 }
 
 #[test]
+fn locks_are_drawn_counted_and_escalated() {
+    let (report, json) = run("locks", RunOptions { rows: Some(1), repeat: 1, sweep: false, cases: Vec::new() });
+    assert_complete(&json);
+    let graph = json["settings"]["lock_graph"]["update"].as_array().expect("a list");
+    let of = |kind: &str| graph.iter().filter(|lock| lock["resource_type"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("KEY").len(), of("HOBT").len(), of("OBJECT").len()), (5, 2, 1), "{graph:?}");
+    assert!(of("KEY").iter().all(|lock| lock["request_mode"] == "X" && lock["request_status"] == "GRANT"));
+    // Row by row, and partition by partition.
+    let steps: Vec<u64> = of("KEY").iter().filter_map(|lock| lock["before_row"].as_u64()).collect();
+    assert_eq!(steps, [1, 2, 3, 4, 5]);
+    assert!(of("HOBT")[1]["before_row"].as_u64() > of("KEY")[0]["before_row"].as_u64(), "{graph:?}");
+    let read = json["settings"]["lock_graph"]["select"].as_array().expect("a list");
+    assert!(read.iter().any(|lock| lock["resource_type"] == "OBJECT" && lock["request_status"] == "GRANT"), "{read:?}");
+    let locks = |name: &str| case(&json, name)["locks_median"].as_f64().expect("a number");
+    assert!(locks("granularity_row") > 12_000.0 && locks("granularity_table") == 1.0);
+    assert!(locks("granularity_page") < 200.0 && locks("granularity_hobt") == 3.0);
+    assert!(locks("escalation_disable") > 12_000.0 && locks("escalation_table") < 10.0);
+    let by_partition = &case(&json, "escalation_auto")["locks_held"];
+    assert!(by_partition["HOBT X"].as_u64().is_some_and(|count| count >= 1), "{by_partition}");
+    assert!(report.to_text().contains("└ KEY"));
+}
+
+#[test]
 fn limits_are_cases_too() {
     let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
     assert_complete(&json);
