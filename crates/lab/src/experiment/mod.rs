@@ -3,6 +3,7 @@
 mod cores;
 mod inserts;
 mod io;
+mod latches;
 mod limits;
 mod locks;
 mod plan;
@@ -34,7 +35,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 7] {
+pub fn experiments() -> [&'static dyn Experiment; 8] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -42,6 +43,7 @@ pub fn experiments() -> [&'static dyn Experiment; 7] {
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &locks::LocksExperiment,
+        &latches::LatchesExperiment,
         &limits::LimitsExperiment,
     ]
 }

@@ -218,6 +218,22 @@ fn locks_are_drawn_counted_and_escalated() {
 }
 
 #[test]
+fn latches_are_counted_and_add_up() {
+    let (report, json) = run("latches", RunOptions { rows: Some(20_000), repeat: 1, sweep: false, cases: Vec::new() });
+    assert_complete(&json);
+    for guard in ["latch", "latch_shared", "spinlock", "atomic", "sharded_counter"] {
+        for threads in [1, 4] {
+            let case = case(&json, &format!("{guard}_{threads}"));
+            assert!(case["ns_per_operation_median"].as_f64().is_some_and(|time| time > 0.0));
+        }
+        let alone = case(&json, &format!("{guard}_1"));
+        assert_eq!((&alone["waits_median"], &alone["collisions_median"]), (&0.0.into(), &0.0.into()), "{guard}");
+    }
+    let over_atomic = report.marks.iter().find(|mark| mark.name.contains("over an atomic"));
+    assert!(over_atomic.is_some_and(|mark| mark.value > 0.0));
+}
+
+#[test]
 fn limits_are_cases_too() {
     let (_, json) = run("limits", RunOptions { repeat: 1, ..SMALL });
     assert_complete(&json);
