@@ -58,6 +58,11 @@ pub fn create_table(name: &str, nullable: bool, place: &str) -> String {
     format!("CREATE TABLE {name} ({}) {place}", columns.join(", "))
 }
 
+/// A clustered index on the partitioning column, as the text's has it, where the table has its partitions.
+pub fn create_clustered_index(table: &str, place: &str) -> String {
+    format!("CREATE CLUSTERED INDEX CIX_Col1 ON {table} (Col1) {place}")
+}
+
 /// Fills a table of BigData's columns from another, in parallel. For a table without NULLs they become `X`, as in the
 /// text.
 pub fn copy_into(target: &str, source: &str, nullable: bool) -> String {

@@ -83,6 +83,7 @@ fn scan_measures_every_form_cold_and_warm() {
         "heap_24_partitions_not_null",
         "heap_latched_dealer",
         "heap_24_partitions_latched_dealer",
+        "clustered_24_partitions",
     ] {
         let case = case(&json, name);
         assert_eq!(case["rows"], 55_452);
