@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the build of BigData and two queries on DuckDB and on hobt in turn, and prints the ratios of their times.
+"""Runs hobt and DuckDB, PostgreSQL and SQLite in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--rows N] [--pairs N] [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
+    python3 bench/peers [--only scans|inserts] [--rows N] [--pairs N] [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
 """
@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import inserts
 import workload
 from engines import DuckDB, EngineError, HobtProcess, export_customers, make_fixtures
 
@@ -28,7 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=24_000_000, help="rows of BigData, at least (default 24,000,000)")
-    parser.add_argument("--pairs", type=int, default=5, help="pairs of builds (default 5)")
+    parser.add_argument("--only", choices=("scans", "inserts"), help="scans beside DuckDB, or inserts beside the others, alone")
+    parser.add_argument("--insert-rows", type=int, default=32_000, help="rows inserted one by one on 64 connections (default 32,000)")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of builds and of inserts (default 5)")
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
     parser.add_argument("--hobt", type=Path, default=ROOT / "target" / "release" / "hobt", help="the hobt binary")
@@ -39,9 +42,9 @@ def arguments():
     parser.add_argument("--self-test", action="store_true", help="tiny rows, two pairs; fails unless all ratios are sane")
     parsed = parser.parse_args()
     if parsed.self_test:
-        parsed.rows, parsed.pairs, parsed.query_pairs = 100_000, 2, 3
-    if parsed.rows < 1 or parsed.pairs < 1 or parsed.query_pairs < 1 or parsed.threads < 1:
-        parser.error("rows, pairs and threads are at least 1")
+        parsed.rows, parsed.pairs, parsed.query_pairs, parsed.insert_rows = 100_000, 2, 3, 640
+    if parsed.rows < 1 or parsed.insert_rows < 64 or parsed.pairs < 1 or parsed.query_pairs < 1 or parsed.threads < 1:
+        parser.error("rows, pairs and threads are at least 1, rows to insert 64")
     if not parsed.hobt.is_file():
         parser.error(f"there is no {parsed.hobt}; build it (cargo build --release) or name it with --hobt")
     return parsed
@@ -142,7 +145,22 @@ def processor():
 
 
 def run(options, folder):
-    """The whole comparison in `folder`; returns the report."""
+    """What is asked for, in `folder`; returns the report."""
+    report = {} if options.only == "inserts" else run_scans(options, folder)
+    if options.only != "scans":
+        report |= inserts.run(options, folder)
+    machine = {
+        "processor": processor(),
+        "processors": os.cpu_count(),
+        "memory_bytes": memory_bytes(),
+        "system": platform.platform(),
+        "load_average": os.getloadavg(),
+    }
+    return {**report, "machine": machine}
+
+
+def run_scans(options, folder):
+    """The comparison with DuckDB; returns the report's entries."""
     customers = folder / "customers.csv"
     hobt_folder = folder / "hobt"
     make_fixtures(options.hobt, hobt_folder, options.timeout)
@@ -177,12 +195,6 @@ def run(options, folder):
         "select_into": builds.report(),
         "count10": {**count10.report(), "result_hash": count10_hash},
         "maxsum": {**maxsum.report(), "result_hash": maxsum_hash},
-        "machine": {
-            "processor": processor(),
-            "processors": os.cpu_count(),
-            "memory_bytes": memory_bytes(),
-            "system": platform.platform(),
-        },
         "versions": versions,
         "settings": {
             "rows": rows,
@@ -198,7 +210,7 @@ def run(options, folder):
 
 def check(report):
     """What --self-test asserts: every ratio is a finite number above zero."""
-    for name in ("count10_ratio", "maxsum_ratio", "select_into_ratio"):
+    for name in (name for name in report if name.endswith("_ratio")):
         if not (math.isfinite(report[name]) and report[name] > 0):
             sys.exit(f"self-test: {name} is {report[name]}")
     print("self-test: ok")
