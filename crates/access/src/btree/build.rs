@@ -65,11 +65,9 @@ impl TreeBuilder {
         context: &Arc<StatementContext>,
         fill_factor: u8,
     ) -> Result<TreeBuilder, AccessError> {
-        let root = tree.read(tree.root)?;
-        if tree.level_of(tree.root, &root)? > 0 || tree.leaf(tree.root, &root)?.row_count() > 0 {
+        if !tree.is_new()? {
             return Err(AccessError::Closed("a tree that has rows is not built again".to_owned()));
         }
-        drop(root);
         let chain = LeafChain {
             tree: Arc::clone(tree),
             fill: if fill_factor == 0 { 100 } else { usize::from(fill_factor.min(100)) },
@@ -120,6 +118,17 @@ impl TreeBuilder {
         storage.in_one_piece(|| tree.hobt.remake_page(&context, tree.root, &PageChange::Image { bytes: root }))?;
         tree.notes.note_remade();
         Ok(())
+    }
+}
+
+impl BTree {
+    /// Whether it is as it was made or truncated: without rows and ghosts, the root its only leaf.
+    ///
+    /// # Errors
+    /// The root is damaged or cannot be read.
+    pub fn is_new(&self) -> Result<bool, AccessError> {
+        let root = self.read(self.root)?;
+        Ok(self.level_of(self.root, &root)? == 0 && self.leaf(self.root, &root)?.row_count() == 0)
     }
 }
 

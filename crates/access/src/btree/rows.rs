@@ -28,15 +28,6 @@ enum Put {
     NoRoom,
 }
 
-/// What an insert does where a ghost has its key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ghost {
-    /// It lives again, as the row that is inserted.
-    Revived,
-    /// It stays, like a row that lives: somebody may bring it back.
-    Kept,
-}
-
 impl BTree {
     /// Inserts a row. Undone with the statement. Blocks on latches, and on allocation where a page is split.
     ///
@@ -46,20 +37,11 @@ impl BTree {
     /// # Panics
     /// If it is no row of this tree.
     pub fn insert(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<(), BTreeError> {
-        self.insert_beside(context, row, Ghost::Revived)
-    }
-
-    pub(super) fn insert_beside(
-        self: &Arc<BTree>,
-        context: &StatementContext,
-        row: &RowImage,
-        ghost: Ghost,
-    ) -> Result<(), BTreeError> {
         let key = self.key_of(row)?;
         self.hobt.storage().in_one_piece(|| {
             let moved = self.hobt.move_out(context, row)?;
             let row = moved.as_ref().unwrap_or(row);
-            self.make_room(context, &key, row, |step| self.put(context, step, &key, row, ghost))
+            self.make_room(context, &key, row, |step| self.put(context, step, &key, row))
         })
     }
 
@@ -104,7 +86,6 @@ impl BTree {
         step: &mut Step<'_>,
         key: &[u8],
         row: &RowImage,
-        ghost: Ghost,
     ) -> Result<Put, AccessError> {
         let chain = self.hobt.storage().chain_of(context);
         let writer = self.begin_change(context, step)?;
@@ -116,7 +97,7 @@ impl BTree {
             }
             Ok(position) => {
                 let slot = view.slot_at(position).map_err(|damage| self.hobt.damaged(step.id, damage))?;
-                if !view.is_deleted(slot) || ghost == Ghost::Kept {
+                if !view.is_deleted(slot) {
                     return Ok(Put::Duplicate);
                 }
                 let slot = SlotId(u16::try_from(slot).expect("a slot of the page"));

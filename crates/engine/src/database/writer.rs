@@ -6,10 +6,9 @@
 
 mod check;
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use hobt_access::{AccessError, BTree, BTreeError, Cursor, Direction, Hobt, KeyRange, RowStore};
+use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};
 use hobt_base::{HobtId, PageId, SessionId, SlotId};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexLeaf, LeafColumn, PartitionFunction, Table, value_from_bytes,
@@ -382,38 +381,18 @@ impl TableWriter {
             tree.insert(ctx, row).map_err(|error| self.refusal(error, 0, row))?;
             return Ok(RowAt::Tree { partition, key });
         }
-        let mut uniqueifier = 0;
         loop {
+            // A number that nobody has, so that nobody's lock is waited for.
+            let uniqueifier = tree.next_uniqueifier(row).map_err(|error| self.refusal(error, 0, row))?;
             let whole = with_uniqueifier(row, uniqueifier);
             let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
             lock_key(ctx, tree, &key)?;
             match tree.insert(ctx, &whole) {
                 Ok(()) => return Ok(RowAt::Tree { partition, key }),
+                // Somebody else has taken it meanwhile.
                 Err(BTreeError::Duplicate) => {}
                 Err(other) => return Err(self.refusal(other, 0, row)),
             }
-            // The hidden column is the key's last, four bytes.
-            uniqueifier = self.greatest_uniqueifier(tree, &key[..key.len() - 4])?.map_or(0, |greatest| greatest + 1);
-        }
-    }
-
-    /// The greatest uniqueifier of the rows whose key begins so, ghosts among them.
-    fn greatest_uniqueifier(&self, tree: &Arc<BTree>, prefix: &[u8]) -> std::result::Result<Option<i32>, WriteError> {
-        let range = KeyRange::new(Bound::Included(prefix), Bound::Included(prefix));
-        let mut cursor = Cursor::new(Arc::clone(tree), range, Direction::Backward);
-        let (mut greatest, mut damage) = (None, None);
-        let column = self.table.columns.len();
-        cursor.next_leaf(&mut |page, view, positions| {
-            let Some(last) = positions.last() else { return Ok(()) };
-            match view.slot_at(last).and_then(|slot| view.value(column, slot)) {
-                Ok(value) => greatest = value.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes),
-                Err(found) => damage = Some((page, found)),
-            }
-            Ok(())
-        })?;
-        match damage {
-            Some((page, found)) => Err(self.damaged(tree.hobt(), page, found)),
-            None => Ok(greatest),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct IndexBuild<'r> {
     /// Whether rows come from a clustered index of the same key and keep their uniqueifiers, by which others find them.
     keeps_uniqueifiers: bool,
     rows: u64,
+    /// Whether the rows are inserted, and so are refused as an `INSERT` refuses them.
+    is_insert: bool,
 }
 
 /// The row before, in a partition.
@@ -111,7 +113,14 @@ impl<'r> IndexBuild<'r> {
             last,
             keeps_uniqueifiers,
             rows: 0,
+            is_insert: false,
         })
+    }
+
+    /// The same, of rows that are inserted.
+    #[must_use]
+    pub fn of_insert(self) -> IndexBuild<'r> {
+        IndexBuild { is_insert: true, keeps_uniqueifiers: false, ..self }
     }
 
     /// The columns of the table that a batch is to have, before the rows' places.
@@ -212,7 +221,11 @@ impl<'r> IndexBuild<'r> {
             encoded.map_err(|error| SqlError::internal(format!("a key of an index: {error}")))?;
             let is_same = last.is_there && last.key == current;
             if is_same && definition.options.is_unique {
-                return Err(self.target.duplicate_in_build(definition, &self.key_values(batch, row)?));
+                let key = self.key_values(batch, row)?;
+                return Err(match self.is_insert {
+                    true => self.target.duplicate(self.index, &key),
+                    false => self.target.duplicate_in_build(definition, &key),
+                });
             }
             last.uniqueifier = if is_same { last.uniqueifier + 1 } else { 0 };
             last.is_there = true;

@@ -11,16 +11,18 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::{SortOptions, take_record_batch};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::Schema;
+use datafusion::common::{Column as LogicalColumn, DFSchema};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::physical_expr::{LexOrdering, create_physical_sort_expr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
-use hobt_access::{AccessError, Hobt, LoadedRuns, Loader};
+use hobt_access::{AccessError, Hobt, LoadedRuns, Loader, RowStore};
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, PartitionFunction, Table, compare_values, row_image};
 use hobt_engine::{DatabaseUse, TableWriter, WriteError};
@@ -29,11 +31,13 @@ use hobt_txn::RowLocks;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::change::HeldBatches;
+use super::index_build::IndexBuild;
 use super::row_lock::lock_error;
 use super::row_rules::RowRules;
 use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
+use crate::binder::column_order;
 use crate::interpreter::batch_of_values;
 use crate::source::access_error;
 
@@ -188,6 +192,13 @@ impl InsertTarget {
         &self.writer
     }
 
+    /// Whether it is a clustered index alone, without rows, that can be built.
+    fn is_empty_tree(&self) -> bool {
+        let is_new = |store: &RowStore| store.tree().is_some_and(|tree| tree.is_new().unwrap_or(false));
+        let ignores_duplicates = self.table().base_index().options.ignores_duplicates;
+        !ignores_duplicates && !self.writer.has_indexes() && self.writer.base().iter().all(is_new)
+    }
+
     /// The heaps that rows may be loaded into.
     fn heaps(&self) -> &[Arc<Hobt>] {
         self.heaps.as_deref().expect("rows are loaded into tables without indexes alone")
@@ -225,7 +236,7 @@ impl InsertTarget {
     }
 
     /// 2601 or 2627.
-    fn duplicate(&self, index: usize, key: &[Value]) -> SqlError {
+    pub(super) fn duplicate(&self, index: usize, key: &[Value]) -> SqlError {
         let table = self.table();
         let index = &table.indexes[index];
         let shown =
@@ -362,7 +373,8 @@ pub fn insert_select(
     parallel: bool,
 ) -> Result<u64, SqlError> {
     if target.heaps.is_none() {
-        return insert_sorted(run, pool, plan, task, target);
+        let is_locked = target.row_locks(run).is_none();
+        return insert_sorted(run, pool, plan, task, target, parallel && is_locked);
     }
     let partitions = plan.output_partitioning().partition_count();
     let plan: Arc<dyn ExecutionPlan> =
@@ -392,25 +404,39 @@ pub fn insert_select(
     publish(run, target, loaded)
 }
 
-/// Writes a plan's rows through the table's indexes, on the statement's thread, in about the order of the first of them. The
-/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them.
+/// Writes a plan's rows through the table's indexes, on the statement's thread, in the order of the first of them. The
+/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
+/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
     plan: Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
     target: &InsertTarget,
+    may_build: bool,
 ) -> Result<u64, SqlError> {
     let table = target.table();
     let index = table.indexes.iter().find(|index| !index.key.is_empty());
-    let keys = index.map_or(&[][..], |index| &index.key).iter().map(|part| PhysicalSortExpr {
-        expr: Arc::new(Column::new(plan.schema().field(part.column).name(), part.column)),
-        options: SortOptions { descending: part.is_descending, nulls_first: !part.is_descending },
-    });
-    let Some(order) = LexOrdering::new(keys) else {
+    let schema = DFSchema::try_from(plan.schema()).map_err(user_error)?;
+    let mut order = Vec::new();
+    for part in index.map_or(&[][..], |index| &index.key) {
+        let column = LogicalColumn::from_name(plan.schema().field(part.column).name());
+        let sort = column_order(column, &table.columns[part.column], part.is_descending);
+        let context = PhysicalPlanningContext::default();
+        order.push(create_physical_sort_expr(&sort, &schema, &ExecutionProps::new(), &context).map_err(user_error)?);
+    }
+    let Some(order) = LexOrdering::new(order) else {
         return Err(SqlError::internal("a table without an index to sort by"));
     };
     let plan: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order, Arc::new(CoalescePartitionsExec::new(plan))));
+    if may_build && target.is_empty_tree() {
+        let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
+        let function = target.partitioning.clone();
+        let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
+        let mut build = build.of_insert();
+        run_query(run, pool, plan, Arc::clone(task), &mut |batch| build.append(&batch))?;
+        return build.finish();
+    }
     let mut written = 0;
     run_query(run, pool, plan, Arc::clone(task), &mut |batch| {
         written += insert_one_by_one(run, target, &[batch])?;
