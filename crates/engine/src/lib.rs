@@ -74,7 +74,7 @@ mod settings;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt,
     RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter,
-    WriteError, is_stored_alike, row_id,
+    WriteError, current_row, is_stored_alike, row_id,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

@@ -47,6 +47,8 @@ struct Version {
     /// What it tells of has been undone: what was before stands there again. Who has an older copy of the page needs it
     /// all the same.
     is_undone: bool,
+    /// Where the row went: another one took its place in the table, and not its place in the page.
+    moved_to: Option<(PageId, SlotId)>,
 }
 
 /// What is known of a slot while its versions are walked back.
@@ -84,7 +86,7 @@ impl VersionStore {
 
     /// Puts what stood in a row's place; the page is held exclusively.
     pub fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) {
-        let version = Version { slot, writer: writer.stamp(), before, is_undone: false };
+        let version = Version { slot, writer: writer.stamp(), before, is_undone: false, moved_to: None };
         self.shard(page).lock().entry(page).or_default().push(version);
         writer.note(self, writer.stamp(), page);
     }
@@ -95,7 +97,13 @@ impl VersionStore {
         if changer.transactions().is_seen_by_all(loader) {
             return;
         }
-        let loaded = |slot| Version { slot: SlotId(slot), writer: loader, before: Before::Absent, is_undone: false };
+        let loaded = |slot| Version {
+            slot: SlotId(slot),
+            writer: loader,
+            before: Before::Absent,
+            is_undone: false,
+            moved_to: None,
+        };
         self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
         changer.note(self, loader, page);
     }
@@ -201,6 +209,38 @@ impl VersionStore {
         if let Some(version) = last {
             version.is_undone = true;
         }
+    }
+
+    /// Notes that `writer`, who has deleted a row, has put it into another place with new values.
+    pub fn moved(&self, writer: Stamp, (page, slot): (PageId, SlotId), to: (PageId, SlotId)) {
+        let mut shard = self.shard(page).lock();
+        let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
+        let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
+        if let Some(version) = last {
+            version.moved_to = Some(to);
+        }
+    }
+
+    /// Where a row went that somebody whom a snapshot does not see has changed.
+    pub fn moved_to(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
+        let shard = self.shard(page).lock();
+        let stands = |version: &&Version| version.slot == slot && !version.is_undone;
+        let last = shard.get(&page)?.iter().rev().find(stands)?;
+        last.moved_to.filter(|_| !snapshot.sees(last.writer))
+    }
+
+    /// The places of rows of heaps that were inserted by somebody whom a snapshot does not see. Looks at all versions.
+    pub fn unseen_inserts(&self, snapshot: &Snapshot) -> Vec<(PageId, SlotId)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            for (page, versions) in shard.lock().iter() {
+                let unseen = versions.iter().filter(|version| {
+                    version.before == Before::Absent && !version.is_undone && !snapshot.sees(version.writer)
+                });
+                found.extend(unseen.map(|version| (*page, version.slot)));
+            }
+        }
+        found
     }
 
     /// Whether a row was changed by somebody whom a snapshot does not see, and the change stands.

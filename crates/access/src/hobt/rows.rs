@@ -204,6 +204,22 @@ impl Hobt {
         Ok(live.map(|slot| SlotId(u16::try_from(slot).expect("a slot of the page"))).collect())
     }
 
+    /// A row as it stands; `None` if it is gone.
+    ///
+    /// # Errors
+    /// The page is damaged or cannot be read.
+    pub fn live_row(&self, page: PageId, slot: SlotId) -> Result<Option<RowImage>, AccessError> {
+        let file = self.storage.file(page.file)?;
+        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let read = || {
+            let view = RowPage::open(&guard, &self.identity.rows)?;
+            let place = usize::from(slot.0);
+            let is_there = view.hobt() == self.identity.id && place < view.row_count() && !view.is_deleted(place);
+            if is_there { view.row_image(place).map(Some) } else { Ok(None) }
+        };
+        read().map_err(|damage| self.damaged(page, damage))
+    }
+
     /// Deletes a row. Undone with the statement.
     ///
     /// # Errors
@@ -249,7 +265,9 @@ impl Hobt {
             return Ok((page, slot));
         }
         self.delete(context, page, slot)?;
-        self.insert(context, row)
+        let to = self.insert(context, row)?;
+        self.storage.versions().moved(context.stamp(), (page, slot), to);
+        Ok(to)
     }
 
     /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or it

@@ -14,6 +14,7 @@
 mod changed_definitions;
 mod column;
 mod constraint;
+mod current_row;
 mod files;
 mod index;
 mod life;
@@ -49,6 +50,7 @@ use pending::{Claim, PendingChanges};
 
 pub use column::{ColumnAlteration, is_stored_alike};
 pub use constraint::CheckDefinition;
+pub use current_row::current_row;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use table::LockTable;
 pub use table_change::{IndexSelector, TableChange};

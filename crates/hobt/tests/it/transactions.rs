@@ -102,7 +102,7 @@ fn what_is_changed_is_locked_until_the_transaction_ends_and_what_is_read_is_not(
         one.run("BEGIN TRAN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT n FROM a").expect("read");
         one.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT n FROM b WITH (HOLDLOCK)").expect("read");
         assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 1);
-        assert_eq!(error(&mut other, "INSERT a VALUES (2)"), LOCKED);
+        assert_eq!(error(&mut other, "UPDATE a SET n = 2"), LOCKED);
         assert_eq!(error(&mut other, "INSERT b VALUES (2)"), LOCKED);
         one.run(ends).expect("ended");
         assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT'"), 0);
@@ -261,7 +261,7 @@ fn a_circle_of_a_name_and_a_lock_ends() {
         "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_mode = 'S' AND request_session_id = {}",
         id(&mut other)
     );
-    let making = std::thread::spawn(move || other.run("SELECT n INTO made FROM a WITH (READCOMMITTEDLOCK)"));
+    let making = std::thread::spawn(move || other.run("SELECT n INTO made FROM a WITH (TABLOCK)"));
     while number(&mut one, &reading) == 0 {
         std::thread::yield_now();
     }

@@ -1,8 +1,10 @@
 //! Locks of rows that a statement has found or is about to load.
 
 use arrow::array::RecordBatch;
-use hobt_base::{SessionId, SqlError, number};
-use hobt_engine::RowAt;
+use hobt_access::RowStore;
+use hobt_base::{PageId, SessionId, SqlError, Stamp, number};
+use hobt_engine::{DatabaseUse, RowAt};
+use hobt_txn::RowId;
 use hobt_txn::locks::{LockError, LockMode, LockResource};
 
 use super::insert::InsertTarget;
@@ -59,6 +61,34 @@ impl FoundRows {
     }
 }
 
+/// Waits for those who have inserted rows into heaps and have not ended, as far as the statement locks rows of them. What is
+/// inserted meanwhile is not waited for. Blocks.
+///
+/// # Errors
+/// 1205, 1222, 3617.
+pub fn wait_for_inserts(run: &StatementRun, stores: &[RowStore]) -> Result<(), SqlError> {
+    let Some(seen) = run.context.snapshot_now(Stamp::default()) else { return Ok(()) };
+    let inserted = stores[0].hobt().storage().versions().unseen_inserts(&seen);
+    if inserted.is_empty() {
+        return Ok(());
+    }
+    for store in stores {
+        let hobt = store.hobt();
+        let Some(locks) = run.context.row_locks(hobt.storage().database_tag(), hobt.id()) else { continue };
+        let runs = hobt.runs();
+        let is_own =
+            |page: PageId| runs.iter().any(|run| run.first.file == page.file && run.row_pages().contains(&page.number));
+        for (page, slot) in inserted.iter().filter(|(page, _)| is_own(*page)) {
+            let mut taken = Vec::new();
+            let row = RowId::Heap(*page, *slot);
+            let locked = locks.lock(hobt.id(), row, LockMode::Shared, &|| run.is_cancelled(), &mut taken);
+            locks.release(&taken);
+            locked.map_err(|error| lock_error(run.context.session(), error))?;
+        }
+    }
+    Ok(())
+}
+
 /// A lock that was not granted, as the user of a session sees it.
 pub fn lock_error(session: SessionId, error: LockError) -> SqlError {
     match error {
@@ -72,4 +102,15 @@ pub fn lock_error(session: SessionId, error: LockError) -> SqlError {
             SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }
         }
     }
+}
+
+/// 3960.
+pub fn snapshot_conflict(database: &DatabaseUse, table: &str) -> SqlError {
+    let text = format!(
+        "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table \
+         '{table}' directly or indirectly in database '{}' to update, delete, or insert the row that has been modified or \
+         deleted by another transaction. Retry the transaction or change the isolation level for the update/delete statement.",
+        database.name()
+    );
+    SqlError { state: 2, ..SqlError::new(number::SNAPSHOT_CONFLICT, text) }
 }

@@ -104,6 +104,7 @@ impl Interpreter<'_> {
             let mut rounds = Rounds::default();
             let (mut bound, target, held) = loop {
                 let (bound, target, held) = this.find_rows(&run, options, change, columns)?;
+                rounds.are_locked = bound.table()?.locks_rows();
                 if this.lock_found_rows(&run, &target, held.batches(), &mut rounds)? {
                     break (bound, target, held);
                 }

@@ -46,6 +46,7 @@ impl Interpreter<'_> {
             let (bound, store, mut rows) = loop {
                 let (bound, store, rows) = this.find_merged(&run, options, merge, columns)?;
                 let found = rows.pieces().map(|(_, rows)| rows);
+                rounds.are_locked = bound.table()?.locks_rows();
                 if this.lock_found_rows(&run, &store, found, &mut rounds)? {
                     break (bound, store, rows);
                 }

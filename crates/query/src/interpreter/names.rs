@@ -31,7 +31,7 @@ use super::view_table::ViewTable;
 use crate::access_path::AccessHint;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
-use crate::source::{HeapTable, clustered_disabled};
+use crate::source::{HeapTable, RowReading, clustered_disabled};
 use crate::wrap::NextValues;
 
 /// A table that a statement reads or changes.
@@ -49,6 +49,8 @@ pub(super) struct UsedTable {
     pub(super) locks_pages: bool,
     /// Whether the statement sees of it what its transaction saw first.
     pub(super) is_of_snapshot: bool,
+    /// Whether rows that others have inserted are waited for: it locks what it reads.
+    pub(super) waits_for_inserts: bool,
 }
 
 impl UsedTable {
@@ -56,14 +58,25 @@ impl UsedTable {
     pub(super) fn changed(database: DatabaseUse, table: Arc<Table>, hints: &[TableHint]) -> UsedTable {
         let mode = mode_of_change(hints, &database, &table);
         let (waits_for_nobody, locks_pages) = (hints.contains(&TableHint::NoWait), hints.contains(&TableHint::PagLock));
-        UsedTable { database, table, mode, is_kept: true, waits_for_nobody, locks_pages, is_of_snapshot: false }
+        UsedTable {
+            database,
+            table,
+            mode,
+            is_kept: true,
+            waits_for_nobody,
+            locks_pages,
+            is_of_snapshot: false,
+            waits_for_inserts: false,
+        }
     }
 
     /// A table that the statement reads.
     fn read(database: DatabaseUse, table: Arc<Table>, reading: Reading) -> UsedTable {
         let Reading { mode, is_kept, waits_for_nobody, locks_pages, rows } = reading;
-        let is_of_snapshot = rows == Rows::OfTransaction;
-        UsedTable { database, table, mode, is_kept, waits_for_nobody, locks_pages, is_of_snapshot }
+        let is_of_snapshot =
+            matches!(rows, Rows::OfTransaction | Rows::Locked(RowReading { is_of_snapshot: true, .. }));
+        let waits_for_inserts = matches!(rows, Rows::Locked(RowReading { skips_locked: false, .. }));
+        UsedTable { database, table, mode, is_kept, waits_for_nobody, locks_pages, is_of_snapshot, waits_for_inserts }
     }
 }
 
@@ -141,13 +154,14 @@ impl Names<'_> {
         let run = self.statement()?;
         match reading.rows {
             Rows::Present => {}
-            Rows::OfStatement => run.context.read_versions(self.state.viewer()),
-            Rows::OfTransaction => {
+            Rows::OfStatement | Rows::Locked(RowReading { is_of_snapshot: false, .. }) => {
+                run.context.read_versions(self.state.viewer());
+            }
+            Rows::OfTransaction | Rows::Locked(_) => {
                 let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
                 run.context.read_snapshot(open.unwrap_or(run.context.transaction()));
             }
         }
-        let of_versions = reading.rows != Rows::Present;
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
@@ -158,8 +172,13 @@ impl Names<'_> {
         if table.base_index().options.is_disabled {
             return Err(clustered_disabled(table));
         }
-        let provider = HeapTable::new(database.clone(), Arc::clone(table), run, hints.places, of_versions);
-        let provider = provider.hinted(access_hint(table, hints.hints));
+        let (database, table) = (database.clone(), Arc::clone(table));
+        let access = access_hint(&table, hints.hints);
+        let provider = match reading.rows {
+            Rows::Locked(locked) => HeapTable::new_locked(database, table, run, hints.places, locked),
+            rows => HeapTable::new(database, table, run, hints.places, rows != Rows::Present),
+        };
+        let provider = provider.hinted(access);
         Ok(Resolved::Table { provider, columns })
     }
 

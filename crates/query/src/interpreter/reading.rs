@@ -9,6 +9,8 @@ use hobt_engine::{DatabaseUse, IsolationOption};
 use hobt_tsql::ast::{IsolationLevel, TableHint};
 use hobt_txn::locks::LockMode;
 
+use crate::source::RowReading;
+
 /// How a scan reads its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reading {
@@ -32,6 +34,8 @@ pub(super) enum Rows {
     OfStatement,
     /// Those that were committed when the transaction first looked.
     OfTransaction,
+    /// Each is locked, and shown as it stands then.
+    Locked(RowReading),
 }
 
 /// The isolation of one scan.
@@ -95,6 +99,12 @@ impl Reading {
         let isolation = Isolation::of(hints, session, database);
         let (waits_for_nobody, locks_pages) = (has(TableHint::NoWait), has(TableHint::PagLock));
         let reading = |mode, is_kept, rows| Reading { mode, is_kept, waits_for_nobody, locks_pages, rows };
+        let is_private = is_private(database, table);
+        let skips_locked = has(TableHint::ReadPast);
+        let locked = |mode, is_kept| {
+            let is_of_snapshot = isolation == Isolation::Snapshot;
+            Rows::Locked(RowReading { mode, is_kept, skips_locked, is_of_snapshot })
+        };
         if changes {
             let mode = match mode_of_change(hints, database, table) {
                 // Of a heap, all is what lies between its rows.
@@ -102,32 +112,42 @@ impl Reading {
                 mode => mode,
             };
             let rows = match isolation {
-                _ if is_private(database, table) => Rows::Present,
+                _ if is_private => Rows::Present,
                 Isolation::Snapshot => Rows::OfTransaction,
                 _ if mode == LockMode::Exclusive => Rows::Present,
+                _ if skips_locked => locked(LockMode::Exclusive, true),
                 _ => Rows::OfStatement,
             };
             return reading(mode, true, rows);
         }
-        if has(TableHint::TabLockX) || has(TableHint::XLock) {
+        let row_mode = if has(TableHint::XLock) {
+            LockMode::Exclusive
+        } else if has(TableHint::UpdLock) {
+            LockMode::Update
+        } else {
+            LockMode::Shared
+        };
+        let (is_kept, locks_more) = (isolation.keeps_locks(), row_mode != LockMode::Shared);
+        if has(TableHint::TabLockX) {
             return reading(LockMode::Exclusive, true, Rows::Present);
         }
-        if has(TableHint::UpdLock) {
-            return reading(LockMode::Update, true, Rows::Present);
+        if has(TableHint::TabLock) || (isolation == Isolation::Serializable && locks_more) {
+            return reading(row_mode, is_kept || locks_more, Rows::Present);
         }
-        if has(TableHint::TabLock) {
-            return reading(LockMode::Shared, isolation.keeps_locks(), Rows::Present);
+        if locks_more && !is_private {
+            return reading(LockMode::IntentExclusive, true, locked(row_mode, true));
         }
         match isolation {
             Isolation::ReadUncommitted => reading(LockMode::SchemaStability, false, Rows::Present),
-            Isolation::Versions => reading(LockMode::SchemaStability, false, Rows::OfStatement),
             // Nobody else changes it: what stands there is what is seen.
-            Isolation::Snapshot if is_private(database, table) => {
-                reading(LockMode::SchemaStability, false, Rows::Present)
-            }
+            Isolation::Snapshot if is_private => reading(LockMode::SchemaStability, false, Rows::Present),
             Isolation::Snapshot => reading(LockMode::SchemaStability, false, Rows::OfTransaction),
-            Isolation::ReadCommittedLock => reading(LockMode::Shared, false, Rows::Present),
-            Isolation::RepeatableRead | Isolation::Serializable => reading(LockMode::Shared, true, Rows::Present),
+            _ if is_private => reading(LockMode::SchemaStability, false, Rows::OfStatement),
+            Isolation::Serializable => reading(LockMode::Shared, true, Rows::Present),
+            Isolation::Versions if !skips_locked => reading(LockMode::SchemaStability, false, Rows::OfStatement),
+            Isolation::Versions | Isolation::ReadCommittedLock | Isolation::RepeatableRead => {
+                reading(LockMode::IntentShared, is_kept, locked(LockMode::Shared, is_kept))
+            }
         }
     }
 }
@@ -174,15 +194,4 @@ pub(super) fn changed_since(database: &DatabaseUse) -> SqlError {
         database.name()
     );
     SqlError::new(number::SNAPSHOT_DEFINITION_CHANGED, text)
-}
-
-/// 3960.
-pub(super) fn conflict(database: &DatabaseUse, table: &str) -> SqlError {
-    let text = format!(
-        "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table \
-         '{table}' directly or indirectly in database '{}' to update, delete, or insert the row that has been modified or \
-         deleted by another transaction. Retry the transaction or change the isolation level for the update/delete statement.",
-        database.name()
-    );
-    SqlError { state: 2, ..SqlError::new(number::SNAPSHOT_CONFLICT, text) }
 }

@@ -1,6 +1,7 @@
 //! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were seen.
 
 use arrow::record_batch::RecordBatch;
+use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_tsql::ast::IsolationLevel;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
@@ -8,10 +9,10 @@ use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks};
 
 use super::failure::Failure;
 use super::names::UsedTable;
-use super::reading::{conflict, is_private};
+use super::reading::is_private;
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
-use crate::execute::{FoundRows, InsertTarget, StatementRun};
+use crate::execute::{FoundRows, InsertTarget, StatementRun, snapshot_conflict, wait_for_inserts};
 
 /// How often a statement that changes rows looks for them anew before it locks the table.
 const ROUNDS: usize = 5;
@@ -19,6 +20,8 @@ const ROUNDS: usize = 5;
 /// The rounds of a statement that finds rows, locks them, and looks again if somebody has changed one.
 #[derive(Default)]
 pub(super) struct Rounds {
+    /// The query has locked the rows that it found, and gives them as they stand.
+    pub(super) are_locked: bool,
     count: usize,
     /// What earlier rounds have locked.
     earlier: Vec<LockResource>,
@@ -29,7 +32,16 @@ impl Interpreter<'_> {
     pub(super) fn list_row_locks(&self, run: &StatementRun, same: &[UsedTable]) {
         let UsedTable { database, table, .. } = &same[0];
         let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
-        let is_intent = mode != LockMode::Exclusive && mode.intent() == LockMode::IntentExclusive;
+        // A table that is locked as a whole, or not at all, has no rows to be locked.
+        let is_intent = matches!(
+            mode,
+            LockMode::IntentShared
+                | LockMode::IntentUpdate
+                | LockMode::IntentExclusive
+                | LockMode::SharedIntentUpdate
+                | LockMode::SharedIntentExclusive
+                | LockMode::UpdateIntentExclusive
+        );
         let database_tag = database.storage().database_tag();
         let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
         let hobts: Vec<_> = partitions.map(|partition| partition.hobt).collect();
@@ -56,6 +68,21 @@ impl Interpreter<'_> {
         run.context.lock_rows(RowLocks::new(settings, manager, transaction));
     }
 
+    /// Waits for those who have inserted rows into heaps whose rows the statement locks as it reads them, and have not ended: what
+    /// they leave is seen.
+    ///
+    /// # Errors
+    /// 1205, 1222, 3617.
+    pub(super) fn wait_for_inserts(&self, run: &StatementRun, used: &[UsedTable]) -> Result<(), SqlError> {
+        for used in used.iter().filter(|used| used.waits_for_inserts && !used.table.is_clustered()) {
+            let partitions = &used.table.base_index().partitions;
+            let stores = partitions.iter().map(|partition| used.database.store_to_read(partition.hobt));
+            let stores = stores.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_sql_error())?;
+            wait_for_inserts(run, &stores)?;
+        }
+        Ok(())
+    }
+
     /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the statement
     /// looked: then it looks again, and keeps its locks meanwhile.
     ///
@@ -68,6 +95,9 @@ impl Interpreter<'_> {
         batches: impl IntoIterator<Item = &'r RecordBatch>,
         rounds: &mut Rounds,
     ) -> Result<bool, Failure> {
+        if rounds.are_locked {
+            return Ok(true);
+        }
         let (database, table) = (target.database(), target.table());
         let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
         if is_private(database, table) || (target.row_locks(run).is_none() && !is_snapshot) {
@@ -83,7 +113,7 @@ impl Interpreter<'_> {
             return Ok(true);
         }
         if is_snapshot {
-            return Err(conflict(database, target.name_in_database()).into());
+            return Err(snapshot_conflict(database, target.name_in_database()).into());
         }
         rounds.earlier.append(&mut taken);
         rounds.count += 1;

@@ -6,8 +6,10 @@ use std::sync::{Arc, Weak};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::DFSchema;
 use datafusion::common::Result;
 use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -17,10 +19,11 @@ use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
+use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
 use crate::access_path::{AccessHint, AccessPath, choose};
-use crate::execute::{ScanExec, SeekExec, StatementRun};
+use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::wrap::external;
 
 /// A table of a database, to be read by one statement.
@@ -33,6 +36,21 @@ pub struct HeapTable {
     has_places: bool,
     reads_versions: bool,
     hint: AccessHint,
+    /// How its rows are locked, if they are.
+    row_reading: Option<RowReading>,
+}
+
+/// How a scan locks the rows that it shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowReading {
+    /// `S`, `U` or `X`.
+    pub mode: LockMode,
+    /// Whether until the transaction has ended; otherwise until the row has been read.
+    pub is_kept: bool,
+    /// Whether rows that others have locked are left out: `READPAST`.
+    pub skips_locked: bool,
+    /// Whether a row that was changed since the transaction first looked is an error.
+    pub is_of_snapshot: bool,
 }
 
 impl fmt::Debug for HeapTable {
@@ -79,6 +97,29 @@ impl HeapTable {
         has_places: bool,
         reads_versions: bool,
     ) -> Arc<HeapTable> {
+        HeapTable::read_so(database, table, run, has_places, reads_versions, None)
+    }
+
+    /// The same for a statement that reads versions and has listed the table's rows as such that it locks: its scan locks each
+    /// row that it shows, and shows it as it stands then.
+    pub fn new_locked(
+        database: DatabaseUse,
+        table: Arc<Table>,
+        run: Arc<StatementRun>,
+        has_places: bool,
+        row_reading: RowReading,
+    ) -> Arc<HeapTable> {
+        HeapTable::read_so(database, table, run, has_places, true, Some(row_reading))
+    }
+
+    fn read_so(
+        database: DatabaseUse,
+        table: Arc<Table>,
+        run: Arc<StatementRun>,
+        has_places: bool,
+        reads_versions: bool,
+        row_reading: Option<RowReading>,
+    ) -> Arc<HeapTable> {
         let schema = match has_places {
             true => with_places(&table),
             false => table_schema(&table),
@@ -91,6 +132,7 @@ impl HeapTable {
             schema,
             has_places,
             reads_versions,
+            row_reading,
             hint: AccessHint::Free,
         })
     }
@@ -109,6 +151,7 @@ impl HeapTable {
             schema: Arc::clone(&self.schema),
             has_places: self.has_places,
             reads_versions: self.reads_versions,
+            row_reading: self.row_reading,
             hint,
         })
     }
@@ -121,6 +164,11 @@ impl HeapTable {
     /// The statement that reads.
     pub(crate) fn run(&self) -> &Arc<StatementRun> {
         &self.run
+    }
+
+    /// Whether its scan locks the rows that it shows, as it shows them.
+    pub fn locks_rows(&self) -> bool {
+        self.row_reading.is_some()
     }
 
     /// How it is scanned.
@@ -241,15 +289,30 @@ impl TableProvider for HeapTable {
         TableType::Base
     }
 
+    fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let is_useful = self.table.indexes.len() > 1 || self.table.is_clustered() || self.is_partitioned();
+        let answer = match is_useful {
+            // What is locked is what fulfils the conditions.
+            _ if self.row_reading.is_some() => TableProviderFilterPushDown::Exact,
+            // All may be seen, none is relied on: they stay above.
+            true => TableProviderFilterPushDown::Inexact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(vec![answer; conditions.len()])
+    }
+
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         conditions: &[Expr],
-        _: Option<usize>,
+        limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&projection)?);
+        if let Some(reading) = self.row_reading {
+            return self.scan_locked(session, (projection, schema), conditions, limit, reading).await;
+        }
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(match choose(self, &projection, conditions).map_err(external)? {
             AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
@@ -259,14 +322,39 @@ impl TableProvider for HeapTable {
             AccessPath::Seek(path) => Arc::new(SeekExec::new(table, Arc::new(path), projection, schema)),
         })
     }
+}
 
-    fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        // All may be seen, none is relied on: they stay above.
-        let is_useful = self.table.indexes.len() > 1 || self.table.is_clustered() || self.is_partitioned();
-        let answer = match is_useful {
-            true => TableProviderFilterPushDown::Inexact,
-            false => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(vec![answer; conditions.len()])
+impl HeapTable {
+    /// A scan that locks the rows that it shows.
+    async fn scan_locked(
+        &self,
+        session: &dyn Session,
+        (projection, schema): (Vec<usize>, SchemaRef),
+        conditions: &[Expr],
+        limit: Option<usize>,
+        reading: RowReading,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (database, definition) = (self.database.clone(), Arc::clone(&self.table));
+        let inner = HeapTable::new(database, definition, Arc::clone(&self.run), true, true).hinted(self.hint);
+        let place = self.table.columns.len();
+        let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();
+        for name in conditions.iter().flat_map(Expr::column_refs).map(|column| column.name.clone()) {
+            let column = inner.schema.index_of(&name)?;
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        let place_in = columns.len();
+        let mut read = columns.clone();
+        read.push(place);
+        let position = |column: &usize| columns.iter().position(|known| known == column).unwrap_or(place_in);
+        let output = projection.iter().map(position).collect();
+        let described = DFSchema::try_from(inner.schema.project(&read)?)?;
+        let input = inner.scan(session, Some(&read), conditions, None).await?;
+        let conditions = conjunction(conditions.iter().cloned());
+        let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
+        let settings = LockRowsSettings { reading, columns, output, conditions, limit, schema };
+        let table = self.this.upgrade().expect("a provider in use is alive");
+        Ok(Arc::new(LockRowsExec::new(input, table, Arc::clone(&self.run), settings)))
     }
 }

@@ -5,6 +5,6 @@
 mod heap_table;
 mod series;
 
-pub use heap_table::{HeapTable, table_schema};
+pub use heap_table::{HeapTable, RowReading, table_schema};
 pub(crate) use heap_table::{access_error, clustered_disabled, declared_width, place_type, scanned_width};
 pub use series::Series;

@@ -117,7 +117,9 @@ impl Play<'_> {
             self.actors.insert(number, Actor::begin(session));
         }
         let actor = self.actors.get_mut(&number).expect("it has come in");
-        assert!(!actor.is_running, "session {number} is blocked, and cannot run {batch}");
+        if actor.is_running {
+            return vec!["=> is blocked already".to_owned()];
+        }
         actor.is_running = true;
         actor.batches.as_ref().expect("until its end").send(batch.to_owned()).expect("its thread lives");
         let mut ended = self.settle();

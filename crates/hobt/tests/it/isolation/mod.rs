@@ -100,11 +100,11 @@ fn every_scenario_ends_as_it_says() {
     for path in files {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let spec = Spec::read(&std::fs::read_to_string(&path).expect("a file"));
-        let mut text = spec.head.join("\n");
+        let mut text: String = spec.head.iter().map(|line| format!("{line}\n")).collect();
         let world = World::new();
         for (place, (comments, scenario)) in spec.scenarios.iter().enumerate() {
-            comments.iter().for_each(|line| text.push_str(&format!("\n{line}")));
-            text.push_str(&format!("\nscenario {}\n", scenario.name));
+            comments.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            text.push_str(&format!("scenario {}\n", scenario.name));
             let mut play = world.begin(place, &spec.options, &spec.setup, &spec.each);
             for step in &scenario.steps {
                 let found = play.step(step.session, &step.batch);
@@ -121,11 +121,9 @@ fn every_scenario_ends_as_it_says() {
             if !left.is_empty() {
                 failures.push(format!("{name}: {}: still blocked at its end: {left:?}", scenario.name));
             }
-            text.truncate(text.trim_end().len());
-            text.push('\n');
         }
         if rewrite {
-            std::fs::write(&path, text.trim_start_matches('\n')).expect("written");
+            std::fs::write(&path, text).expect("written");
         }
     }
     assert!(failures.is_empty() || rewrite, "{}", failures.join("\n"));

@@ -1,0 +1,53 @@
+//! One row as it stands, for who has locked it.
+
+use std::borrow::Cow;
+
+use hobt_access::{AccessError, RowStore};
+use hobt_catalog::{Table, value_from_bytes};
+use hobt_page::{PageDamage, PageHeader, RowImage, StoredValue};
+use hobt_types::Value;
+
+use super::writer::RowAt;
+
+/// The values of a table's row as it stands in its heap or clustered index, one of `stores`; `None` if it is gone. Blocks.
+///
+/// # Errors
+/// A page is damaged or cannot be read.
+pub fn current_row(table: &Table, stores: &[RowStore], at: &RowAt) -> Result<Option<Vec<Value>>, AccessError> {
+    let store = &stores[at.partition()];
+    let Some(row) = image(store, at)? else { return Ok(None) };
+    let hobt = store.hobt();
+    let malformed = || {
+        let file =
+            hobt.storage().file(hobt.run_list().file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+        let damage = PageDamage::Structure { rule: "a value of its column's type" };
+        AccessError::Damaged { file, page: hobt.run_list(), damage }
+    };
+    let value = |(place, column): (usize, &hobt_catalog::TableColumn)| {
+        let bytes = match row.stored(place) {
+            StoredValue::Null => None,
+            StoredValue::InRow(bytes) => Some(Cow::Borrowed(bytes)),
+            StoredValue::Pointer(pointer) => Some(Cow::Owned(hobt.large_value(&pointer, None)?)),
+        };
+        value_from_bytes(column.sql_type, bytes.as_deref()).map_err(|_| malformed())
+    };
+    table.columns.iter().enumerate().map(value).collect::<Result<Vec<_>, _>>().map(Some)
+}
+
+fn image(store: &RowStore, at: &RowAt) -> Result<Option<RowImage>, AccessError> {
+    match (at, store) {
+        (RowAt::Heap { page, slot, .. }, store) => store.hobt().live_row(*page, *slot),
+        (RowAt::Tree { key, .. }, RowStore::Tree(tree)) => {
+            let found = tree.find(key, |page, slot| {
+                let id = PageHeader::read(page.bytes()).map(|header| header.page);
+                page.row_image(usize::from(slot.0)).map_err(|damage| (id.unwrap_or_default(), damage))
+            })?;
+            found.transpose().map_err(|(page, damage)| {
+                let file =
+                    tree.hobt().storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
+                AccessError::Damaged { file, page, damage }
+            })
+        }
+        (RowAt::Tree { .. }, RowStore::Heap(_)) => Ok(None),
+    }
+}
