@@ -56,6 +56,7 @@ pub struct LockRowsExec {
     /// Which columns of the input are passed on, in order; the others are there for the conditions, and for the place.
     output: Vec<usize>,
     conditions: Option<Arc<dyn PhysicalExpr>>,
+    is_of_key: bool,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
 }
@@ -70,6 +71,8 @@ pub(crate) struct LockRowsSettings {
     pub(crate) output: Vec<usize>,
     /// What a row has to fulfil whose values were read again, over the input's columns.
     pub(crate) conditions: Option<Arc<dyn PhysicalExpr>>,
+    /// Whether the conditions are about the key of a clustered index alone.
+    pub(crate) is_of_key: bool,
     /// How many rows are wanted.
     pub(crate) limit: Option<usize>,
     /// The columns that are passed on.
@@ -83,7 +86,7 @@ impl LockRowsExec {
         run: Arc<StatementRun>,
         settings: LockRowsSettings,
     ) -> LockRowsExec {
-        let LockRowsSettings { reading, columns, output, conditions, limit, schema } = settings;
+        let LockRowsSettings { reading, columns, output, conditions, is_of_key, limit, schema } = settings;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
@@ -91,7 +94,7 @@ impl LockRowsExec {
             Boundedness::Bounded,
         );
         let properties = Arc::new(properties);
-        LockRowsExec { input, table, run, reading, columns, output, conditions, limit, properties }
+        LockRowsExec { input, table, run, reading, columns, output, conditions, is_of_key, limit, properties }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
@@ -100,6 +103,7 @@ impl LockRowsExec {
             columns: self.columns.clone(),
             output: self.output.clone(),
             conditions: self.conditions.clone(),
+            is_of_key: self.is_of_key,
             limit: self.limit,
             schema: self.schema(),
         };
@@ -164,6 +168,7 @@ impl ExecutionPlan for LockRowsExec {
                 table: Arc::clone(&self.table),
                 run: Arc::clone(&self.run),
                 reading: self.reading,
+                is_of_key: self.is_of_key,
                 stores,
                 locks,
                 view,
@@ -191,6 +196,8 @@ struct RowLocker {
     table: Arc<HeapTable>,
     run: Arc<StatementRun>,
     reading: RowReading,
+    /// Whether the conditions are about the key alone: who changes a row does not make it fulfil them.
+    is_of_key: bool,
     stores: Vec<RowStore>,
     /// `None` where the table is locked as a whole.
     locks: Option<Arc<RowLocks>>,
@@ -220,7 +227,7 @@ impl RowLocker {
 
     /// Whether a row that does not fulfil the conditions as it was seen is to be looked at: somebody is changing it.
     fn may_come_to_be_wanted(&self, at: &RowAt) -> bool {
-        !self.reading.skips_locked && !self.reading.is_of_snapshot && self.is_changed(at)
+        !self.is_of_key && !self.reading.skips_locked && !self.reading.is_of_snapshot && self.is_changed(at)
     }
 
     /// Where a row went that has left its place.

@@ -338,11 +338,14 @@ impl HeapTable {
         let inner = HeapTable::new(database, definition, Arc::clone(&self.run), true, true).hinted(self.hint);
         let place = self.table.columns.len();
         let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();
+        // A row of a clustered index keeps its key: with another it is another row.
+        let mut is_of_key = self.table.is_clustered();
         for name in conditions.iter().flat_map(Expr::column_refs).map(|column| column.name.clone()) {
             let column = inner.schema.index_of(&name)?;
             if !columns.contains(&column) {
                 columns.push(column);
             }
+            is_of_key &= self.table.base_index().key.iter().any(|part| part.column == column);
         }
         let place_in = columns.len();
         let mut read = columns.clone();
@@ -353,7 +356,7 @@ impl HeapTable {
         let input = inner.scan(session, Some(&read), conditions, None).await?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
-        let settings = LockRowsSettings { reading, columns, output, conditions, limit, schema };
+        let settings = LockRowsSettings { reading, columns, output, conditions, is_of_key, limit, schema };
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(Arc::new(LockRowsExec::new(input, table, Arc::clone(&self.run), settings)))
     }
