@@ -11,6 +11,9 @@ use super::catalog::{object, sorted_tables};
 use super::value::{NULL, row};
 use super::{Definition, Rows, Sources};
 
+/// What a partition of an index is shown to, with the values that say which it is.
+type ShowPartition<'a> = dyn FnMut(&DatabaseUse, &Index, &RowStore, Vec<Value>) -> Result<(), SqlError> + 'a;
+
 pub(super) static VIEWS: &[Definition] = &[
     Definition::sys(
         "indexes",
@@ -225,7 +228,7 @@ fn for_each_store(
     sources: &Sources,
     context: &ViewContext,
     wanted: &Wanted,
-    show: &mut dyn FnMut(&DatabaseUse, &Index, &RowStore, Vec<Value>) -> Result<(), SqlError>,
+    show: &mut ShowPartition<'_>,
 ) -> Result<(), SqlError> {
     let mut look = |database: &DatabaseUse| -> Result<(), SqlError> {
         let snapshot = database.snapshot();
