@@ -532,3 +532,51 @@ pub const ONLY_COLUMN: i32 = 4923;
 pub const CANNOT_ALTER_COLUMN: i32 = 4928;
 /// The new name '%s' is already in use as a %s name.
 pub const NAME_IN_USE: i32 = 15335;
+/// A boundary value of a partition function is there already.
+pub const BOUNDARY_EXISTS: i32 = 7721;
+/// A partition range value could not be found.
+pub const NO_SUCH_BOUNDARY: i32 = 7715;
+/// `TRUNCATE TABLE` of partitions of a table whose index is partitioned otherwise.
+pub const TRUNCATE_NOT_ALIGNED: i32 = 3756;
+/// `ALTER TABLE`: cannot find the object.
+pub const SWITCH_NO_TABLE: i32 = 4902;
+/// `ALTER TABLE SWITCH`: the target's partition has rows.
+pub const SWITCH_PARTITION_NOT_EMPTY: i32 = 4904;
+/// The target has rows.
+pub const SWITCH_TABLE_NOT_EMPTY: i32 = 4905;
+/// A partitioned table without a partition number.
+pub const SWITCH_WITHOUT_NUMBER: i32 = 4911;
+/// One table has a clustered index, the other has none.
+pub const SWITCH_CLUSTERED: i32 = 4913;
+/// A table has a disabled clustered index.
+pub const SWITCH_DISABLED: i32 = 4914;
+/// The partitions are in two filegroups.
+pub const SWITCH_FILEGROUP: i32 = 4938;
+/// A column has another name.
+pub const SWITCH_COLUMN_NAME: i32 = 4942;
+/// The tables have different numbers of columns.
+pub const SWITCH_COLUMN_COUNT: i32 = 4943;
+/// A column has another type.
+pub const SWITCH_COLUMN_TYPE: i32 = 4944;
+/// A column has another collation.
+pub const SWITCH_COLLATION: i32 = 4945;
+/// A column is computed otherwise.
+pub const SWITCH_PERSISTED: i32 = 4946;
+/// There is no identical index.
+pub const SWITCH_NO_INDEX: i32 = 4947;
+/// The source and the target are no two tables.
+pub const SWITCH_TABLES_DIFFER: i32 = 4949;
+/// There is no such partition.
+pub const SWITCH_NO_PARTITION: i32 = 4950;
+/// A column has another ROWGUIDCOL property.
+pub const SWITCH_ROWGUID: i32 = 4958;
+/// A column is nullable in one table alone.
+pub const SWITCH_NULLABLE: i32 = 4961;
+/// A table has a foreign key.
+pub const SWITCH_FOREIGN_KEY: i32 = 4968;
+/// The source does not have a check constraint of the target.
+pub const SWITCH_CHECK: i32 = 4970;
+/// The source has rows that do not belong into the partition of the target.
+pub const SWITCH_RANGE: i32 = 4982;
+/// An index is partitioned otherwise than its table.
+pub const SWITCH_NOT_ALIGNED: i32 = 7733;

@@ -73,8 +73,8 @@ mod settings;
 
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt,
-    RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, TableChange, TableWriter,
-    WriteError, current_row, is_stored_alike, row_id,
+    RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide, TableChange,
+    TableWriter, WriteError, current_row, is_stored_alike, row_id,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

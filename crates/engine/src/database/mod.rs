@@ -22,8 +22,10 @@ mod module;
 mod partition;
 mod pending;
 mod place;
+mod repartition;
 mod save;
 mod sequence;
+mod switch;
 mod table;
 mod table_change;
 #[cfg(test)]
@@ -52,6 +54,7 @@ pub use column::{ColumnAlteration, is_stored_alike};
 pub use constraint::CheckDefinition;
 pub use current_row::current_row;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
+pub use switch::SwitchSide;
 pub use table::LockTable;
 pub use table_change::{IndexSelector, TableChange};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, row_id};

@@ -17,7 +17,7 @@ use crate::definition::{PartitionFunctionDefinition, PartitionSchemeDefinition, 
 use crate::error::{EngineError, Result};
 
 /// The most partitions of a table.
-const PARTITIONS_MAX: usize = 15_000;
+pub(super) const PARTITIONS_MAX: usize = 15_000;
 
 impl Database {
     /// Makes a partition function. Unsorted boundaries are sorted, and a warning says so.
@@ -135,8 +135,17 @@ impl Database {
     }
 }
 
-fn invalid_object(name: &str) -> EngineError {
+/// 208.
+pub(super) fn invalid_object(name: &str) -> EngineError {
     EngineError::statement(number::INVALID_OBJECT, format!("Invalid object name '{name}'."))
+}
+
+/// 7705.
+pub(super) fn value_is_of(function: &PartitionFunction, value: &Value) -> Result<()> {
+    value_to_bytes(function.parameter, value).map(|_| ()).map_err(|_| {
+        let text = "Could not implicitly convert range values type specified at ordinal 1 to partition function parameter type.";
+        EngineError::statement(number::INVALID_PARTITION_FUNCTION, text)
+    })
 }
 
 /// Checks and sorts boundary values; ordinals in messages count from 1, as written.

@@ -56,6 +56,8 @@ impl Interpreter<'_> {
             StatementKind::Drop(drop) => self.drop_objects(drop),
             StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
             StatementKind::CreatePartitionScheme(create) => self.create_partition_scheme(create),
+            StatementKind::AlterPartitionFunction(alter) => self.alter_partition_function(alter),
+            StatementKind::AlterPartitionScheme(alter) => self.alter_partition_scheme(alter),
             StatementKind::Sequence(definition) => self.define_sequence(definition),
             StatementKind::CreateDatabase(create) => self.create_database(create),
             StatementKind::AlterDatabase(alter) => self.alter_database(alter),

@@ -348,7 +348,7 @@ fn store_stats(database: &DatabaseUse, store: &RowStore, place: &[Value], mode: 
     }
     let (lob_used, _) = hobt.large_value_pages();
     if lob_used > 0 {
-        add(row!["LOB_DATA", 1, 0, 0, NULL, NULL, lob_used, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL]);
+        add(row!["LOB_DATA", 1, 0, 0.0, NULL, NULL, lob_used, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL]);
     }
     Ok(rows)
 }
@@ -362,7 +362,7 @@ fn level_cells(figures: &TreeFigures, level: usize, mode: Mode) -> Vec<Value> {
             "IN_ROW_DATA",
             figures.depth(),
             level,
-            0,
+            0.0,
             NULL,
             NULL,
             pages,

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use hobt_access::{AccessError, Cursor, Direction, KeyRange, RowStore};
 use hobt_base::PageId;
 use hobt_page::{PageDamage, RowImage};
+use hobt_txn::StatementContext;
 
-use super::{RowAt, TableWriter, WriteError, whole};
+use super::{IndexWriter, RowAt, TableWriter, WriteError, whole};
 
 /// In what an index and its table differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,79 @@ impl TableWriter {
             IndexMismatch { index: index.place, missing: missing[place], extra: entries.saturating_sub(found[place]) }
         });
         Ok(differences.filter(|difference| difference.missing + difference.extra > 0).collect())
+    }
+
+    /// Shows the live rows of a partition, whole, with where they are, until `visit` says no. No latch is held meanwhile, and
+    /// nobody may change the table.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read.
+    pub(crate) fn for_each_row(
+        &self,
+        partition: usize,
+        visit: &mut dyn FnMut(&RowAt, &RowImage) -> bool,
+    ) -> std::result::Result<(), AccessError> {
+        let mut goes_on = true;
+        self.for_each_place(partition, &|| false, &mut |at| {
+            if goes_on {
+                goes_on = visit(at, &self.read(at)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Puts the entries of all rows into the nonclustered indexes at these places of the table, which are empty.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub(crate) fn fill_indexes(&self, ctx: &StatementContext, places: &[usize]) -> std::result::Result<(), WriteError> {
+        let wanted: Vec<&IndexWriter> = self.indexes.iter().filter(|index| places.contains(&index.place)).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        for partition in 0..self.base.len() {
+            let mut refused = None;
+            self.for_each_row(partition, &mut |at, row| {
+                let filled = wanted.iter().try_for_each(|index| self.insert_entry(ctx, index, at, row));
+                refused = filled.err();
+                refused.is_none() && !ctx.is_cancelled()
+            })?;
+            if let Some(error) = refused {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves those rows of a partition to another one of which `moves` says so.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub(crate) fn move_rows(
+        &self,
+        ctx: &StatementContext,
+        (from, to): (usize, usize),
+        moves: &dyn Fn(&RowImage) -> bool,
+    ) -> std::result::Result<(), WriteError> {
+        let mut places = Vec::new();
+        self.for_each_row(from, &mut |at, row| {
+            if moves(row) {
+                places.push(at.clone());
+            }
+            !ctx.is_cancelled()
+        })?;
+        for at in places {
+            if ctx.is_cancelled() {
+                return Err(WriteError::Storage(AccessError::Cancelled));
+            }
+            let row = self.read(&at)?;
+            // A hidden column is not the table's.
+            let own = (0..self.table.columns.len()).map(|column| row.value(column));
+            let own = RowImage::new(own);
+            self.delete(ctx, &at)?;
+            self.insert(ctx, to, &own)?;
+        }
+        Ok(())
     }
 
     /// Whether a tree has an entry; `Some(false)` if it has one with this key and other values.

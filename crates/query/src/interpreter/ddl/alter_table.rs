@@ -51,6 +51,10 @@ impl Interpreter<'_> {
             self.rebuild(&place, &which, partition.as_ref(), options, position)?;
             return Ok(Outcome::QUIET);
         }
+        if let AlterTableAction::Switch { source_partition, target, target_partition, options } = &alter.action {
+            self.switch_partition(&place, source_partition.as_ref(), target, target_partition.as_ref(), options)?;
+            return Ok(Outcome::QUIET);
+        }
         let run = self.new_run(None)?;
         let warnings = self.in_run(&run, |this| {
             let mut altering = Altering { run: &run, place: &place, position, warnings: Vec::new() };
@@ -62,7 +66,6 @@ impl Interpreter<'_> {
     }
 
     fn alter(&mut self, altering: &mut Altering<'_>, action: &AlterTableAction) -> Result<(), Failure> {
-        let refuse = |what: &str| Err(SqlError::not_supported(what).at(altering.position).into());
         match action {
             AlterTableAction::Add { check, columns, constraints } => {
                 if !columns.is_empty() {
@@ -89,8 +92,9 @@ impl Interpreter<'_> {
             AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
                 self.alter_column(altering, name, (data_type, collation.as_ref(), *nullable))
             }
-            AlterTableAction::Switch { .. } => refuse("ALTER TABLE … SWITCH"),
-            AlterTableAction::Rebuild { .. } => Err(SqlError::internal("a rebuild is a statement of its own").into()),
+            AlterTableAction::Switch { .. } | AlterTableAction::Rebuild { .. } => {
+                Err(SqlError::internal("a rebuild or switch is a statement of its own").into())
+            }
         }
     }
 

@@ -1,12 +1,18 @@
-//! Partition functions and schemes.
+//! Partition functions and schemes, and partitions of tables that change hands.
 
-use hobt_base::{SqlError, number};
-use hobt_engine::{PartitionFunctionDefinition, PartitionSchemeDefinition};
-use hobt_tsql::ast::{CreatePartitionFunction, CreatePartitionScheme, Identifier};
-use hobt_types::{Collation, Value};
+use hobt_base::{ObjectId, Position, SqlError, number};
+use hobt_engine::{DatabaseUse, PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide};
+use hobt_tsql::ast::{
+    AlterPartitionFunction, AlterPartitionScheme, CreatePartitionFunction, CreatePartitionScheme, Expression,
+    Identifier, ObjectName, OptionItem, PartitionRange,
+};
+use hobt_txn::StatementContext;
+use hobt_txn::locks::{HeldLock, LockMode};
+use hobt_types::{Collation, SqlType, Value};
 
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
+use super::Place;
 
 impl Interpreter<'_> {
     pub(in super::super) fn create_partition_function(
@@ -65,6 +71,139 @@ impl Interpreter<'_> {
         })?;
         self.warn(warnings)?;
         Ok(Outcome::QUIET)
+    }
+
+    /// `ALTER PARTITION FUNCTION name () SPLIT | MERGE RANGE (value)`.
+    pub(in super::super) fn alter_partition_function(
+        &mut self,
+        alter: &AlterPartitionFunction,
+    ) -> Result<Outcome, Failure> {
+        let database = self.database();
+        let (name, position) = (&alter.name.value, alter.name.position);
+        let function = database.snapshot().partition_function(name).cloned();
+        let function = function.ok_or_else(|| {
+            SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{name}'.")).at(position)
+        })?;
+        let Some(value) = &alter.value else {
+            return Err(SqlError::not_supported("SPLIT RANGE () without a value").at(position).into());
+        };
+        let given = self.evaluate(value)?;
+        let from = given.sql_type;
+        let value = self
+            .convert(given, function.parameter)
+            .map_err(|_| boundary_type(0, from.name(), function.parameter.name()).at(value.position()))?;
+        self.in_context(&database, |this, context| {
+            let mut held = Vec::new();
+            let mut lock = |table| this.lock_for_good(context, &database, table, &mut held);
+            let altered = database.database().alter_partition_function(context, name, &value, alter.split, &mut lock);
+            altered.map_err(|error| error.to_sql_error().at(position))?;
+            held.into_iter().for_each(|lock| context.hold(Some(lock)));
+            Ok(())
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// `ALTER PARTITION SCHEME name NEXT USED [filegroup]`.
+    pub(in super::super) fn alter_partition_scheme(
+        &mut self,
+        alter: &AlterPartitionScheme,
+    ) -> Result<Outcome, Failure> {
+        let database = self.database();
+        let filegroup = alter.filegroup.as_ref().map(|filegroup| filegroup.value.as_str());
+        self.in_context(&database, |_, context| {
+            let altered = database.database().alter_partition_scheme(context, &alter.name.value, filegroup);
+            Ok(altered.map_err(|error| error.to_sql_error().at(alter.name.position))?)
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// `ALTER TABLE source SWITCH [PARTITION x] TO target [PARTITION y]`.
+    pub(super) fn switch_partition(
+        &mut self,
+        source: &Place,
+        source_partition: Option<&Expression>,
+        target: &ObjectName,
+        target_partition: Option<&Expression>,
+        options: &[OptionItem],
+    ) -> Result<(), Failure> {
+        let position = target.position();
+        if let Some(option) = options.iter().find(|option| option.name != "WAIT_AT_LOW_PRIORITY") {
+            let text = format!("the option {} of SWITCH", option.name);
+            return Err(SqlError::not_supported(text).at(option.span.position).into());
+        }
+        let place = self.place(target)?;
+        let (database, other) = (source.database.clone(), place.database.clone());
+        if database.id() != other.id() {
+            let text = format!(
+                "ALTER TABLE SWITCH statement failed. The source table '{}' is in database '{}' while the target table '{}' \
+                 is in database '{}'.",
+                source.name,
+                database.name(),
+                place.name,
+                other.name()
+            );
+            return Err(SqlError::new(4948, text).at(position).into());
+        }
+        let from = SwitchSide {
+            schema: source.schema.clone(),
+            name: source.name.clone(),
+            partition: self.partition_number(source_partition)?,
+        };
+        let to =
+            SwitchSide { schema: place.schema, name: place.name, partition: self.partition_number(target_partition)? };
+        self.in_context(&database, |this, context| {
+            let mut held = Vec::new();
+            let mut lock = |table| this.lock_for_good(context, &database, table, &mut held);
+            let switched = database.database().switch_partition(context, &from, &to, &mut lock);
+            switched.map_err(|error| error.to_sql_error().at(position))?;
+            held.into_iter().for_each(|lock| context.hold(Some(lock)));
+            Ok(())
+        })
+    }
+
+    fn partition_number(&mut self, number: Option<&Expression>) -> Result<Option<i64>, Failure> {
+        let Some(number) = number else { return Ok(None) };
+        match self.evaluate_as(number, SqlType::BigInt)? {
+            Value::Int(number) => Ok(Some(number)),
+            _ => Ok(Some(0)),
+        }
+    }
+
+    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`.
+    pub(super) fn truncate_partitions(
+        &mut self,
+        place: &Place,
+        partitions: &[PartitionRange],
+        position: Position,
+    ) -> Result<(), Failure> {
+        let mut ranges = Vec::with_capacity(partitions.len());
+        for range in partitions {
+            let first = self.partition_number(Some(&range.first))?.unwrap_or(0);
+            let last = self.partition_number(range.last.as_ref())?.unwrap_or(first);
+            ranges.push((first, last));
+        }
+        self.in_context(&place.database, |this, context| {
+            let mut held = Vec::new();
+            let mut lock = |table| this.lock_for_good(context, &place.database, table, &mut held);
+            let table = (place.schema.as_str(), place.name.as_str());
+            let truncated = place.database.database().truncate_partitions(context, table, &ranges, &mut lock);
+            truncated.map_err(|error| error.to_sql_error().at(position))?;
+            held.into_iter().for_each(|lock| context.hold(Some(lock)));
+            Ok(())
+        })
+    }
+
+    /// Locks a table against everybody, beside those that `held` has already.
+    fn lock_for_good(
+        &self,
+        context: &StatementContext,
+        database: &DatabaseUse,
+        table: ObjectId,
+        held: &mut Vec<HeldLock>,
+    ) -> Result<(), SqlError> {
+        let taken = self.lock(context, database, table, LockMode::SchemaModification);
+        held.push(taken.map_err(|failure| failure.error)?);
+        Ok(())
     }
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {

@@ -208,10 +208,11 @@ impl Interpreter<'_> {
         name: &ObjectName,
         partitions: &[PartitionRange],
     ) -> Result<Outcome, Failure> {
-        if !partitions.is_empty() {
-            return Err(SqlError::not_supported("TRUNCATE TABLE … WITH (PARTITIONS (…))").into());
-        }
         let place = self.place(name)?;
+        if !partitions.is_empty() {
+            self.truncate_partitions(&place, partitions, name.position())?;
+            return Ok(Outcome::QUIET);
+        }
         self.in_context(&place.database, |this, context| {
             let mut locked = None;
             let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);

@@ -1,0 +1,454 @@
+//! Partitions that change hands: `ALTER TABLE … SWITCH`, and `TRUNCATE TABLE … WITH (PARTITIONS (…))`.
+//!
+//! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones under
+//! that of the source. So the tables must agree in everything that says how rows lie in pages, and the rows must be such as
+//! the target's partition takes. Where the definitions do not say so the rows are looked at.
+
+use std::sync::Arc;
+
+use hobt_access::RowStore;
+use hobt_base::{ObjectId, number};
+use hobt_catalog::{
+    DataSpace, DatabaseSnapshot, Index, PartitionFunction, SnapshotChange, Table, name_equals, value_from_bytes,
+};
+use hobt_txn::StatementContext;
+
+use super::pending::{Name, Sharing};
+use super::table::LockTable;
+use super::{Change, Database, TableWriter};
+use crate::error::{EngineError, Result};
+
+/// How often a table may be another one by the time that it is locked.
+const CLAIM_ATTEMPTS: usize = 20;
+
+/// One side of a switch.
+#[derive(Clone, Debug)]
+pub struct SwitchSide {
+    /// The table's schema.
+    pub schema: String,
+    /// The table.
+    pub name: String,
+    /// The partition, from 1, where one was named.
+    pub partition: Option<i64>,
+}
+
+/// A side whose table is known.
+struct Side<'t> {
+    table: &'t Table,
+    /// The place of its partition, from 0.
+    partition: usize,
+}
+
+fn refused(number: i32, text: String) -> EngineError {
+    EngineError::statement(number, format!("ALTER TABLE SWITCH statement failed. {text}"))
+}
+
+impl Database {
+    /// `ALTER TABLE source SWITCH [PARTITION x] TO target [PARTITION y]`.
+    ///
+    /// # Errors
+    /// 4902, 4904, 4905, 4911, 4913, 4914, 4938, 4940, 4942 to 4947, 4950, 4958, 4961, 4968, 4970, 4982, 7733; what `lock`
+    /// returns; a device's error, after which the statement must be rolled back.
+    pub fn switch_partition(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        source: &SwitchSide,
+        target: &SwitchSide,
+        lock: &mut LockTable<'_>,
+    ) -> Result<()> {
+        let (change, from, to) = self.claim_two_locked(ctx, source, target, lock)?;
+        let snapshot = self.snapshot_of(ctx);
+        let from_side = Side { table: &from, partition: partition_of(&from, source.partition)? };
+        let to_side = Side { table: &to, partition: partition_of(&to, target.partition)? };
+        check_columns(&from, &to)?;
+        check_constraints(&from, &to)?;
+        let pairs = index_pairs(&snapshot, &from_side, &to_side)?;
+        self.check_empty(&to_side)?;
+        self.check_rows_fit(&snapshot, &from_side, &to_side)?;
+        let (mut new_from, mut new_to) = (Table::clone(&from), Table::clone(&to));
+        for (at, other) in pairs {
+            let own = &mut new_from.indexes[at].partitions[from_side.partition];
+            let others = &mut new_to.indexes[other].partitions[to_side.partition];
+            std::mem::swap(&mut own.hobt, &mut others.hobt);
+            std::mem::swap(&mut own.run_list, &mut others.run_list);
+        }
+        let (new_from, new_to) = (Arc::new(new_from), Arc::new(new_to));
+        let written = [Arc::clone(&new_from), Arc::clone(&new_to)];
+        self.write_rows(ctx, |system, rows| {
+            written.iter().try_for_each(|table| system.delete_table(rows, table.id))?;
+            written.iter().try_for_each(|table| system.insert_table(rows, table))
+        })?;
+        change.add(SnapshotChange::AddTable(new_from));
+        change.add(SnapshotChange::AddTable(new_to));
+        Ok(())
+    }
+
+    /// Claims the names of two tables and finds them, which `lock` has locked by then, in the order of their ids.
+    fn claim_two_locked(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        source: &SwitchSide,
+        target: &SwitchSide,
+        lock: &mut LockTable<'_>,
+    ) -> Result<(Change, Arc<Table>, Arc<Table>)> {
+        let missing = |name: &str| {
+            let text =
+                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+            EngineError::statement(number::SWITCH_NO_TABLE, text)
+        };
+        let snapshot = self.snapshot_of(ctx);
+        let schema_of = |side: &SwitchSide| snapshot.schema_id(&side.schema).ok_or_else(|| missing(&side.name));
+        let (from_schema, to_schema) = (schema_of(source)?, schema_of(target)?);
+        if from_schema == to_schema && name_equals(&source.name, &target.name) {
+            let text = format!("Table '{}' is both the source and the target. Name two tables.", source.name);
+            return Err(refused(number::SWITCH_TABLES_DIFFER, text));
+        }
+        let mut locked: Option<[ObjectId; 2]> = None;
+        for _ in 0..CLAIM_ATTEMPTS {
+            let claim = |schema, side: &SwitchSide| (Name::object(schema, &side.name), Sharing::Exclusive);
+            let change = self.begin(ctx, vec![claim(from_schema, source), claim(to_schema, target)])?;
+            let snapshot = self.snapshot_of(ctx);
+            let table = |schema, side: &SwitchSide| {
+                let found = snapshot.table(schema, &side.name).filter(|table| !table.is_system);
+                found.map(Arc::clone).ok_or_else(|| missing(&side.name))
+            };
+            let (from, to) = (table(from_schema, source)?, table(to_schema, target)?);
+            let mut ids = [from.id, to.id];
+            ids.sort_unstable();
+            if locked == Some(ids) {
+                return Ok((change, from, to));
+            }
+            change.release();
+            ids.into_iter().try_for_each(&mut *lock)?;
+            locked = Some(ids);
+        }
+        let text = format!(
+            "The definition of table '{}' or '{}' changed again and again while the statement waited for it.",
+            source.name, target.name
+        );
+        Err(EngineError::statement(number::DEFINITION_CHANGED, text))
+    }
+
+    /// 4904, 4905.
+    fn check_empty(&self, side: &Side<'_>) -> Result<()> {
+        let Side { table, partition } = *side;
+        let hobt = table.base_index().partitions[partition].hobt;
+        if self.store(hobt)?.hobt().row_count() == 0 {
+            return Ok(());
+        }
+        Err(match table.base_index().data_space {
+            DataSpace::Scheme { .. } => {
+                let text = format!(
+                    "The specified partition {} of target table '{}' must be empty.",
+                    partition + 1,
+                    table.name
+                );
+                refused(number::SWITCH_PARTITION_NOT_EMPTY, text)
+            }
+            DataSpace::Filegroup(_) => {
+                refused(number::SWITCH_TABLE_NOT_EMPTY, format!("The target table '{}' must be empty.", table.name))
+            }
+        })
+    }
+
+    /// 4982.
+    fn check_rows_fit(&self, snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> Result<()> {
+        let Some((column, function)) = partitioning(snapshot, to.table.base_index()) else { return Ok(()) };
+        if let Some((own, of)) = partitioning(snapshot, from.table.base_index())
+            && own == column
+            && of.range_right == function.range_right
+            && bounds(of, from.partition) == bounds(function, to.partition)
+        {
+            return Ok(());
+        }
+        let sql_type = from.table.columns[column].sql_type;
+        let writer = TableWriter::open_to_read(self, snapshot, Arc::new(from.table.clone()))?;
+        let mut fits = true;
+        let looked = writer.for_each_row(from.partition, &mut |_, row| {
+            fits &= value_from_bytes(sql_type, row.value(column))
+                .is_ok_and(|value| function.partition_of(&value) == to.partition);
+            fits
+        });
+        looked.map_err(|error| self.storage_error(error))?;
+        if fits {
+            return Ok(());
+        }
+        let text = format!(
+            "Check constraints of source table '{}' allow values that are not allowed by range defined by partition {} on \
+             target table '{}'.",
+            from.table.name,
+            to.partition + 1,
+            to.table.name
+        );
+        Err(refused(number::SWITCH_RANGE, text))
+    }
+
+    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that include
+    /// their last. Gives the table's id.
+    ///
+    /// # Errors
+    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has
+    /// none.
+    pub fn truncate_partitions(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        (schema, name): (&str, &str),
+        ranges: &[(i64, i64)],
+        lock: &mut LockTable<'_>,
+    ) -> Result<ObjectId> {
+        let missing = || {
+            let text =
+                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+            EngineError::statement(number::CANNOT_TRUNCATE, text)
+        };
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
+        let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
+        let base = table.base_index();
+        if matches!(base.data_space, DataSpace::Filegroup(_)) {
+            let text = format!(
+                "Cannot specify partition number in the truncate table statement as the table '{name}' is not partitioned."
+            );
+            return Err(EngineError::statement(number::NOT_PARTITIONED, text));
+        }
+        if let Some(index) = table.nonclustered().find(|index| index.data_space != base.data_space) {
+            let text = format!(
+                "TRUNCATE TABLE statement failed. Index '{}' is not partitioned as table '{name}' is. Index and table must \
+                 use an equivalent partition function.",
+                index.name.as_deref().unwrap_or("")
+            );
+            return Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text));
+        }
+        let count = base.partitions.len();
+        let mut wanted = vec![false; count];
+        for &(first, last) in ranges {
+            for bound in [first, last] {
+                if !(1..=count as i64).contains(&bound) {
+                    let text = format!(
+                        "Invalid partition number {bound} specified for table '{name}', partition number can range from 1 to \
+                         {count}."
+                    );
+                    return Err(EngineError::statement(number::NO_SUCH_PARTITION, text));
+                }
+            }
+            let places = usize::try_from(first - 1).expect("checked above")..usize::try_from(last).expect("as before");
+            wanted[places.start..places.end.max(places.start)].fill(true);
+        }
+        for index in table.indexes.iter().filter(|index| !index.partitions.is_empty()) {
+            for (partition, _) in index.partitions.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
+                let truncated = match self.store(partition.hobt)? {
+                    RowStore::Heap(heap) => heap.truncate(ctx),
+                    RowStore::Tree(tree) => tree.truncate(ctx),
+                };
+                truncated.map_err(|error| self.storage_error(error))?;
+            }
+        }
+        // Its rows have left no versions.
+        let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
+        ctx.on_commit(move || {
+            database.definitions.changed_table(id, changer, &database.shared.clock);
+            Ok(())
+        });
+        Ok(table.id)
+    }
+}
+
+/// The column by which an index is partitioned, and how.
+fn partitioning<'s>(snapshot: &'s DatabaseSnapshot, index: &Index) -> Option<(usize, &'s Arc<PartitionFunction>)> {
+    let DataSpace::Scheme { scheme, column } = index.data_space else { return None };
+    let scheme = snapshot.partition_scheme_by_id(scheme)?;
+    Some((column, snapshot.partition_function_by_id(scheme.function)?))
+}
+
+/// The boundary below a partition, and the one above it.
+fn bounds(function: &PartitionFunction, partition: usize) -> (Option<&hobt_types::Value>, Option<&hobt_types::Value>) {
+    let below = partition.checked_sub(1).and_then(|at| function.boundaries.get(at));
+    (below, function.boundaries.get(partition))
+}
+
+/// The place of the partition that was named. 4911, 4950.
+fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
+    let base = table.base_index();
+    let is_partitioned = matches!(base.data_space, DataSpace::Scheme { .. });
+    match given {
+        // A number is not heeded where there is one partition alone.
+        _ if !is_partitioned => Ok(0),
+        None => {
+            let text = format!(
+                "Cannot specify a partitioned table without partition number in ALTER TABLE SWITCH statement. The table '{}' is \
+                 partitioned.",
+                table.name
+            );
+            Err(EngineError::statement(number::SWITCH_WITHOUT_NUMBER, text))
+        }
+        Some(number) => {
+            let place = usize::try_from(number - 1).ok().filter(|place| *place < base.partitions.len());
+            place.ok_or_else(|| {
+                let text = format!("Partition number {number} does not exist in table '{}'.", table.name);
+                refused(number::SWITCH_NO_PARTITION, text)
+            })
+        }
+    }
+}
+
+/// 4942 to 4946, 4958, 4961.
+fn check_columns(from: &Table, to: &Table) -> Result<()> {
+    let (source, target) = (&from.name, &to.name);
+    if from.columns.len() != to.columns.len() || from.layout_version != to.layout_version {
+        let text = format!(
+            "Table '{source}' has {} columns and table '{target}' has {} columns, or columns that were dropped.",
+            from.columns.len(),
+            to.columns.len()
+        );
+        return Err(refused(number::SWITCH_COLUMN_COUNT, text));
+    }
+    for (ordinal, (one, other)) in (1..).zip(from.columns.iter().zip(&to.columns)) {
+        let name = &one.name;
+        let (number, text) = if !name_equals(name, &other.name) {
+            let text = format!(
+                "Column '{name}' at ordinal {ordinal} in table '{source}' has a different name than the column '{}' at the \
+                 same ordinal in table '{target}'.",
+                other.name
+            );
+            (number::SWITCH_COLUMN_NAME, text)
+        } else if one.sql_type != other.sql_type {
+            let text = format!(
+                "Column '{name}' has data type {} in source table '{source}' which is different from its type {} in target \
+                 table '{target}'.",
+                one.sql_type, other.sql_type
+            );
+            (number::SWITCH_COLUMN_TYPE, text)
+        } else if one.collation != other.collation {
+            let text = format!("Column '{name}' does not have the same collation in tables '{source}' and '{target}'.");
+            (number::SWITCH_COLLATION, text)
+        } else if one.computed != other.computed {
+            let text = format!(
+                "Column '{name}' does not have the same persistent attribute in tables '{source}' and '{target}'."
+            );
+            (number::SWITCH_PERSISTED, text)
+        } else if one.is_rowguid != other.is_rowguid {
+            let text = format!(
+                "Column '{name}' does not have the same ROWGUIDCOL property in tables '{source}' and '{target}'."
+            );
+            (number::SWITCH_ROWGUID, text)
+        } else if one.nullable != other.nullable {
+            let (nullable, not) = if one.nullable { (source, target) } else { (target, source) };
+            let text = format!("Column '{name}' in table '{nullable}' is nullable and it is not nullable in '{not}'.");
+            (number::SWITCH_NULLABLE, text)
+        } else {
+            continue;
+        };
+        return Err(refused(number, text));
+    }
+    Ok(())
+}
+
+/// 4968, 4970: what the target demands of rows the source demands too.
+fn check_constraints(from: &Table, to: &Table) -> Result<()> {
+    let own = &from.constraints.checks;
+    for check in to.constraints.checks.iter().filter(|check| !check.head.is_disabled) {
+        let is_kept = own
+            .iter()
+            .any(|known| known.definition == check.definition && !known.head.is_disabled && !known.head.is_not_trusted);
+        if !is_kept {
+            let text = format!(
+                "Target table '{}' has a table level check constraint '{}' but the source table '{}' does not have a \
+                 corresponding constraint.",
+                to.name, check.head.name, from.name
+            );
+            return Err(refused(number::SWITCH_CHECK, text));
+        }
+    }
+    if let Some(key) = to.constraints.foreign_keys.first() {
+        let text = format!(
+            "Target table '{}' has a foreign key for constraint '{}', against which the rows of '{}' would have to be held.",
+            to.name, key.head.name, from.name
+        );
+        return Err(refused(number::SWITCH_FOREIGN_KEY, text));
+    }
+    Ok(())
+}
+
+/// Which index of the source goes with which of the target. 4913, 4914, 4938, 4940, 4947, 7733.
+fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<(usize, usize)>> {
+    for (side, other) in [(from, to), (to, from)] {
+        let base = side.table.base_index();
+        if base.options.is_disabled {
+            let text = format!("The table \"{}\" has a disabled clustered index.", side.table.name);
+            return Err(refused(number::SWITCH_DISABLED, text));
+        }
+        if side.table.is_clustered() && !other.table.is_clustered() {
+            let text = format!(
+                "The table '{}' has clustered index '{}' while the table '{}' does not have clustered index.",
+                side.table.name,
+                base.name.as_deref().unwrap_or(""),
+                other.table.name
+            );
+            return Err(refused(number::SWITCH_CLUSTERED, text));
+        }
+        if let Some(index) = side.table.nonclustered().find(|index| is_apart(base, index)) {
+            let kind = |space: &DataSpace| if matches!(space, DataSpace::Scheme { .. }) { "" } else { "not " };
+            let text = format!(
+                "'ALTER TABLE SWITCH' statement failed. The table '{}' is {}partitioned while index '{}' is {}partitioned, or \
+                 partitioned otherwise.",
+                side.table.name,
+                kind(&base.data_space),
+                index.name.as_deref().unwrap_or(""),
+                kind(&index.data_space)
+            );
+            return Err(EngineError::statement(number::SWITCH_NOT_ALIGNED, text));
+        }
+    }
+    let same = |one: &Index, other: &Index| {
+        one.kind == other.kind
+            && one.key == other.key
+            && one.options.is_unique == other.options.is_unique
+            && other.included == one.included
+    };
+    let kept = |table: &Table| -> Vec<usize> {
+        let indexes = table.indexes.iter().enumerate();
+        indexes.filter(|(_, index)| !index.options.is_disabled).map(|(at, _)| at).collect()
+    };
+    let mut left = kept(from.table);
+    let mut pairs = Vec::with_capacity(left.len());
+    let no_match = |index: &Index, lacking: &Table, having: &Table| {
+        let text = format!(
+            "There is no identical index in source table '{}' for the index '{}' in target table '{}'.",
+            lacking.name,
+            index.name.as_deref().unwrap_or(""),
+            having.name
+        );
+        refused(number::SWITCH_NO_INDEX, text)
+    };
+    for at in kept(to.table) {
+        let wanted = &to.table.indexes[at];
+        let found = left.iter().position(|&own| same(&from.table.indexes[own], wanted));
+        let own = left.remove(found.ok_or_else(|| no_match(wanted, from.table, to.table))?);
+        let (one, other) = (&from.table.indexes[own].partitions[from.partition], &wanted.partitions[to.partition]);
+        if one.filegroup != other.filegroup {
+            let name = |id| snapshot.filegroup_by_id(id).map_or("?", |filegroup| filegroup.name.as_str());
+            let text = format!(
+                "Partition {} of table '{}' is in filegroup '{}' and partition {} of table '{}' is in filegroup '{}'.",
+                from.partition + 1,
+                from.table.name,
+                name(one.filegroup),
+                to.partition + 1,
+                to.table.name,
+                name(other.filegroup)
+            );
+            return Err(refused(number::SWITCH_FILEGROUP, text));
+        }
+        pairs.push((own, at));
+    }
+    match left.first() {
+        Some(&at) => Err(no_match(&from.table.indexes[at], to.table, from.table)),
+        None => Ok(pairs),
+    }
+}
+
+/// Whether an index has other partitions than its table.
+fn is_apart(base: &Index, index: &Index) -> bool {
+    match (&base.data_space, &index.data_space) {
+        (DataSpace::Filegroup(_), DataSpace::Filegroup(_)) => false,
+        (one, other) => one != other,
+    }
+}
