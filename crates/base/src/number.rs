@@ -580,3 +580,23 @@ pub const SWITCH_CHECK: i32 = 4970;
 pub const SWITCH_RANGE: i32 = 4982;
 /// An index is partitioned otherwise than its table.
 pub const SWITCH_NOT_ALIGNED: i32 = 7733;
+/// The database '%s' does not exist. Supply a valid database name.
+pub const NO_SUCH_DATABASE: i32 = 15010;
+/// System databases master, model, msdb, and tempdb cannot be detached.
+pub const CANNOT_DETACH_SYSTEM: i32 = 7940;
+/// Cannot detach the database because it is currently in use.
+pub const CANNOT_DETACH_IN_USE: i32 = 3703;
+/// Cannot detach a suspect or recovery pending database.
+pub const CANNOT_DETACH_SUSPECT: i32 = 3707;
+/// Could not open new database '%s'. CREATE DATABASE is aborted.
+pub const CANNOT_OPEN_NEW_DATABASE: i32 = 1813;
+/// '%s' is not a primary database file.
+pub const NOT_A_PRIMARY_FILE: i32 = 5171;
+/// One or more files do not match the primary file of the database.
+pub const FILES_DO_NOT_MATCH: i32 = 5173;
+/// ALTER DATABASE failed because a lock could not be placed on database '%s'.
+pub const DATABASE_NOT_LOCKED: i32 = 5061;
+/// Database '%s' cannot be opened because it is offline.
+pub const DATABASE_OFFLINE: i32 = 942;
+/// Failed to update database '%s' because the database is read-only.
+pub const DATABASE_READ_ONLY: i32 = 3906;

@@ -65,6 +65,10 @@ impl EngineError {
                          the database and load it again."
                     ),
                 ),
+                DatabaseState::Offline => SqlError::new(
+                    number::DATABASE_OFFLINE,
+                    format!("Database '{database}' cannot be opened because it is offline."),
+                ),
                 _ => SqlError::new(
                     number::DATABASE_INACCESSIBLE,
                     format!(

@@ -30,10 +30,12 @@
 //!                                                                  Without it the last owner of ctx rolls it back
 //!   databases() -> Vec<DatabaseDescription>                        every database, SUSPECT ones too
 //!   database(name) / database_by_id(id) / master() / tempdb() -> DatabaseUse
-//!   create_database(&DatabaseDefinition) -> Created { database, warnings }     drop_database(name)
+//!   create_database(&DatabaseDefinition) -> Created { database }     drop_database(name)
 //!   add_filegroup / set_default_filegroup(&DatabaseUse, name), add_files(&DatabaseUse, filegroup, &[FileDefinition])
 //!   add_log_files(&DatabaseUse, &[FileDefinition])                 remove_file(&DatabaseUse, name)
 //!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() says what is in force
+//!   attach_database(name, &[PathBuf], rebuilds_log) -> Created     detach_database(name)
+//!   set_offline(name) / set_online(name)
 //!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            what ALTER DATABASE … SET says
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, FileId};
+use hobt_base::{DatabaseId, FileId, Lsn};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions};
-use hobt_log::{Log, LogError, LogFile, NewLogFile, Recovered};
+use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Recovered};
 use hobt_txn::{Settlements, TransactionLog};
 
 use crate::data_file::{FileProblem, lock_patiently};
@@ -111,6 +111,16 @@ pub(crate) fn create(
     plans: &[LogFilePlan],
     owner: &LogOwner<'_>,
 ) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
+    create_at(LSN_FIRST, disk, plans, owner)
+}
+
+/// The same in the place of a log that is gone, which ended at `start` or before.
+pub(crate) fn create_at(
+    start: Lsn,
+    disk: &dyn Disk,
+    plans: &[LogFilePlan],
+    owner: &LogOwner<'_>,
+) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
     let mut files = Vec::with_capacity(plans.len());
     let mut failed = None;
     for plan in plans {
@@ -123,7 +133,7 @@ pub(crate) fn create(
         }
     }
     if failed.is_none() {
-        match Log::create(&files, log_id(owner.guid), owner.ring_bytes) {
+        match Log::create_at(start, &files, log_id(owner.guid), owner.ring_bytes) {
             Ok(log) => return Ok(owner.transactions(log)),
             Err(error) => failed = Some((plans[0].path.clone(), of_disk(error))),
         }

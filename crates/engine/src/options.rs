@@ -47,14 +47,17 @@ pub struct DatabaseOptions {
     /// A full backup was made since the recovery model was last `SIMPLE`: the log is kept until it is backed up. Before that
     /// `FULL` and `BULK_LOGGED` keep no more of it than `SIMPLE`, since nothing could be restored with it.
     pub has_log_chain: bool,
+    /// Nothing may be changed: error 3906.
+    pub is_read_only: bool,
 }
 
 impl DatabaseOptions {
-    /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1.
+    /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1.
     pub(crate) fn encode(self) -> u32 {
         u32::from(self.recovery_model.number() % 3)
             | u32::from(self.delayed_durability.number()) << 2
             | u32::from(self.has_log_chain) << 4
+            | u32::from(self.is_read_only) << 5
     }
 
     /// The options of a boot page. Bits that mean nothing, another version's, are not heeded.
@@ -65,6 +68,7 @@ impl DatabaseOptions {
             recovery_model: model.unwrap_or_default(),
             delayed_durability: delayed.unwrap_or_default(),
             has_log_chain: bits >> 4 & 1 != 0,
+            is_read_only: bits >> 5 & 1 != 0,
         }
     }
 
@@ -82,8 +86,8 @@ mod tests {
     fn options_come_back_from_their_bits_and_any_bits_are_options() {
         for recovery_model in RecoveryModel::ALL {
             for delayed_durability in DelayedDurability::ALL {
-                for has_log_chain in [false, true] {
-                    let options = DatabaseOptions { recovery_model, delayed_durability, has_log_chain };
+                for (has_log_chain, is_read_only) in [(false, false), (true, false), (false, true)] {
+                    let options = DatabaseOptions { recovery_model, delayed_durability, has_log_chain, is_read_only };
                     assert_eq!(DatabaseOptions::decode(options.encode()), options);
                 }
             }

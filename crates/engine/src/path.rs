@@ -80,6 +80,22 @@ impl AllowedFolders {
     /// # Errors
     /// 5123: the path leaves the allowed folders, names no file, or is too long; its folder does not exist.
     pub(crate) fn place(&self, disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+        let resolved = self.existing(path)?;
+        let folder = resolved.parent().expect("a path below a folder has a parent");
+        if !disk.exists(folder) {
+            if !folder.starts_with(&self.own) {
+                return Err(refuse(path, "its folder does not exist"));
+            }
+            disk.create_directory(folder).map_err(|error| cannot_create(&resolved, &error))?;
+        }
+        Ok(resolved)
+    }
+
+    /// Where a file that a user names lies, if it is there.
+    ///
+    /// # Errors
+    /// 5123: the path leaves the allowed folders, names no file, or is too long.
+    pub(crate) fn existing(&self, path: &Path) -> Result<PathBuf> {
         let text = path.to_str().ok_or_else(|| refuse(path, "it is not Unicode text"))?;
         if text.contains('\0') || path.file_name().is_none() || text.ends_with(['/', '\\']) {
             return Err(refuse(path, "it names no file"));
@@ -91,13 +107,6 @@ impl AllowedFolders {
         }
         if resolved.as_os_str().len() > PATH_BYTES_MAX || resolved.to_str().is_none() {
             return Err(refuse(path, "it is too long, or not Unicode text"));
-        }
-        let folder = resolved.parent().expect("a path below a folder has a parent");
-        if !disk.exists(folder) {
-            if !folder.starts_with(&self.own) {
-                return Err(refuse(path, "its folder does not exist"));
-            }
-            disk.create_directory(folder).map_err(|error| cannot_create(&resolved, &error))?;
         }
         Ok(resolved)
     }

@@ -4,12 +4,13 @@
 //!  0 checksum u32 | 4 magic "HLF2" | 8 log u64 | 16 version of this header u64
 //! 24 file's place u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 id being removed u16
 //! 54 file's id u16 | 56 keep u64 | 64 retain u64 | 72 growth u64 | 80 largest size u64 | 88 name length u16 | 90 name UTF-8
-//! 480 entries of 16 bytes: bytes of a segment u64 | segments u64
+//! 480 start u64 | 488 reserved u64
+//! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8 KiB
 //! on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction that
 //! may have to be undone), retain (the first that is still there, for a backup of the log), the number of files and the file
-//! that is being removed are those of the first file's header, whose place is 0.
+//! that is being removed, and start (where the log began when it was made) are those of the first file's header, whose place is 0.
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
@@ -21,10 +22,11 @@ const MAGIC: [u8; 4] = *b"HLF2";
 const NAME: usize = 88;
 /// The longest name, in bytes: 128 characters of at most three bytes.
 const NAME_BYTES_MAX: usize = 384;
-const ENTRIES: usize = 480;
+const START: usize = 480;
+const ENTRIES: usize = 496;
 /// How often a file can grow by segments of another size.
 const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
-const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= ENTRIES);
+const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= START && START + 16 == ENTRIES);
 /// Where the first segment begins.
 pub(crate) const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
@@ -49,6 +51,8 @@ pub(crate) struct FileHeader {
     pub(crate) redo_start: Lsn,
     pub(crate) keep: Lsn,
     pub(crate) retain: Lsn,
+    /// Where the log began when it was made.
+    pub(crate) start: Lsn,
     pub(crate) growth_bytes: u64,
     pub(crate) bytes_max: u64,
     pub(crate) name: String,
@@ -105,6 +109,7 @@ impl FileHeader {
         page[54..56].copy_from_slice(&self.id.to_le_bytes());
         page[56..64].copy_from_slice(&self.keep.0.to_le_bytes());
         page[64..72].copy_from_slice(&self.retain.0.to_le_bytes());
+        page[START..START + 8].copy_from_slice(&self.start.0.to_le_bytes());
         page[72..80].copy_from_slice(&self.growth_bytes.to_le_bytes());
         page[80..88].copy_from_slice(&self.bytes_max.to_le_bytes());
         assert!(self.name.len() <= NAME_BYTES_MAX, "names are limited to 128 characters before they come here");
@@ -181,6 +186,7 @@ impl FileHeader {
             redo_start: Lsn(redo_start),
             keep: Lsn(keep),
             retain: Lsn(retain),
+            start: Lsn(u64_at(START)),
             growth_bytes: u64_at(72),
             bytes_max: u64_at(80),
             name,

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hobt_disk::DiskFile;
+use hobt_disk::{DiskError, DiskFile};
 
+use crate::file_header::FileHeader;
 use crate::segments::{OpenFile, create_file};
-use crate::{Log, LogError, LogFile};
+use crate::{LSN_FIRST, Log, LogError, LogFile};
 
 /// A file of a log.
 #[derive(Clone)]
@@ -27,6 +28,38 @@ pub struct LogFileRow {
     pub growth_bytes: u64,
     /// How large it may become, in bytes.
     pub bytes_max: u64,
+}
+
+/// What a file of a log says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogFileLabel {
+    /// Which log it belongs to.
+    pub log: u64,
+    /// Its id.
+    pub id: u16,
+    /// Whether it is the first one.
+    pub is_first: bool,
+    /// How many files the log has, if it is the first one.
+    pub files: u32,
+}
+
+impl LogFileLabel {
+    /// Reads the label of a file; `None` if it is no log file, or damaged.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(disk: &dyn DiskFile) -> Result<Option<LogFileLabel>, DiskError> {
+        match FileHeader::read(disk) {
+            Ok(header) => Ok(Some(LogFileLabel {
+                log: header.log,
+                id: header.id,
+                is_first: header.place == 0,
+                files: header.files,
+            })),
+            Err(LogError::Disk(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 /// A file that is whole and not part of its log yet.
@@ -47,7 +80,7 @@ impl NewLogFile {
         let segments = log.segments.lock();
         let last = segments.files.iter().map(|file| file.header.place).max().unwrap_or(0);
         drop(segments);
-        create_file(file, log.id(), last + 1, 0).map(NewLogFile)
+        create_file(file, log.id(), (last + 1, 0), LSN_FIRST).map(NewLogFile)
     }
 }
 

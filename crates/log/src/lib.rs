@@ -25,7 +25,7 @@ use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
 pub use error::LogError;
-pub use files::{LogFileRow, NewLogFile};
+pub use files::{LogFileLabel, LogFileRow, NewLogFile};
 pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, Reservation, SegmentRow};
 pub use open::Recovered;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};

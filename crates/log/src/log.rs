@@ -166,10 +166,23 @@ impl Log {
     /// # Panics
     /// When there is no file, or the ring is smaller.
     pub fn create(files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
+        Log::create_at(LSN_FIRST, files, id, ring_bytes)
+    }
+
+    /// The same for a log whose first record is to be at `start`, a multiple of 8: where another ended that is gone, so
+    /// that what has positions of that one is older than all in this.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    ///
+    /// # Panics
+    /// As [`Log::create`], and when `start` is no such position.
+    pub fn create_at(start: Lsn, files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
+        assert!(start >= LSN_FIRST && start.0.is_multiple_of(8), "a log begins at {start}");
         assert!(!files.is_empty(), "a log has a file");
         let count = u32::try_from(files.len()).expect("fewer files than ids");
         let open: Result<Vec<_>, LogError> =
-            (0..).zip(files).map(|(index, file)| create_file(file, id, index, count)).collect();
+            (0..).zip(files).map(|(place, file)| create_file(file, id, (place, count), start)).collect();
         let writer = Writer {
             log: id,
             life: 0,
@@ -178,7 +191,7 @@ impl Log {
             previous_checksum: 0,
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
-        Ok(Log::start(Segments::new(open?), writer, LSN_FIRST, LSN_FIRST, ring_bytes))
+        Ok(Log::start(Segments::new(open?), writer, start, start, ring_bytes))
     }
 
     pub(crate) fn start(segments: Segments, writer: Writer, begin: Lsn, end: Lsn, ring_bytes: usize) -> Log {

@@ -11,7 +11,7 @@ use crate::file_header::FileHeader;
 use crate::log::Writer;
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
-use crate::{LSN_FIRST, Log, LogError};
+use crate::{Log, LogError};
 
 /// A block that was found sound.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +165,7 @@ impl Log {
         let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
         let first = segments.files[0].header.clone();
         let firsts = first_blocks(&segments, first.log)?;
-        let walked = walk(&segments, &firsts, first.log, first.keep)?;
+        let walked = walk(&segments, &firsts, &first)?;
         if walked.end < first.redo_start {
             return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
         }
@@ -277,14 +277,18 @@ struct Walked {
 }
 
 /// Follows the blocks from the segment that holds `keep` to the last one.
-fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], log: u64, keep: Lsn) -> Result<Walked, LogError> {
+fn walk(
+    segments: &Segments,
+    firsts: &[(usize, BlockHeader)],
+    &FileHeader { log, keep, start, .. }: &FileHeader,
+) -> Result<Walked, LogError> {
     let before = firsts.iter().filter(|(_, header)| header.first <= keep);
     let Some(&(mut segment, mut first)) = before.max_by_key(|(_, header)| (header.segment, header.life)) else {
-        if !firsts.is_empty() || keep != LSN_FIRST {
+        if !firsts.is_empty() || keep != start {
             return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
         }
         refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
-        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: LSN_FIRST, number: 1, checksum: 0 });
+        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: start, number: 1, checksum: 0 });
     };
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };

@@ -221,7 +221,12 @@ impl Growth {
 
 /// Makes the files of a new log: zeros, divided into segments. Zeros are written and not left to the file system, which
 /// would otherwise note at each flush that a piece of the file has been written for the first time.
-pub(crate) fn create_file(file: &LogFile, log: u64, place: u32, files: u32) -> Result<OpenFile, LogError> {
+pub(crate) fn create_file(
+    file: &LogFile,
+    log: u64,
+    (place, files): (u32, u32),
+    start: Lsn,
+) -> Result<OpenFile, LogError> {
     let mut header = FileHeader {
         log,
         version: 0,
@@ -230,9 +235,10 @@ pub(crate) fn create_file(file: &LogFile, log: u64, place: u32, files: u32) -> R
         files,
         removing: 0,
         life: 0,
-        redo_start: crate::LSN_FIRST,
-        keep: crate::LSN_FIRST,
-        retain: crate::LSN_FIRST,
+        redo_start: start,
+        keep: start,
+        retain: start,
+        start,
         growth_bytes: file.growth_bytes,
         bytes_max: file.bytes_max,
         name: file.name.clone(),

@@ -281,6 +281,8 @@ system_row! {
         created: Timestamp = "created",
         /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, added up.
         isolation: i32 = "isolation",
+        /// Whether it is listed and not to be opened.
+        is_offline: bool = "isoffline",
     }
 }
 

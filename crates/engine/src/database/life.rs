@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, StorageSettings};
-use hobt_base::{DatabaseId, FilegroupId, SessionId};
+use hobt_base::{DatabaseId, FilegroupId, Lsn, SessionId};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
-use hobt_log::Recovered;
+use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
 use hobt_txn::{StatementContext, StatementContextSettings, TransactionLog};
 use parking_lot::{Mutex, RwLock};
@@ -283,6 +283,7 @@ impl Database {
             sequences: RwLock::new(HashMap::new()),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
+            read_only: AtomicBool::new(false),
             files: Mutex::new(made.files),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -349,7 +350,9 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
         Err((path, FileProblem::Inaccessible(DiskError::NotFound { .. }))) if is_clean && old.logs.len() == 1 => {
             // Nothing in it is needed: the files are whole.
             let plan = LogFilePlan::usual(path);
-            let made = log_file::create(&*parts.disk, &[plan], &owner).map_err(|(path, error)| {
+            // Pages have positions of the log that is gone, which must be older than all in the new one.
+            let ended = Lsn(first.header.log_end.0.next_multiple_of(8)).max(LSN_FIRST);
+            let made = log_file::create_at(ended, &*parts.disk, &[plan], &owner).map_err(|(path, error)| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))

@@ -70,6 +70,8 @@ pub enum DatabaseState {
     Suspect,
     /// A file is not there, or in use by somebody else: error 945.
     RecoveryPending,
+    /// Somebody set it offline: error 942.
+    Offline,
 }
 
 impl DatabaseState {
@@ -79,6 +81,7 @@ impl DatabaseState {
             DatabaseState::Online => "ONLINE",
             DatabaseState::Suspect => "SUSPECT",
             DatabaseState::RecoveryPending => "RECOVERY_PENDING",
+            DatabaseState::Offline => "OFFLINE",
         }
     }
 
@@ -88,6 +91,7 @@ impl DatabaseState {
             DatabaseState::Online => 0,
             DatabaseState::RecoveryPending => 3,
             DatabaseState::Suspect => 4,
+            DatabaseState::Offline => 6,
         }
     }
 }
@@ -145,6 +149,8 @@ pub struct Database {
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
+    /// As the options say.
+    read_only: AtomicBool,
     files: Mutex<Files>,
     /// Something beside the engine's own saved changes was or is being written.
     changed: AtomicBool,

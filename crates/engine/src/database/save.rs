@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hobt_access::Hobt;
-use hobt_base::{HobtId, Lsn, ObjectId};
+use hobt_base::{HobtId, Lsn, ObjectId, number};
 use hobt_catalog::{CatalogError, SystemHeaps};
 use hobt_page::BootPage;
 use hobt_txn::StatementContext;
@@ -50,8 +50,12 @@ impl Database {
     /// Marks the files unclean before the first change. Later calls cost one load.
     ///
     /// # Errors
-    /// The headers cannot be written.
+    /// 3906: the database is read-only. The headers cannot be written.
     pub(crate) fn prepare_to_change(&self) -> Result<()> {
+        if self.read_only.load(Ordering::Acquire) {
+            let text = format!("Failed to update database \"{}\" because the database is read-only.", self.name);
+            return Err(EngineError::statement(number::DATABASE_READ_ONLY, text));
+        }
         if self.changed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -150,6 +154,7 @@ impl Database {
     /// Tells the log and the loads what the options say.
     pub(super) fn heed_options(&self) {
         let options = self.options();
+        self.read_only.store(options.is_read_only, Ordering::Release);
         if let Some(log) = self.storage.log() {
             log.set_delayed_durability(options.delayed_durability);
             log.log().keep_for_backup(options.keeps_log());

@@ -50,7 +50,14 @@ fn a_change_of_master_that_cannot_be_undone_is_not_saved_as_clean() {
     let disk = simulated();
     let instance = open(&disk).expect("it opens");
     let master = instance.master().expect("master");
-    let row = DatabaseRow { id: 77, name: "half".to_owned(), guid: [7; 16], created: Timestamp(0), isolation: 0 };
+    let row = DatabaseRow {
+        id: 77,
+        name: "half".to_owned(),
+        guid: [7; 16],
+        created: Timestamp(0),
+        isolation: 0,
+        is_offline: false,
+    };
     let failed = master.change_and_save(|heaps, ctx| {
         heaps.insert(ctx, &row)?;
         ctx.on_undo(|| Err(UndoError("a test says so".to_owned())));

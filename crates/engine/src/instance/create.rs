@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hobt_base::{DatabaseId, FileId, SqlError, number};
+use hobt_base::{DatabaseId, FileId, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
 use parking_lot::Mutex;
@@ -30,8 +30,6 @@ use crate::log_file;
 pub struct Created {
     /// The database, in use.
     pub database: DatabaseUse,
-    /// What the user should know, none of it an error.
-    pub warnings: Vec<SqlError>,
 }
 
 /// Sixteen bytes that no other database has: from the system's random source, through two keyed hashes.
@@ -100,7 +98,7 @@ impl Instance {
             logs: Mutex::new(logs),
             state: Mutex::new(EntryState::Open(database)),
         });
-        Ok(Created { database: self.database_by_id(DatabaseId(id))?, warnings: Vec::new() })
+        Ok(Created { database: self.database_by_id(DatabaseId(id))? })
     }
 
     /// Makes the files and the catalog in them; what was made is removed when a step fails.
@@ -141,7 +139,7 @@ impl Instance {
         made
     }
 
-    fn list_database(
+    pub(super) fn list_database(
         &self,
         master: &DatabaseUse,
         database: &Database,
@@ -155,6 +153,7 @@ impl Instance {
             guid: database.guid(),
             created: Timestamp(database.created()),
             isolation: IsolationOptions::of_new_database().bits(),
+            is_offline: false,
         };
         master.change_and_save(|heaps, ctx| {
             heaps.insert(ctx, &row)?;
@@ -237,7 +236,7 @@ impl Instance {
     }
 }
 
-fn delete_database(
+pub(super) fn delete_database(
     heaps: &SystemHeaps,
     ctx: &hobt_txn::StatementContext,
     id: i16,

@@ -1,6 +1,7 @@
 //! An instance: a folder of databases, and what they share.
 
 mod alter;
+mod attach;
 mod create;
 mod log_files;
 mod plan;

@@ -167,7 +167,7 @@ impl Instance {
     }
 
     /// The database that a file belongs to.
-    fn owner_of(&self, path: &Path) -> Option<String> {
+    pub(super) fn owner_of(&self, path: &Path) -> Option<String> {
         let databases = self.databases();
         let has =
             |database: &DatabaseDescription| database.files.iter().chain(&database.log_files).any(|file| file == path);
@@ -182,7 +182,7 @@ fn size_above_maximum(name: &str) -> EngineError {
 }
 
 /// 1834.
-fn in_use(path: &Path, database: &str) -> EngineError {
+pub(super) fn in_use(path: &Path, database: &str) -> EngineError {
     EngineError::statement(
         number::FILE_OF_ANOTHER_DATABASE,
         format!("The file '{}' cannot be overwritten. It is being used by database '{database}'.", path.display()),

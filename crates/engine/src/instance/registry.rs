@@ -40,6 +40,13 @@ pub(super) enum EntryState {
     },
 }
 
+impl EntryState {
+    /// It is listed, and nobody opens it.
+    pub(super) fn offline() -> EntryState {
+        EntryState::Unavailable { state: DatabaseState::Offline, reason: "it is offline".to_owned() }
+    }
+}
+
 /// A database of the instance.
 pub(super) struct Entry {
     pub(super) id: DatabaseId,
@@ -60,8 +67,16 @@ impl Entry {
         EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
     }
 
+    /// Opens the database if need be, so that it is whole, and closes it, clean.
+    pub(super) fn shut(&self, parts: &StorageParts, registry: &Registry) -> Result<()> {
+        let mut state = self.state.lock();
+        let database = self.open_locked(&mut state, parts, registry)?;
+        *state = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".to_owned() };
+        database.close()
+    }
+
     /// The open database; opens it if need be.
-    fn open(&self, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
+    pub(super) fn open(&self, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
         self.open_locked(&mut self.state.lock(), parts, registry)
     }
 

@@ -264,7 +264,7 @@ impl Start<'_> {
                 format!("master lists database '{}' in a way that cannot be; restore master from a copy.", row.name),
             ));
         }
-        let state = self.inspect(&paths, row.guid);
+        let state = if row.is_offline { EntryState::offline() } else { inspect(self.disk, &paths, row.guid) };
         let boot = match &state {
             // One that cannot be read is told of when the database is opened.
             EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),
@@ -282,33 +282,33 @@ impl Start<'_> {
             logs: Mutex::new(logs),
         })
     }
+}
 
-    /// Opens, locks and checks the files of a database.
-    fn inspect(&self, paths: &[(FileId, PathBuf)], guid: [u8; 16]) -> EntryState {
-        let mut files = Vec::with_capacity(paths.len());
-        for (file, path) in paths {
-            match DataFile::open(self.disk, path, *file, guid) {
-                Ok(opened) => files.push(opened),
-                Err(problem) => {
-                    let state = match problem {
-                        FileProblem::Inaccessible(_) => DatabaseState::RecoveryPending,
-                        FileProblem::Invalid(_) => DatabaseState::Suspect,
-                    };
-                    return EntryState::Unavailable { state, reason: problem.to_string() };
-                }
+/// Opens, locks and checks the files of a database.
+pub(super) fn inspect(disk: &dyn Disk, paths: &[(FileId, PathBuf)], guid: [u8; 16]) -> EntryState {
+    let mut files = Vec::with_capacity(paths.len());
+    for (file, path) in paths {
+        match DataFile::open(disk, path, *file, guid) {
+            Ok(opened) => files.push(opened),
+            Err(problem) => {
+                let state = match problem {
+                    FileProblem::Inaccessible(_) => DatabaseState::RecoveryPending,
+                    FileProblem::Invalid(_) => DatabaseState::Suspect,
+                };
+                return EntryState::Unavailable { state, reason: problem.to_string() };
             }
         }
-        let suspect = |reason| EntryState::Unavailable { state: DatabaseState::Suspect, reason };
-        let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
-        let all_clean = files.iter().all(|file| file.header.clean);
-        // A crash may come while the generation is being raised, and never leaves them further apart.
-        let oldest_possible = if all_clean { latest } else { latest.saturating_sub(1) };
-        if let Some(file) = files.iter().find(|file| file.header.generation < oldest_possible) {
-            return suspect(format!(
-                "file '{}' is older than the database's other files; restore all of them from one copy",
-                file.path.display()
-            ));
-        }
-        EntryState::Closed(files)
     }
+    let suspect = |reason| EntryState::Unavailable { state: DatabaseState::Suspect, reason };
+    let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
+    let all_clean = files.iter().all(|file| file.header.clean);
+    // A crash may come while the generation is being raised, and never leaves them further apart.
+    let oldest_possible = if all_clean { latest } else { latest.saturating_sub(1) };
+    if let Some(file) = files.iter().find(|file| file.header.generation < oldest_possible) {
+        return suspect(format!(
+            "file '{}' is older than the database's other files; restore all of them from one copy",
+            file.path.display()
+        ));
+    }
+    EntryState::Closed(files)
 }

@@ -1,6 +1,7 @@
 //! Instances from outside: what survives a restart, what a failure leaves, what is refused.
 
 mod across;
+mod attach;
 mod databases;
 mod definitions;
 mod durability;

@@ -146,6 +146,15 @@ impl Interpreter<'_> {
             "sp_rename" => return self.sp_rename(&arguments, call.span.position),
             "sp_sequence_get_range" => return self.sp_sequence_get_range(&arguments, call.span.position),
             "sp_configure" => return self.sp_configure(&arguments, call.span.position),
+            "sp_detach_db" => {
+                let name = arguments.first().and_then(|argument| argument.value.clone()).map(|given| given.value);
+                let Some(Value::Text(name)) = name else {
+                    let text =
+                        "Procedure or function 'sp_detach_db' expects parameter '@dbname', which was not supplied.";
+                    return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(call.span.position).into());
+                };
+                return self.detach_database(&name);
+            }
             "sp_flush_log" => {
                 let database = self.procedure_place(name, call.span.position)?.database;
                 database.flush_log().map_err(|error| error.to_sql_error().at(call.span.position))?;

@@ -596,7 +596,7 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         "status" => database.state.name().to_owned(),
         "collation" => "SQL_Latin1_General_CP1_CI_AS".to_owned(),
         "recovery" => database.options.recovery_model.name().to_owned(),
-        "updateability" => "READ_WRITE".to_owned(),
+        "updateability" => if database.options.is_read_only { "READ_ONLY" } else { "READ_WRITE" }.to_owned(),
         "useraccess" => "MULTI_USER".to_owned(),
         "version" => "957".to_owned(),
         "isautoclose" | "isautoshrink" | "isinstandby" | "isfulltextenabled" => "0".to_owned(),

@@ -2,7 +2,7 @@
 
 use hobt_base::PAGE_SIZE;
 use hobt_catalog::{DatabaseFile, Growth};
-use hobt_engine::{DatabaseDescription, DatabaseState, DatabaseUse, LogDescription, LogFileDescription};
+use hobt_engine::{DatabaseDescription, DatabaseUse, LogDescription, LogFileDescription};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{Collation, Value};
 
@@ -59,11 +59,6 @@ const MASTER_FILES: &str = "database_id int!, file_id int!, file_guid uniqueiden
     backup_lsn numeric";
 
 fn database(database: &DatabaseDescription) -> Vec<Value> {
-    let state = match database.state {
-        DatabaseState::Online => 0,
-        DatabaseState::RecoveryPending => 3,
-        DatabaseState::Suspect => 4,
-    };
     let tempdb = database.id.0 == 2;
     let (yes, no) = (true, false);
     let mut row = row![
@@ -76,10 +71,10 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         Collation::default().name(),
         0,
         "MULTI_USER",
+        database.options.is_read_only,
         no,
         no,
-        no,
-        state,
+        database.state.number(),
         database.state.name(),
         no,
         no,

@@ -117,7 +117,8 @@ impl Parser<'_> {
             }
             Ok(())
         })?;
-        if !named {
+        // `FOR ATTACH` needs no more than where a file lies.
+        if !named && file.file_name.is_none() {
             return Err(self.unexpected_at(self.previous));
         }
         file.span = self.span(mark);

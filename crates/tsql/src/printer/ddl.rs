@@ -401,10 +401,13 @@ impl Display for FilegroupDefinition {
 
 impl Display for FileDefinition {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "(NAME = {}", self.name)?;
+        f.write_str("(")?;
+        if !self.name.value.is_empty() {
+            write!(f, "NAME = {}", self.name)?;
+        }
         optional(f, ", NEWNAME = ", &self.new_name)?;
         if let Some(file_name) = &self.file_name {
-            f.write_str(", FILENAME = N")?;
+            f.write_str(if self.name.value.is_empty() { "FILENAME = N" } else { ", FILENAME = N" })?;
             string(f, file_name)?;
         }
         optional(f, ", SIZE = ", &self.size)?;

@@ -11,7 +11,7 @@ use hobt_engine::{
     IsolationOption, RecoveryModel,
 };
 use hobt_tsql::ast::{
-    self, AlterDatabase, AlterDatabaseAction, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
+    self, AlterDatabase, AlterDatabaseAction, Attach, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
     OptionItem, OptionValue, SizeUnit,
 };
 use hobt_types::Collation;
@@ -21,8 +21,8 @@ use super::super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     pub(in super::super) fn create_database(&mut self, create: &CreateDatabase) -> Result<Outcome, Failure> {
-        if create.attach.is_some() {
-            return Err(SqlError::not_supported("CREATE DATABASE … FOR ATTACH").into());
+        if let Some(attach) = &create.attach {
+            return self.attach_database(create, *attach);
         }
         if let Some(collation) = &create.collation {
             check_collation(collation)?;
@@ -46,9 +46,28 @@ impl Interpreter<'_> {
         let log = create.log.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
         let definition = DatabaseDefinition { name: create.name.value.clone(), primary, filegroups, log };
         let created = self.environment.instance.create_database(&definition);
-        let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
-        self.warn(created.warnings)?;
+        created.map_err(|error| error.to_sql_error().at(create.name.position))?;
         Ok(Outcome::QUIET)
+    }
+
+    /// `CREATE DATABASE … FOR ATTACH`: of the files only where they lie is heeded.
+    fn attach_database(&mut self, create: &CreateDatabase, attach: Attach) -> Result<Outcome, Failure> {
+        let files = create.filegroups.iter().flat_map(|filegroup| &filegroup.files).chain(&create.log);
+        let paths: Vec<PathBuf> = files.filter_map(|file| file.file_name.as_ref().map(PathBuf::from)).collect();
+        if paths.is_empty() {
+            let text = "CREATE DATABASE … FOR ATTACH needs the primary file: ON (FILENAME = '…').";
+            return Err(SqlError::new(number::SYNTAX, text).at(create.name.position).into());
+        }
+        let rebuilds_log = attach == Attach::RebuildLog;
+        let attached = self.environment.instance.attach_database(&create.name.value, &paths, rebuilds_log);
+        attached.map_err(|error| error.to_sql_error().at(create.name.position))?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// `sp_detach_db [@dbname =] name`.
+    pub(in super::super) fn detach_database(&mut self, name: &str) -> Result<i32, Failure> {
+        self.environment.instance.detach_database(name).map_err(SqlError::from)?;
+        Ok(0)
     }
 
     pub(super) fn drop_database(&mut self, name: &Identifier) -> Result<(), Failure> {
@@ -61,6 +80,14 @@ impl Interpreter<'_> {
     }
 
     pub(in super::super) fn alter_database(&mut self, alter: &AlterDatabase) -> Result<Outcome, Failure> {
+        if let Some(online) = sets_online(&alter.action) {
+            let name =
+                alter.name.as_ref().map_or_else(|| self.state.database.name().to_owned(), |name| name.value.clone());
+            let instance = &self.environment.instance;
+            let set = if online { instance.set_online(&name) } else { instance.set_offline(&name) };
+            set.map_err(SqlError::from)?;
+            return Ok(Outcome::QUIET);
+        }
         let database = match &alter.name {
             Some(name) => self.database_named(name)?,
             None => self.state.database.clone(),
@@ -119,6 +146,14 @@ impl Interpreter<'_> {
     fn set_options(&mut self, database: &DatabaseUse, options: &[OptionItem]) -> Result<(), Failure> {
         let changes = options.iter().map(changed_option).collect::<Result<Vec<_>, SqlError>>()?;
         let changes: Vec<_> = changes.into_iter().flatten().collect();
+        let is_in_use = || self.environment.sessions.uses_database(database.name(), self.state.id);
+        if changes.iter().any(|change| matches!(change, OptionChange::ReadOnly(_))) && is_in_use() {
+            let name = database.name();
+            let text = format!(
+                "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again later."
+            );
+            return Err(SqlError::new(number::DATABASE_NOT_LOCKED, text).into());
+        }
         if let Some(first) = options.first().filter(|_| !changes.is_empty()) {
             let change = |options: &mut DatabaseOptions| changes.iter().for_each(|change| change.apply(options));
             let set = self.environment.instance.set_options(database, change);
@@ -136,6 +171,17 @@ impl Interpreter<'_> {
 enum OptionChange {
     Recovery(RecoveryModel),
     Durability(DelayedDurability),
+    ReadOnly(bool),
+}
+
+/// Whether an action sets a database online, or offline.
+fn sets_online(action: &AlterDatabaseAction) -> Option<bool> {
+    let AlterDatabaseAction::Set { options, .. } = action else { return None };
+    match options.as_slice() {
+        [option] if option.name == "ONLINE" => Some(true),
+        [option] if option.name == "OFFLINE" => Some(false),
+        _ => None,
+    }
 }
 
 impl OptionChange {
@@ -147,6 +193,7 @@ impl OptionChange {
                 options.has_log_chain &= *model != RecoveryModel::Simple;
             }
             OptionChange::Durability(delayed) => options.delayed_durability = *delayed,
+            OptionChange::ReadOnly(is_read_only) => options.is_read_only = *is_read_only,
         }
     }
 }
@@ -168,6 +215,7 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
             let delayed = DelayedDurability::ALL.into_iter().find(|delayed| delayed.name() == word);
             delayed.map(OptionChange::Durability)
         }
+        "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };
     let syntax = || SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{name}'.")).at(option.span.position);
@@ -179,7 +227,7 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     let off = matches!(option.value, OptionValue::Off);
     // A word behind the name, without an equals sign, is part of the name.
     let holds = match option.name.as_str() {
-        "PAGE_VERIFY CHECKSUM" | "MULTI_USER" | "ONLINE" | "READ_WRITE" => true,
+        "PAGE_VERIFY CHECKSUM" | "MULTI_USER" => true,
         "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
         "AUTO_CREATE_STATISTICS"
         | "AUTO_UPDATE_STATISTICS"

@@ -1,0 +1,311 @@
+//! Databases that leave the instance with their files as they are, and come with them: `sp_detach_db`, `FOR ATTACH`; and those that
+//! are listed and not open: `SET OFFLINE`, `SET ONLINE`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hobt_base::{DatabaseId, FileId, number};
+use hobt_catalog::DatabaseRow;
+use hobt_disk::{DiskError, OpenOptions};
+use hobt_log::LogFileLabel;
+use parking_lot::Mutex;
+
+use super::create::{delete_database, is_system};
+use super::plan::in_use;
+use super::registry::{Entry, EntryState};
+use super::start::inspect;
+use super::{Created, Instance, does_not_exist};
+use crate::data_file::{DataFile, FileProblem};
+use crate::database::DatabaseState;
+use crate::definition::check_name;
+use crate::error::{EngineError, Result, of_catalog};
+use crate::isolation::IsolationOptions;
+use crate::log_file::{FIRST_LOG_FILE, log_path};
+
+/// The files that `FOR ATTACH` names, by what they are.
+struct Attached {
+    /// By their ids, the primary one first.
+    files: Vec<DataFile>,
+    logs: Vec<(FileId, PathBuf)>,
+}
+
+impl Instance {
+    /// Takes a database off the list, closed and clean; its files stay as they are.
+    ///
+    /// # Errors
+    /// 15010 there is none, 7940 it is the instance's own, 3703 somebody uses it, 3707 it cannot be opened; a device's error.
+    pub fn detach_database(&self, name: &str) -> Result<()> {
+        let _alone = self.definitions.lock();
+        let entry = self.registry.named(name).ok_or_else(|| {
+            let text = format!(
+                "The database '{name}' does not exist. Supply a valid database name. To see available databases, use \
+                 sys.databases."
+            );
+            EngineError::statement(number::NO_SUCH_DATABASE, text)
+        })?;
+        if is_system(entry.id) {
+            let text = "System databases master, model, msdb, and tempdb cannot be detached.";
+            return Err(EngineError::statement(number::CANNOT_DETACH_SYSTEM, text));
+        }
+        let master = self.master()?;
+        if !self.registry.remove_unused(entry.id) {
+            let text = format!("Cannot detach the database '{name}' because it is currently in use.");
+            return Err(EngineError::statement(number::CANNOT_DETACH_IN_USE, text));
+        }
+        let closed = entry.shut(&self.parts, &self.registry).map_err(|error| match error {
+            EngineError::Unavailable { .. } => EngineError::statement(
+                number::CANNOT_DETACH_SUSPECT,
+                format!(
+                    "Cannot detach a suspect or recovery pending database. It must be repaired or dropped. {error}"
+                ),
+            ),
+            other => other,
+        });
+        let id = entry.id.0.cast_signed();
+        let done = closed.and_then(|()| master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id)));
+        if done.is_err() {
+            self.look_again(&entry);
+            self.registry.put_back(entry);
+        }
+        done
+    }
+
+    /// Lists a database whose files are there, and holds it. One that was not closed is recovered from its log. Where the log is
+    /// one file and missing, or `rebuilds_log` and one of its files is, a new one is made, if the database was closed.
+    ///
+    /// # Errors
+    /// 1801 the name is taken, 5120 a file cannot be opened, 5171 the primary file is none, 5173 the files do not belong
+    /// together, 1834 a file belongs to a database, 1813 the log cannot be made anew; 926 and 945 if it cannot be recovered.
+    /// The files stay.
+    pub fn attach_database(&self, name: &str, paths: &[PathBuf], rebuilds_log: bool) -> Result<Created> {
+        let _alone = self.definitions.lock();
+        check_name(name)?;
+        let master = self.master()?;
+        if self.registry.named(name).is_some() {
+            let text = format!("Database '{name}' already exists. Choose a different database name.");
+            return Err(EngineError::statement(number::DATABASE_EXISTS, text));
+        }
+        let Attached { files, logs } = self.open_attached(name, paths, rebuilds_log)?;
+        let guid = files[0].header.database_guid;
+        if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid) {
+            let text = format!("The files are those of database '{}', or a copy of them.", other.name);
+            return Err(EngineError::statement(number::FILE_OF_ANOTHER_DATABASE, text));
+        }
+        let id = self.next_database.fetch_add(1, Ordering::Relaxed);
+        if id > i16::MAX.cast_unsigned() {
+            return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
+        }
+        let entry = Entry {
+            id: DatabaseId(id),
+            name: name.to_owned(),
+            guid,
+            created: crate::clock::time_of_day(),
+            isolation: Arc::new(IsolationOptions::of_new_database()),
+            options: Mutex::default(),
+            files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),
+            logs: Mutex::new(logs.clone()),
+            state: Mutex::new(EntryState::Closed(files)),
+        };
+        let database = entry.open(&self.parts, &self.registry)?;
+        *entry.options.lock() = database.options();
+        let files = entry.files.lock().clone();
+        let listed = self.list_database(&master, &database, &files, &logs);
+        if let Err(error) = listed {
+            // The first error is the one to report.
+            let _ = database.close();
+            return Err(error);
+        }
+        drop(database);
+        self.registry.insert(entry);
+        Ok(Created { database: self.database_by_id(DatabaseId(id))? })
+    }
+
+    /// Opens the files of a database that is to be attached, and finds its log.
+    fn open_attached(&self, name: &str, paths: &[PathBuf], rebuilds_log: bool) -> Result<Attached> {
+        let mut files: Vec<DataFile> = Vec::new();
+        let mut labels: Vec<(LogFileLabel, PathBuf)> = Vec::new();
+        for path in paths {
+            let path = self.allowed.existing(path)?;
+            if let Some(owner) = self.owner_of(&path) {
+                return Err(in_use(&path, &owner));
+            }
+            match DataFile::open_any(&*self.disk, &path) {
+                Ok(file) => files.push(file),
+                Err(FileProblem::Inaccessible(error)) => return Err(cannot_open(&path, &error)),
+                Err(FileProblem::Invalid(reason)) => match self.log_label(&path)? {
+                    Some(label) => labels.push((label, path)),
+                    None if files.is_empty() => return Err(not_primary(&path, &reason)),
+                    None => return Err(do_not_match(&reason)),
+                },
+            }
+        }
+        files.sort_by_key(|file| file.header.file);
+        let Some(first) = files.first().filter(|first| first.header.file == FileId(1)) else {
+            let path = paths.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
+            return Err(not_primary(path, "it is not file 1 of a database"));
+        };
+        let differs = |file: &&DataFile| file.header.database_guid != first.header.database_guid;
+        if let Some(other) = files.iter().find(differs) {
+            return Err(do_not_match(&format!("'{}' belongs to another database", other.path.display())));
+        }
+        if let Some(pair) = files.windows(2).find(|pair| pair[0].header.file == pair[1].header.file) {
+            return Err(do_not_match(&format!("'{}' is given twice", pair[1].path.display())));
+        }
+        let usual = log_path(&first.path);
+        if labels.is_empty() && self.disk.exists(&usual) {
+            labels.extend(self.log_label(&usual)?.map(|label| (label, usual.clone())));
+        }
+        labels.sort_by_key(|(label, _)| label.id);
+        let is_whole = labels.first().is_some_and(|(first, _)| first.is_first && first.files as usize == labels.len());
+        let logs = if is_whole || !(rebuilds_log || labels.is_empty()) {
+            labels.into_iter().map(|(label, path)| (FileId(label.id), path)).collect()
+        } else if files.iter().all(|file| file.header.clean) {
+            vec![(FIRST_LOG_FILE, self.free_log_path(&usual))]
+        } else {
+            let text = format!(
+                "Could not open new database '{name}'. CREATE DATABASE is aborted. The log cannot be rebuilt because there \
+                 were open transactions/users when the database was shutdown, or no checkpoint occurred to the database: \
+                 give the files of its log."
+            );
+            return Err(EngineError::statement(number::CANNOT_OPEN_NEW_DATABASE, text));
+        };
+        Ok(Attached { files, logs })
+    }
+
+    /// What a log file says of itself; `None` for what is none.
+    fn log_label(&self, path: &Path) -> Result<Option<LogFileLabel>> {
+        let options = OpenOptions { create_new: false, read_only: true, direct: true };
+        let file = self.disk.open(path, options).map_err(|error| cannot_open(path, &error))?;
+        LogFileLabel::read(&*file).map_err(|error| cannot_open(path, &error))
+    }
+
+    /// Where a new log can lie without touching a file that is there.
+    fn free_log_path(&self, usual: &Path) -> PathBuf {
+        let numbered = |number: u32| {
+            let stem = usual.file_stem().map_or_else(Default::default, |stem| stem.to_string_lossy().into_owned());
+            usual.with_file_name(format!("{stem}_{number}.ldf"))
+        };
+        let mut candidates = std::iter::once(usual.to_path_buf()).chain((1..).map(numbered));
+        candidates.find(|path| !self.disk.exists(path)).expect("one of endlessly many names is free")
+    }
+
+    /// Closes a database, clean, and lists it as offline: nobody opens it until [`Instance::set_online`].
+    ///
+    /// # Errors
+    /// 911 there is none, 5058 it is the instance's own, 5061 somebody uses it; a device's error.
+    pub fn set_offline(&self, name: &str) -> Result<()> {
+        let _alone = self.definitions.lock();
+        let entry = self.listed_entry(name)?;
+        let master = self.master()?;
+        if let EntryState::Unavailable { state: DatabaseState::Offline, .. } = &*entry.state.lock() {
+            return Ok(());
+        }
+        if !self.registry.remove_unused(entry.id) {
+            return Err(cannot_lock(name));
+        }
+        let done = entry.shut(&self.parts, &self.registry).and_then(|()| self.note_offline(&master, &entry, true));
+        match &done {
+            Ok(()) => *entry.state.lock() = EntryState::offline(),
+            Err(_) => self.look_again(&entry),
+        }
+        self.registry.put_back(entry);
+        done
+    }
+
+    /// Opens a database that is offline, or whose files or coordinator could not be used and can be now.
+    ///
+    /// # Errors
+    /// 911 there is none, 5061 somebody uses it; 926 and 945 if it cannot be recovered.
+    pub fn set_online(&self, name: &str) -> Result<()> {
+        let _alone = self.definitions.lock();
+        let entry = self.listed_entry(name)?;
+        let master = self.master()?;
+        let is_open = matches!(&*entry.state.lock(), EntryState::Open(database) if database.check_usable().is_ok());
+        if is_open {
+            return Ok(());
+        }
+        if !self.registry.remove_unused(entry.id) {
+            return Err(cannot_lock(name));
+        }
+        let noted = self.note_offline(&master, &entry, false);
+        if noted.is_ok() {
+            self.look_again(&entry);
+        }
+        let id = entry.id;
+        self.registry.put_back(entry);
+        noted.and_then(|()| self.database_by_id(id)).map(drop)
+    }
+
+    /// A database that is not the instance's own.
+    fn listed_entry(&self, name: &str) -> Result<Arc<Entry>> {
+        let entry = self.registry.named(name).ok_or_else(|| does_not_exist(name))?;
+        if is_system(entry.id) {
+            let text = format!("Option 'OFFLINE' cannot be set in database '{name}'.");
+            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
+        }
+        Ok(entry)
+    }
+
+    fn note_offline(&self, master: &super::DatabaseUse, entry: &Entry, is_offline: bool) -> Result<()> {
+        let id = entry.id.0.cast_signed();
+        let (rows, _) = master.listed_databases().map_err(|error| of_catalog("master", error))?;
+        let row = rows.into_iter().find(|row| row.id == id).ok_or_else(|| does_not_exist(&entry.name))?;
+        if row.is_offline == is_offline {
+            return Ok(());
+        }
+        let row = DatabaseRow { is_offline, ..row };
+        master.change_and_save(|heaps, ctx| {
+            heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
+            heaps.insert(ctx, &row)
+        })
+    }
+
+    /// Looks at the files of a database that nobody uses as a start does.
+    fn look_again(&self, entry: &Entry) {
+        let mut state = entry.state.lock();
+        let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
+        if let EntryState::Open(database) = std::mem::replace(&mut *state, closed) {
+            // One that failed is not saved: its recovery looks at what is on the disk.
+            let _ = database.close();
+        }
+        *state = inspect(&*self.disk, &entry.files.lock(), entry.guid);
+    }
+}
+
+/// 5120.
+fn cannot_open(path: &Path, error: &DiskError) -> EngineError {
+    let system = error.os_error_text().map(|text| format!(" Operating system error {text}.")).unwrap_or_default();
+    EngineError::statement(
+        number::DEVICE_ACTIVATION,
+        format!("Unable to open the physical file \"{}\".{system} {error}", path.display()),
+    )
+}
+
+/// 5171.
+fn not_primary(path: &Path, reason: &str) -> EngineError {
+    EngineError::statement(
+        number::NOT_A_PRIMARY_FILE,
+        format!("{} is not a primary database file: {reason}.", path.display()),
+    )
+}
+
+/// 5173.
+fn do_not_match(reason: &str) -> EngineError {
+    EngineError::statement(
+        number::FILES_DO_NOT_MATCH,
+        format!(
+            "One or more files do not match the primary file of the database. If you are attempting to attach a database, \
+             retry the operation with the correct files. If this is an existing database, the file may be corrupted and \
+             should be restored from a backup. ({reason})"
+        ),
+    )
+}
+
+/// 5061.
+fn cannot_lock(name: &str) -> EngineError {
+    EngineError::statement(
+        number::DATABASE_NOT_LOCKED,
+        format!("ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again later."),
+    )
+}
