@@ -8,6 +8,7 @@ mod durability;
 mod failures;
 mod fixture;
 mod garbage;
+mod indexes;
 mod log_files;
 mod on_disk;
 mod recovery_models;
