@@ -30,8 +30,8 @@ pub fn snapshot() -> Holds {
     Holds { count, time_ns }
 }
 
-/// One hold of a page's latch. To be made before the latch is asked for, so that it is dropped behind the guard, and begun once
-/// the latch is there.
+/// One hold of a page's latch. To be made before the latch is asked for, so that it is dropped behind the guard, and
+/// begun once the latch is there.
 #[derive(Debug, Default)]
 #[must_use = "the hold ends when this is dropped"]
 pub struct Hold(Option<Instant>);

@@ -26,8 +26,8 @@ impl InstructionCounter {
         attributes[0] = SIZE << 32;
         attributes[1] = HARDWARE_INSTRUCTIONS;
         attributes[5] = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
-        // SAFETY: the attributes are as long as they say and outlive the call, which only reads them; thread 0 is the caller,
-        // processor -1 any, group -1 none.
+        // SAFETY: the attributes are as long as they say and outlive the call, which only reads them; thread 0 is the
+        // caller, processor -1 any, group -1 none.
         let descriptor =
             unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, CLOSE_ON_EXEC) };
         let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;

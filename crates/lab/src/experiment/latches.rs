@@ -1,8 +1,8 @@
 //! `latches`: what a latch, a spinlock and an atomic counter cost, alone and under ever more threads.
 //!
-//! Each thread adds to one number, as often as all others. What waits is counted where the engine counts it: the latch under
-//! `TRACE_CONTROLLER`, the spinlock under `MUTEX`, which nothing else uses. The views must add up: the classes of
-//! `sys.dm_os_latch_stats` but `BUFFER` to the waits for `LATCH_SH` and `LATCH_EX`.
+//! Each thread adds to one number, as often as all others. What waits is counted where the engine counts it: the
+//! latch under `TRACE_CONTROLLER`, the spinlock under `MUTEX`, which nothing else uses. The views must add up: the
+//! classes of `sys.dm_os_latch_stats` but `BUFFER` to the waits for `LATCH_SH` and `LATCH_EX`.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -1,8 +1,8 @@
 //! `updates`: how many single rows a second can be changed by their key, evenly and where a few keys are hot?
 //!
-//! Each connection runs its loop inside the server and commits each update. The hot rows of an ascending key are neighbours on
-//! a few pages; those of a hashed one lie anywhere. A skewed connection takes the key of rank k with a probability near
-//! 1 / (k · ln n), which is Zipf's law: the rank is n to the power of a uniform number.
+//! Each connection runs its loop inside the server and commits each update. The hot rows of an ascending key are
+//! neighbours on a few pages; those of a hashed one lie anywhere. A skewed connection takes the key of rank k with a
+//! probability near 1 / (k · ln n), which is Zipf's law: the rank is n to the power of a uniform number.
 
 use serde_json::{Map, json};
 

@@ -1,4 +1,5 @@
-//! The cases: which key, how many connections, how often they commit, and what differs from the plain clustered primary key.
+//! The cases: which key, how many connections, how often they commit, and what differs from the plain clustered primary
+//! key.
 
 use super::key::{Key, REVERSING};
 

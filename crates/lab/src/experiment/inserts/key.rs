@@ -31,8 +31,8 @@ pub(super) const SEQUENCE: &str = "InsertsSequence";
 /// The variables of [`reversed_bits`]: what spreads the bits of a byte, and those to take of what comes of it.
 pub(super) const REVERSING: &str = "@spread bigint = 8623620610, @taken bigint = 1136090292240";
 
-/// The 32 bits of `@v` in reverse: byte by byte, each reversed by spreading its bits over a product, masking those that stand
-/// in the order wanted, and adding them up by a remainder.
+/// The 32 bits of `@v` in reverse: byte by byte, each reversed by spreading its bits over a product, masking those that
+/// stand in the order wanted, and adding them up by a remainder.
 fn reversed_bits() -> String {
     let byte = |divisor: u64| format!("((@v / {divisor} & 255) * @spread & @taken) % 1023");
     let bytes = [(1, 1 << 24), (1 << 8, 1 << 16), (1 << 16, 1 << 8), (1 << 24, 1_u64)];

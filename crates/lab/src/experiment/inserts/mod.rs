@@ -1,9 +1,10 @@
-//! `inserts`: the INSERT challenge. Many connections insert single rows in a loop; what is a row's key, and does it matter?
+//! `inserts`: the INSERT challenge. Many connections insert single rows in a loop; what is a row's key, and does it
+//! matter?
 //!
-//! Each connection runs its loop inside the server, in transactions of a thousand rows or with a commit for every row, into a
-//! table with a clustered primary key. Beside them stands what the device gives at best to a lone writer: durable writes of
-//! 4 KiB, one after the other. What else the texts turned (locks, files, defaults, the loop as it was printed, the heap) is run
-//! once in each run; `--sweep` crosses it with every key and number of connections.
+//! Each connection runs its loop inside the server, in transactions of a thousand rows or with a commit for every row,
+//! into a table with a clustered primary key. Beside them stands what the device gives at best to a lone writer:
+//! durable writes of 4 KiB, one after the other. What else the texts turned (locks, files, defaults, the loop as it
+//! was printed, the heap) is run once in each run; `--sweep` crosses it with every key and number of connections.
 
 mod challenge;
 mod key;
@@ -101,8 +102,8 @@ impl Experiment for InsertsExperiment {
             tables,
             notes: vec![
                 "the text inserted 160,000,000 rows by 64 clients; compare rates, not times".to_owned(),
-                "the text's server of 48 cores was over 100 times slower with ascending keys than with random ones: its \
-                 connections waited for the last page's latch"
+                "the text's server of 48 cores was over 100 times slower with ascending keys than with random ones: \
+                 its connections waited for the last page's latch"
                     .to_owned(),
             ],
         })
@@ -135,7 +136,10 @@ fn ensure_filegroup(lab: &mut Laboratory, files: u32) -> Result<()> {
     let database = lab.database()?.name().to_owned();
     let list: Vec<String> = (1..=files)
         .map(|file| {
-            format!("(NAME = N'{name}_{file:02}', FILENAME = N'{database}_{name}_{file:02}.ndf', SIZE = 2MB, FILEGROWTH = 1MB)")
+            format!(
+                "(NAME = N'{name}_{file:02}', FILENAME = N'{database}_{name}_{file:02}.ndf', SIZE = 2MB, \
+                 FILEGROWTH = 1MB)"
+            )
         })
         .collect();
     lab.run(&format!("ALTER DATABASE [{database}] ADD FILEGROUP {name}"))?;

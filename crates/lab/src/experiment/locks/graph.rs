@@ -1,7 +1,7 @@
 //! The locks of the text's query, in the order in which it takes them.
 //!
-//! The query wants five rows. Beside it five sessions have each changed one of the rows, and end one after the other, as the
-//! query comes to their row: so it stands still five times, and what it holds can be looked at.
+//! The query wants five rows. Beside it five sessions have each changed one of the rows, and end one after the other,
+//! as the query comes to their row: so it stands still five times, and what it holds can be looked at.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -33,7 +33,8 @@ pub(super) const QUERIES: [(&str, &str); 2] = [
     ("an UPDATE", "UPDATE dbo.{table} SET changed = changed + 1 WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
 ];
 
-/// Runs one of the queries, step by step, and takes back what it changed. The table has partitions, and all of the wanted rows.
+/// Runs one of the queries, step by step, and takes back what it changed. The table has partitions, and all of the
+/// wanted rows.
 ///
 /// # Errors
 /// A statement failed, or the query did not go on.

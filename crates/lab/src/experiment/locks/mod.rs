@@ -1,7 +1,7 @@
 //! `locks`: which locks a query takes, what each granularity costs, and when many small locks become a large one.
 //!
-//! The granularities are measured on the lock manager alone, which every statement asks: a transaction locks all rows of a table
-//! one by one, or its pages, or its partitions, or the table, and lets go of everything.
+//! The granularities are measured on the lock manager alone, which every statement asks: a transaction locks all rows
+//! of a table one by one, or its pages, or its partitions, or the table, and lets go of everything.
 
 mod graph;
 
@@ -122,7 +122,7 @@ impl LocksExperiment {
         settings.insert("instructions_are_counted".to_owned(), json!(instructions.is_some()));
         settings.insert("lock_graph".to_owned(), graphs.into());
         let mut notes = vec![
-            "READ_COMMITTED_SNAPSHOT is off; the queries of five rows run under REPEATABLE READ, which keeps their locks"
+            "READ_COMMITTED_SNAPSHOT is off; the queries of five rows run under REPEATABLE READ, which keeps locks"
                 .to_owned(),
         ];
         if instructions.is_none() {
