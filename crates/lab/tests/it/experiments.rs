@@ -215,6 +215,7 @@ fn locks_are_drawn_counted_and_escalated() {
     assert!(locks("escalation_disable") > 12_000.0 && locks("escalation_table") < 10.0);
     let by_partition = &case(&json, "escalation_auto")["locks_held"];
     assert!(by_partition["HOBT X"].as_u64().is_some_and(|count| count >= 1), "{by_partition}");
+    assert_eq!(case(&json, "switch_beside_readers")["switch_ms"].as_array().map(Vec::len), Some(10));
     assert!(report.to_text().contains("└ KEY"));
 }
 

@@ -4,6 +4,7 @@
 //! of a table one by one, or its pages, or its partitions, or the table, and lets go of everything.
 
 mod graph;
+mod switch;
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use hobt_txn::locks::{KeyHash, LockManager, LockMode, LockOwner, LockOwnerKind, 
 use serde_json::{Map, json};
 
 use super::Experiment;
-use super::together::Counters;
+use super::together::{Counters, longest_wait};
 use crate::error::{LabError, Result};
 use crate::figures::{amount, thousands};
 use crate::laboratory::Laboratory;
@@ -30,6 +31,8 @@ const ROWS_MIN: u64 = 12_000;
 const ROW_BYTES: u64 = 100;
 const ROWS_OF_A_PAGE: u64 = 80;
 const PARTITIONS: u64 = 2;
+/// Rows of the first partition, whose ids go so far.
+const FIRST_PARTITION_ROWS: u64 = 1_000;
 const TABLE: &str = "LocksOfTwo";
 const DATABASE: &str = "hobt_lab_locks";
 
@@ -64,7 +67,7 @@ impl Experiment for LocksExperiment {
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let rows = lab.rows_for(WANTED_ROWS, ROW_BYTES, 1)?.max(ROWS_MIN);
         let repeat = lab.options().repeat.max(1);
-        let measured = (GRANULARITIES.len() + ESCALATIONS.len()) * repeat;
+        let measured = (GRANULARITIES.len() + ESCALATIONS.len() + 1) * repeat;
         lab.progress().expect(LimitSettings::steps_beside() + 3 + measured as u64);
         let home = lab.database()?.name().to_owned();
         lab.progress().step(&format!("building {TABLE}, {} rows", thousands(rows)));
@@ -103,6 +106,10 @@ impl LocksExperiment {
                 )
             })
             .collect();
+        let mut switching = Case {
+            rows,
+            ..Case::new("switch_beside_readers", format!("ALTER TABLE dbo.{TABLE} SWITCH PARTITION 1, and back"))
+        };
         for repetition in 0..repeat {
             for ((name, granularity), case) in GRANULARITIES.iter().zip(&mut cases) {
                 lab.progress().step(&format!("{name}, {} of {repeat}", repetition + 1));
@@ -112,9 +119,12 @@ impl LocksExperiment {
                 lab.progress().step(&format!("{}, {} of {repeat}", case.name, repetition + 1));
                 escalate(lab, how, rows, case)?;
             }
+            lab.progress().step(&format!("{}, {} of {repeat}", switching.name, repetition + 1));
+            switch::beside_readers(lab, TABLE, rows, FIRST_PARTITION_ROWS, &mut switching)?;
         }
-        tables.extend([granularity_grid(&cases), escalation_grid(&escalations)]);
+        tables.extend([granularity_grid(&cases), escalation_grid(&escalations), switch_grid(&switching)]);
         cases.extend(escalations);
+        cases.push(switching);
         let mut settings = Map::new();
         settings.insert("rows".to_owned(), json!(rows));
         settings.insert("repeat".to_owned(), json!(repeat));
@@ -148,12 +158,10 @@ fn build(lab: &mut Laboratory, rows: u64) -> Result<()> {
     for statement in [
         format!("ALTER DATABASE [{DATABASE}] SET READ_COMMITTED_SNAPSHOT OFF"),
         format!("USE [{DATABASE}]"),
-        "CREATE PARTITION FUNCTION of_two (int) AS RANGE LEFT FOR VALUES (1000)".to_owned(),
+        format!("CREATE PARTITION FUNCTION of_two (int) AS RANGE LEFT FOR VALUES ({FIRST_PARTITION_ROWS})"),
         "CREATE PARTITION SCHEME of_two_scheme AS PARTITION of_two ALL TO ([PRIMARY])".to_owned(),
-        format!(
-            "CREATE TABLE dbo.{TABLE} (id int NOT NULL, changed int NOT NULL, payload char(84) NOT NULL, \
-             CONSTRAINT PK_{TABLE} PRIMARY KEY CLUSTERED (id)) ON of_two_scheme (id)"
-        ),
+        create(TABLE),
+        create(switch::STAGING),
         format!("ALTER TABLE dbo.{TABLE} SET (LOCK_ESCALATION = AUTO)"),
         format!(
             "WITH numbers AS (SELECT TOP ({rows}) ROW_NUMBER() OVER (ORDER BY a.one) AS id \
@@ -168,6 +176,13 @@ fn build(lab: &mut Laboratory, rows: u64) -> Result<()> {
         return Err(LabError::Wrong(format!("the table {TABLE} was to have {rows} rows and has {found}")));
     }
     Ok(())
+}
+
+fn create(table: &str) -> String {
+    format!(
+        "CREATE TABLE dbo.{table} (id int NOT NULL, changed int NOT NULL, payload char(84) NOT NULL, \
+         CONSTRAINT PK_{table} PRIMARY KEY CLUSTERED (id)) ON of_two_scheme (id)"
+    )
 }
 
 /// Locks all rows at one granularity in a lock manager of its own, and lets go of them.
@@ -284,5 +299,15 @@ fn escalation_grid(cases: &[Case]) -> Grid {
             which.join(", "),
         ]);
     }
+    grid
+}
+
+fn switch_grid(case: &Case) -> Grid {
+    let mut grid = Grid::new(
+        "A partition switched out and back beside readers",
+        &["case", "ms a switch", "ms a count beside it", "waits most for"],
+    );
+    let figure = |key: &str| case.median(key).map_or_else(|| "-".to_owned(), amount);
+    grid.rows.push(vec![case.name.clone(), figure("switch_ms"), figure("count_ms"), longest_wait(case)]);
     grid
 }
