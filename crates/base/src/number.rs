@@ -600,3 +600,9 @@ pub const DATABASE_NOT_LOCKED: i32 = 5061;
 pub const DATABASE_OFFLINE: i32 = 942;
 /// Failed to update database '%s' because the database is read-only.
 pub const DATABASE_READ_ONLY: i32 = 3906;
+/// Could not drop object '%s' because it is referenced by a FOREIGN KEY constraint.
+pub const REFERENCED_TABLE: i32 = 3726;
+/// The constraint '%s' is being referenced by table '%s', foreign key constraint '%s'.
+pub const REFERENCED_KEY: i32 = 3725;
+/// Cannot truncate table '%s' because it is being referenced by a FOREIGN KEY constraint.
+pub const TRUNCATE_REFERENCED: i32 = 4712;

@@ -238,11 +238,10 @@ impl DatabaseSnapshot {
             let other = self.tables.get(&key.referenced);
             let found = other.is_some_and(|other| {
                 key.referenced_columns.iter().all(|id| other.columns.iter().any(|column| column.id == *id))
-                    && other.indexes.iter().any(|index| index.id == key.referenced_index && index.options.is_unique)
             });
             let own = key.columns.iter().all(|id| ids.contains(id));
             let same = key.columns.len() == key.referenced_columns.len() && !key.columns.is_empty();
-            require(found && own && same, name, "a foreign key's columns and index exist")?;
+            require(found && own && same, name, "a foreign key's columns exist")?;
         }
         for check in &table.constraints.checks {
             let known = check.column.is_none_or(|id| ids.contains(&id) || virtual_ids.contains(&id));

@@ -74,9 +74,9 @@ mod path;
 mod settings;
 
 pub use database::{
-    CheckDefinition, ColumnAlteration, Database, DatabaseState, IndexMismatch, IndexSelector, LockTable, RowAt,
-    RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide, TableChange,
-    TableWriter, WriteError, current_row, is_stored_alike, row_id,
+    CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
+    LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide,
+    TableChange, TableWriter, WriteError, current_row, is_stored_alike, row_id,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

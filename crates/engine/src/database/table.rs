@@ -122,6 +122,7 @@ impl Database {
             }
             cannot_drop("table", name)
         })?;
+        super::foreign_key::check_not_referenced(&self.snapshot_of(ctx), &table)?;
         let stores = self.stores_of(&table)?;
         let id = table.id;
         self.write_rows(ctx, |system, rows| system.delete_table(rows, id))?;
@@ -201,6 +202,11 @@ impl Database {
         };
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
+        if super::foreign_key::first_reference(&self.snapshot_of(ctx), &table, None).is_some() {
+            let text =
+                format!("Cannot truncate table '{name}' because it is being referenced by a FOREIGN KEY constraint.");
+            return Err(EngineError::statement(number::TRUNCATE_REFERENCED, text));
+        }
         for store in self.stores_of(&table)? {
             let truncated = match &store {
                 RowStore::Heap(heap) => heap.truncate(ctx),

@@ -159,7 +159,8 @@ impl Database {
         of_constraint: bool,
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
-        self.begin_table_change(ctx, table, lock, &mut |_, old| {
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            super::foreign_key::check_index_not_referenced(snapshot, old, index)?;
             let found = old.index_named(index);
             if of_constraint {
                 let text = || format!("'{index}' is not a constraint.");

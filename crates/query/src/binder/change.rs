@@ -141,8 +141,9 @@ impl Binder<'_> {
         let (values, next_values) =
             self.collecting_next_values(|| self.new_values(&update.assignments, &target, &mut parts))?;
         let mut before = vec![None; target.stored.columns.len()];
+        let is_referenced = stored_table(&target.stored.provider)?.is_referenced();
         for (column, known) in target.stored.columns.iter().enumerate() {
-            if !values.sets(column) {
+            if is_referenced || !values.sets(column) {
                 before[column] = Some(parts.add(self, known.bound(target.position)));
             }
         }
@@ -168,6 +169,11 @@ impl Binder<'_> {
         let mut parts = Parts::default();
         parts.add(self, place_of(&target)?);
         let mut before = vec![None; target.stored.columns.len()];
+        if stored_table(&target.stored.provider)?.is_referenced() {
+            for (before, known) in before.iter_mut().zip(&target.stored.columns) {
+                *before = Some(parts.add(self, known.bound(target.position)));
+            }
+        }
         let tables = [OutputTable::Deleted];
         let output = self.output_of(delete.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
         let (query, values) = self.changes(target.plan.clone(), parts, None)?;

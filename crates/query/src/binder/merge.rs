@@ -110,6 +110,11 @@ impl Binder<'_> {
             }
         }
         let mut before = vec![None; target.stored.columns.len()];
+        if stored_table(&target.stored.provider)?.is_referenced() {
+            for (before, known) in before.iter_mut().zip(&target.stored.columns) {
+                *before = Some(parts.add(self, known.bound(target.position)));
+            }
+        }
         let tables = [OutputTable::Action, OutputTable::Inserted, OutputTable::Deleted];
         let output = self.output_of(merge.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
         let (query, _no_values) = self.changes(target.plan.clone(), parts, None)?;

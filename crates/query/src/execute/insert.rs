@@ -33,7 +33,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::change::HeldBatches;
 use super::index_build::IndexBuild;
 use super::row_lock::lock_error;
-use super::row_rules::RowRules;
+use super::row_rules::{NewKeys, RowRules};
 use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
@@ -104,13 +104,18 @@ impl InsertTarget {
         InsertTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
     }
 
+    /// The values of its foreign keys that were written, if it has some.
+    pub fn new_keys(&self) -> Option<&NewKeys> {
+        self.rules.as_ref().and_then(|rules| rules.new_keys.as_deref())
+    }
+
     /// Whether its definition says something of rows.
     pub fn has_rules(&self) -> bool {
         self.rules.is_some()
     }
 
     /// The statement that writes, as messages name it.
-    pub(super) fn statement(&self) -> &'static str {
+    pub fn statement(&self) -> &'static str {
         self.statement
     }
 
@@ -137,6 +142,7 @@ impl InsertTarget {
             changed.iter_mut().for_each(|changed| changed.push(place));
         }
         rules.check(self, &columns, rows, changed.as_deref())?;
+        rules.note_keys(&columns, changed.as_deref());
         Ok(columns)
     }
 

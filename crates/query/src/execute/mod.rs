@@ -35,7 +35,7 @@ pub(crate) use lock_rows::LockRowsSettings;
 pub use ordered_scan::OrderedScanRule;
 pub use profile::OperatorProfile;
 pub use row_lock::{FoundRows, lock_error, snapshot_conflict, wait_for_inserts};
-pub use row_rules::{CheckRule, ComputedRule, RowRules};
+pub use row_rules::{CheckRule, ComputedRule, NewKeys, RowRules};
 pub use runner::{physical_plan, run_query};
 pub use scan_exec::ScanExec;
 pub use seek_exec::SeekExec;

@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 use hobt_base::{SqlError, number};
+use parking_lot::Mutex;
 
 use super::insert::InsertTarget;
 use crate::wrap::sql_error_of;
@@ -30,6 +31,36 @@ pub struct CheckRule {
     pub reads: Vec<usize>,
 }
 
+/// The values of foreign keys that rows bring: for each key its columns in their order, batch by batch.
+#[derive(Debug)]
+pub struct NewKeys {
+    /// The places of each key's columns.
+    pub keys: Vec<Vec<usize>>,
+    taken: Mutex<Vec<Vec<Vec<ArrayRef>>>>,
+}
+
+impl NewKeys {
+    /// None yet, of keys over these columns.
+    pub fn new(keys: Vec<Vec<usize>>) -> NewKeys {
+        let taken = Mutex::new(keys.iter().map(|_| Vec::new()).collect());
+        NewKeys { keys, taken }
+    }
+
+    /// Takes what has come of a key so far.
+    pub fn take(&self, key: usize) -> Vec<Vec<ArrayRef>> {
+        self.taken.lock().get_mut(key).map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
+        let mut taken = self.taken.lock();
+        for (places, taken) in self.keys.iter().zip(taken.iter_mut()) {
+            if changed.is_none_or(|changed| places.iter().any(|place| changed.contains(place))) {
+                taken.push(places.iter().map(|&place| Arc::clone(&columns[place])).collect());
+            }
+        }
+    }
+}
+
 /// The rules of a table, over its stored columns in their carriers.
 #[derive(Clone, Debug)]
 pub struct RowRules {
@@ -39,12 +70,14 @@ pub struct RowRules {
     pub computed: Vec<ComputedRule>,
     /// Constraints.
     pub checks: Vec<CheckRule>,
+    /// Where the values of foreign keys go, if there are some.
+    pub new_keys: Option<Arc<NewKeys>>,
 }
 
 impl RowRules {
     /// Whether the table says nothing of its rows.
     pub fn is_empty(&self) -> bool {
-        self.computed.is_empty() && self.checks.is_empty()
+        self.computed.is_empty() && self.checks.is_empty() && self.new_keys.is_none()
     }
 
     fn batch(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, SqlError> {
@@ -69,6 +102,13 @@ impl RowRules {
             Ok((rule.column, value.map_err(sql_error_of)?))
         });
         values.collect()
+    }
+
+    /// Notes the values of foreign keys; `changed` as with [`RowRules::check`].
+    pub(super) fn note_keys(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
+        if let Some(keys) = &self.new_keys {
+            keys.note(columns, changed);
+        }
     }
 
     /// Refuses rows that a constraint does not let in; `changed` are the columns that change, `None` for new rows.

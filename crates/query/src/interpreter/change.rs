@@ -14,6 +14,7 @@ use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
 
 use super::event::DoneKind;
 use super::failure::Failure;
+use super::foreign_key::KeyRows;
 use super::insert::store_of;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
@@ -25,7 +26,7 @@ use crate::execute::{ChangedRows, HeldBatches, InsertTarget, StatementRun, delet
 
 /// A statement that changes rows where they are.
 #[derive(Clone, Copy)]
-enum Change<'s> {
+pub(super) enum Change<'s> {
     Update(&'s Update),
     Delete(&'s Delete),
 }
@@ -98,39 +99,62 @@ impl Interpreter<'_> {
         let hints = QueryHints::read(change.options()).map_err(Failure::of_binding)?;
         let options = bind_options(&hints);
         let run = self.new_run(Some(&hints))?;
-        self.in_run(&run, |this| {
-            let into = this.lock_change(&run, options, change)?;
-            let columns = into.as_ref().map(OutputTarget::columns);
-            let mut rounds = Rounds::default();
-            let (mut bound, target, held) = loop {
-                let (bound, target, held) = this.find_rows(&run, options, change, columns)?;
-                rounds.are_locked = bound.table()?.locks_rows();
-                if this.lock_found_rows(&run, &target, held.batches(), &mut rounds)? {
-                    break (bound, target, held);
-                }
-            };
-            let rows = new_rows(held, &mut bound, &target)?;
-            apply(&run, &target, &bound, &rows)?;
-            let sink = bound.output.clone().map(|output| OutputSink { output, into });
-            if let Some(sink) = &sink {
-                let put_out = |batch: usize| {
-                    let held = &rows.held.batches()[batch];
-                    sink.output.evaluate(held.num_rows(), &|input| match input {
-                        OutputInput::Inserted(column) => rows.after(&bound, batch, column),
-                        OutputInput::Deleted(column) => rows.before(&bound, batch, column),
-                        OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
-                        OutputInput::Action => Err(SqlError::internal("$action outside of a MERGE")),
-                    })
+        self.in_run(&run, |this| this.change_within_run(&run, options, change))
+    }
+
+    /// The same as a part of the statement `run`.
+    pub(super) fn change_within_run(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+    ) -> Result<u64, Failure> {
+        let into = self.lock_change(run, options, change)?;
+        let columns = into.as_ref().map(OutputTarget::columns);
+        let mut rounds = Rounds::default();
+        let (mut bound, target, held) = loop {
+            let (bound, target, held) = self.find_rows(run, options, change, columns)?;
+            rounds.are_locked = bound.table()?.locks_rows();
+            if self.lock_found_rows(run, &target, held.batches(), &mut rounds)? {
+                break (bound, target, held);
+            }
+        };
+        let rows = new_rows(held, &mut bound, &target)?;
+        apply(run, &target, &bound, &rows)?;
+        self.check_new_keys(run, &target)?;
+        let referring = self.referring_keys(&target);
+        if !referring.is_empty() {
+            let width = target.table().columns.len();
+            let all = |batch: usize| {
+                let before = (0..width).map(|column| rows.before(&bound, batch, column).ok()).collect();
+                let after = match &bound.values {
+                    Some(_) => (0..width).map(|column| rows.after(&bound, batch, column)).collect::<Result<_, _>>()?,
+                    None => Vec::new(),
                 };
-                this.put_out(&run, sink, (0..rows.held.batches().len()).map(put_out))?;
+                Ok(KeyRows { before, after })
+            };
+            let changed: Result<Vec<KeyRows>, SqlError> = (0..rows.held.batches().len()).map(all).collect();
+            self.follow_keys(run, &target, &referring, &changed?)?;
+        }
+        let sink = bound.output.clone().map(|output| OutputSink { output, into });
+        if let Some(sink) = &sink {
+            let put_out = |batch: usize| {
+                let held = &rows.held.batches()[batch];
+                sink.output.evaluate(held.num_rows(), &|input| match input {
+                    OutputInput::Inserted(column) => rows.after(&bound, batch, column),
+                    OutputInput::Deleted(column) => rows.before(&bound, batch, column),
+                    OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
+                    OutputInput::Action => Err(SqlError::internal("$action outside of a MERGE")),
+                })
+            };
+            self.put_out(run, sink, (0..rows.held.batches().len()).map(put_out))?;
+        }
+        if let Some(values) = &bound.values {
+            for (variable, value) in values.variables()? {
+                self.frame_mut().set(&variable.value, value.value)?;
             }
-            if let Some(values) = &bound.values {
-                for (variable, value) in values.variables()? {
-                    this.frame_mut().set(&variable.value, value.value)?;
-                }
-            }
-            Ok(rows.held.row_count())
-        })
+        }
+        Ok(rows.held.row_count())
     }
 
     /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile.

@@ -22,6 +22,7 @@ use hobt_types::{SqlType, TypedValue, Value};
 use super::ddl::Place;
 use super::event::{DoneKind, Message, ResultColumn};
 use super::failure::Failure;
+use super::foreign_key::{foreign_keys_of, places_of};
 use super::identity::integer_of_type;
 use super::names::{UsedTable, invalid_object, written};
 use super::output_clause::{OutputSink, OutputTarget};
@@ -32,7 +33,9 @@ use crate::binder::{
     self, BindOptions, Binder, BoundExpr, BoundQuery, OutputInput, QueryHints, SourceColumn, TargetColumn,
     cannot_be_modified,
 };
-use crate::execute::{HeldBatches, InsertTarget, StatementRun, insert_held, insert_rows, stored_columns};
+use crate::execute::{
+    HeldBatches, InsertTarget, NewKeys, RowRules, StatementRun, insert_held, insert_rows, stored_columns,
+};
 use crate::source::{clustered_disabled, table_schema};
 
 /// The name of the wrapped query.
@@ -188,6 +191,7 @@ impl Interpreter<'_> {
                     this.insert_captured(&run, insert, &write, captured.unwrap_or_default())
                 }
             }?;
+            this.check_new_keys(&run, &write.store)?;
             this.reseed(&run, &write.target)?;
             Ok(rows)
         })?;
@@ -621,14 +625,20 @@ impl Interpreter<'_> {
     /// A target with what its definition says of its rows.
     pub(super) fn ruled(&self, run: &Arc<StatementRun>, store: InsertTarget) -> Result<InsertTarget, Failure> {
         let table = store.table();
+        let keys = foreign_keys_of(table);
         let has_rules = table.columns.iter().any(|column| column.computed.is_some())
-            || table.constraints.checks.iter().any(|check| !check.head.is_disabled);
+            || table.constraints.checks.iter().any(|check| !check.head.is_disabled)
+            || !keys.is_empty();
         if !has_rules {
             return Ok(store);
         }
         let names = self.names(run);
         let rules = Binder::new(&names, BindOptions::default()).bind_row_rules(table).map_err(Failure::of_binding)?;
-        Ok(store.ruled_by(rules))
+        let new_keys = (!keys.is_empty()).then(|| {
+            let places = keys.iter().map(|key| places_of(table, &key.columns)).collect();
+            Arc::new(NewKeys::new(places))
+        });
+        Ok(store.ruled_by(RowRules { new_keys, ..rules }))
     }
 }
 

@@ -16,6 +16,7 @@ use hobt_types::Value;
 
 use super::event::DoneKind;
 use super::failure::Failure;
+use super::foreign_key::KeyRows;
 use super::identity::integer_of_type;
 use super::insert::{Target, store_of, whole_batch};
 use super::names::UsedTable;
@@ -55,6 +56,13 @@ impl Interpreter<'_> {
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();
             apply(&run, &store, &pieces)?;
+            this.check_new_keys(&run, &store)?;
+            let referring = this.referring_keys(&store);
+            for kind in [ChangeKind::Delete, ChangeKind::Update] {
+                let of_kind = pieces.iter().filter(|piece| piece.kind == kind && !referring.is_empty());
+                let changed: Vec<KeyRows> = of_kind.map(|piece| piece.keys(&bound)).collect();
+                this.follow_keys(&run, &store, &referring, &changed)?;
+            }
             if let Some(output) = bound.output.clone() {
                 let sink = OutputSink { output, into };
                 let put_out = pieces.iter().map(|piece| {
@@ -175,6 +183,12 @@ impl Interpreter<'_> {
 }
 
 impl Piece<'_> {
+    /// What the rows were and are, for those who refer to them.
+    fn keys(&self, bound: &BoundMerge) -> KeyRows {
+        let before = |place: &Option<usize>| place.map(|place| Arc::clone(self.rows.column(place)));
+        KeyRows { before: bound.before.iter().map(before).collect(), after: self.after.clone() }
+    }
+
     /// A column that `OUTPUT` reads.
     fn column(&self, bound: &BoundMerge, store: &InsertTarget, input: OutputInput) -> Result<ArrayRef, SqlError> {
         let nothing = |column: usize| {

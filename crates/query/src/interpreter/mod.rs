@@ -17,6 +17,7 @@ mod ddl;
 mod environment;
 mod event;
 mod failure;
+mod foreign_key;
 mod format;
 mod frame;
 mod globals;

@@ -17,6 +17,7 @@ use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::{Place, place_of};
 use super::environment::Environment;
+use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
 use super::globals;
 use super::procedures;
@@ -95,6 +96,7 @@ pub(super) struct Names<'a> {
     pub(super) cancelled: &'a Arc<AtomicBool>,
     used: Rc<RefCell<Vec<UsedTable>>>,
     pub(super) sequences: SharedSequences,
+    changed_keys: &'a [ChangedKeys],
 }
 
 impl Interpreter<'_> {
@@ -117,6 +119,7 @@ impl Interpreter<'_> {
             cancelled: &self.cancelled,
             used: Rc::default(),
             sequences: Rc::clone(&self.sequences),
+            changed_keys: &self.changed_keys,
         }
     }
 }
@@ -208,6 +211,10 @@ impl Names<'_> {
 
 impl NameResolver for Names<'_> {
     fn resolve(&self, name: &ObjectName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
+        let is_it = |keys: &&ChangedKeys| name.as_simple().is_some_and(|name| name.is(&keys.name));
+        if let Some(keys) = self.changed_keys.iter().find(is_it) {
+            return Ok(keys.resolved());
+        }
         let place = self.place(name)?;
         let snapshot = place.database.snapshot();
         if let Some(schema) = snapshot.schema_id(&place.schema) {

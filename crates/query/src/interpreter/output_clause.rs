@@ -56,6 +56,17 @@ impl Interpreter<'_> {
             source: InsertSource::DefaultValues,
             options: Vec::new(),
         })?;
+        let (_, table) = target.table();
+        let is_referenced = self.referring_keys(&target.store()?);
+        let key = table.constraints.foreign_keys.first().or(is_referenced.first().map(|(_, key)| key));
+        if let Some(key) = key {
+            let text = format!(
+                "The target table '{}' of the OUTPUT INTO clause cannot be on either side of a (primary key, foreign key) \
+                 relationship. Found reference constraint '{}'.",
+                table.name, key.head.name
+            );
+            return Err(Failure::of_binding(SqlError::new(332, text)));
+        }
         let run = self.new_run(None)?;
         let ruled = self.ruled(&run, target.store()?);
         run.end(true)?;

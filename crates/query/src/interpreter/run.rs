@@ -14,6 +14,7 @@ use hobt_types::{SqlType, Value};
 use super::environment::Environment;
 use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistics};
 use super::failure::{Failure, RaisedIn, Reach};
+use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
 use super::sequence::SharedSequences;
@@ -85,6 +86,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) insert_exec_count: Option<usize>,
     /// The sequences that the statement that runs names.
     pub(super) sequences: SharedSequences,
+    /// The keys that the statement that runs has changed, while it looks who refers to them.
+    pub(super) changed_keys: Vec<ChangedKeys>,
     /// Whether the statement that runs changes a table variable, which no transaction has a part in.
     pub(super) changes_variable: bool,
     /// What the statement that runs cost, when it is known.
@@ -117,6 +120,7 @@ pub fn run_batch(
         capture: None,
         insert_exec_count: None,
         sequences: SharedSequences::default(),
+        changed_keys: Vec::new(),
         changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),

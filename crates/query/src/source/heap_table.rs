@@ -191,6 +191,15 @@ impl HeapTable {
         self.has_places.then_some(self.table.columns.len())
     }
 
+    /// Whether foreign keys refer to the table.
+    pub fn is_referenced(&self) -> bool {
+        let snapshot = self.database.snapshot();
+        let refers = |table: &Arc<Table>| {
+            table.constraints.foreign_keys.iter().any(|key| key.referenced == self.table.id && !key.head.is_disabled)
+        };
+        snapshot.tables.values().any(refers)
+    }
+
     /// The definition.
     pub fn table(&self) -> &Arc<Table> {
         &self.table

@@ -1,6 +1,6 @@
 //! Constraints and computed columns.
 
-use hobt_catalog::{ConstraintHead, DatabaseSnapshot, Table};
+use hobt_catalog::{ConstraintHead, DatabaseSnapshot, ReferentialRule, Table};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::Value;
 
@@ -16,6 +16,22 @@ pub(super) static VIEWS: &[Definition] = &[
          is_schema_published bit!, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!, \
          parent_column_id int!, definition nvarchar(max), uses_database_collation bit, is_system_named bit!",
         check_constraints,
+    ),
+    Definition::sys(
+        "foreign_keys",
+        "name sysname!, object_id int!, principal_id int, schema_id int!, parent_object_id int!, type char(2), \
+         type_desc nvarchar(60), create_date datetime!, modify_date datetime!, is_ms_shipped bit!, is_published bit!, \
+         is_schema_published bit!, referenced_object_id int, key_index_id int, is_disabled bit!, \
+         is_not_for_replication bit!, is_not_trusted bit!, delete_referential_action tinyint, \
+         delete_referential_action_desc nvarchar(60), update_referential_action tinyint, \
+         update_referential_action_desc nvarchar(60), is_system_named bit!",
+        foreign_keys,
+    ),
+    Definition::sys(
+        "foreign_key_columns",
+        "constraint_object_id int!, constraint_column_id int!, parent_object_id int!, parent_column_id int!, \
+         referenced_object_id int!, referenced_column_id int!",
+        foreign_key_columns,
     ),
     Definition::sys(
         "computed_columns",
@@ -89,6 +105,53 @@ fn computed_columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
                 false,
                 is_persisted
             ]);
+        }
+    }
+    Ok(rows)
+}
+
+fn rule_description(rule: ReferentialRule) -> &'static str {
+    match rule {
+        ReferentialRule::NoAction => "NO_ACTION",
+        ReferentialRule::Cascade => "CASCADE",
+        ReferentialRule::SetNull => "SET_NULL",
+        ReferentialRule::SetDefault => "SET_DEFAULT",
+    }
+}
+
+fn foreign_keys(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    let snapshot = context.database.snapshot();
+    let mut rows = Vec::new();
+    for table in user_tables(&snapshot) {
+        for key in &table.constraints.foreign_keys {
+            let head = &key.head;
+            let mut row = constraint_object(table, head, "F");
+            row.extend(row![
+                key.referenced.0,
+                key.referenced_index.0,
+                head.is_disabled,
+                head.not_for_replication,
+                head.is_not_trusted,
+                key.on_delete as u8,
+                rule_description(key.on_delete),
+                key.on_update as u8,
+                rule_description(key.on_update),
+                head.is_system_named
+            ]);
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn foreign_key_columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+    let snapshot = context.database.snapshot();
+    let mut rows = Vec::new();
+    for table in user_tables(&snapshot) {
+        for key in &table.constraints.foreign_keys {
+            for ((own, their), place) in key.columns.iter().zip(&key.referenced_columns).zip(1_i32..) {
+                rows.push(row![key.head.id.0, place, table.id.0, *own, key.referenced.0, *their]);
+            }
         }
     }
     Ok(rows)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use hobt_base::{Position, SqlError, number};
-use hobt_catalog::{Table, name_equals};
+use hobt_catalog::{ForeignKey, Table, name_equals};
 use hobt_engine::{DatabaseUse, TableChange};
 use hobt_tsql::ast::{
     AlterTable, AlterTableAction, AlterTableDrop, Constraint, ConstraintKind, Expression, Identifier, OptionItem,
@@ -136,7 +136,14 @@ impl Interpreter<'_> {
                     .at(position)
                     .into())
             }
-            ConstraintKind::ForeignKey { .. } => Err(SqlError::not_supported("FOREIGN KEY").at(position).into()),
+            ConstraintKind::ForeignKey { .. } => {
+                let Some(mut definition) = self.foreign_key_definition(constraint, of_column)? else { return Ok(()) };
+                definition.is_not_trusted = check == Some(false);
+                let database = Arc::clone(altering.place.database.database());
+                self.alter_with(altering, position, &|context, table, lock| {
+                    database.begin_add_foreign_key(context, table, &definition, lock)
+                })
+            }
         }
     }
 
@@ -254,7 +261,8 @@ impl Interpreter<'_> {
         let (run, place) = (altering.run, altering.place);
         let warnings = self.change_within(run, place, position, begin, |this, changed| {
             this.build(run, &place.database, changed)?;
-            this.hold_against_checks(run, &place.database, changed)
+            this.hold_against_checks(run, &place.database, changed)?;
+            this.hold_against_keys(run, &place.database, changed)
         })?;
         altering.warnings.extend(warnings);
         Ok(())
@@ -300,6 +308,30 @@ impl Interpreter<'_> {
         let query = bound_query(plan, old, &columns);
         let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
         self.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
+        Ok(())
+    }
+
+    /// The same for foreign keys.
+    ///
+    /// # Errors
+    /// 547.
+    fn hold_against_keys(
+        &mut self,
+        run: &Arc<StatementRun>,
+        database: &DatabaseUse,
+        changed: &TableChange,
+    ) -> Result<(), Failure> {
+        let (old, new) = (changed.old(), changed.new_table());
+        let is_held = |key: &&ForeignKey| !key.head.is_not_trusted && !key.head.is_disabled;
+        for key in new.constraints.foreign_keys.iter().filter(is_held) {
+            let before = old.constraints.foreign_keys.iter().filter(is_held);
+            if before.into_iter().any(|before| before.head.id == key.head.id) {
+                continue;
+            }
+            let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE");
+            let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+            self.hold_all_rows(run, &target, rows, key)?;
+        }
         Ok(())
     }
 }

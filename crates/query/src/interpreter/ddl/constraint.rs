@@ -1,8 +1,9 @@
 //! Constraints and computed columns: checked when they are defined.
 
 use hobt_base::{SqlError, number};
-use hobt_engine::{CheckDefinition, ColumnDefinition, ComputedDefinition, IndexDefinition};
-use hobt_tsql::ast::{self, Condition, Constraint, ConstraintKind, Expression, Literal};
+use hobt_catalog::ReferentialRule;
+use hobt_engine::{CheckDefinition, ColumnDefinition, ComputedDefinition, ForeignKeyDefinition, IndexDefinition};
+use hobt_tsql::ast::{self, Condition, Constraint, ConstraintKind, Expression, Literal, ReferentialAction};
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
@@ -16,6 +17,7 @@ pub(super) struct TableParts {
     pub(super) columns: Vec<ColumnDefinition>,
     pub(super) indexes: Vec<IndexDefinition>,
     pub(super) checks: Vec<CheckDefinition>,
+    pub(super) foreign_keys: Vec<ForeignKeyDefinition>,
 }
 
 impl Interpreter<'_> {
@@ -106,17 +108,85 @@ impl Interpreter<'_> {
         }))
     }
 
-    /// The checks of a table that the same statement has made.
-    pub(super) fn add_first_checks(
+    /// A `FOREIGN KEY` constraint; `None` for a constraint of another kind.
+    ///
+    /// # Errors
+    /// 1763 for a table of another database.
+    pub(super) fn foreign_key_definition(
+        &self,
+        constraint: &Constraint,
+        of_column: Option<&str>,
+    ) -> Result<Option<ForeignKeyDefinition>, Failure> {
+        let ConstraintKind::ForeignKey { columns, table, referenced, on_delete, on_update, not_for_replication } =
+            &constraint.kind
+        else {
+            return Ok(None);
+        };
+        let name = constraint.name.as_ref().map(|name| name.value.clone());
+        let place = self.place(table)?;
+        if place.database.id() != self.database().id() {
+            let text = format!(
+                "Cross-database foreign key references are not supported. Foreign key '{}'.",
+                name.unwrap_or_default()
+            );
+            return Err(SqlError::new(1763, text).at(constraint.span.position).into());
+        }
+        let values = |names: &[ast::Identifier]| names.iter().map(|name| name.value.clone()).collect::<Vec<_>>();
+        let rule = |action: &Option<ReferentialAction>| match action {
+            None | Some(ReferentialAction::NoAction) => ReferentialRule::NoAction,
+            Some(ReferentialAction::Cascade) => ReferentialRule::Cascade,
+            Some(ReferentialAction::SetNull) => ReferentialRule::SetNull,
+            Some(ReferentialAction::SetDefault) => ReferentialRule::SetDefault,
+        };
+        Ok(Some(ForeignKeyDefinition {
+            name,
+            columns: match of_column {
+                Some(column) if columns.is_empty() => vec![column.to_owned()],
+                _ => values(columns),
+            },
+            referenced: (place.schema, place.name),
+            referenced_columns: values(referenced),
+            on_delete: rule(on_delete),
+            on_update: rule(on_update),
+            not_for_replication: *not_for_replication,
+            is_not_trusted: false,
+        }))
+    }
+
+    /// The foreign keys of a table's definition.
+    pub(super) fn foreign_keys(&self, definition: &ast::TableDefinition) -> Result<Vec<ForeignKeyDefinition>, Failure> {
+        let mut keys = Vec::new();
+        for column in &definition.columns {
+            for constraint in &column.constraints {
+                keys.extend(self.foreign_key_definition(constraint, Some(&column.name.value))?);
+            }
+        }
+        for constraint in &definition.constraints {
+            keys.extend(self.foreign_key_definition(constraint, None)?);
+        }
+        Ok(keys)
+    }
+
+    /// The checks and foreign keys of a table that the same statement has made.
+    pub(super) fn add_first_constraints(
         &mut self,
         context: &StatementContext,
         place: &Place,
         checks: &[CheckDefinition],
+        foreign_keys: &[ForeignKeyDefinition],
     ) -> Result<(), Failure> {
+        let database = place.database.database();
+        for key in foreign_keys {
+            let mut locked = None;
+            let mut lock = |table| self.lock_definition(context, &place.database, table, &mut locked);
+            let changed = database.begin_add_foreign_key(context, (&place.schema, &place.name), key, &mut lock);
+            let changed = changed.map_err(SqlError::from)?;
+            context.hold(locked);
+            database.finish_table_change(context, changed).map_err(SqlError::from)?;
+        }
         if checks.is_empty() {
             return Ok(());
         }
-        let database = place.database.database();
         let mut locked = None;
         let mut lock = |table| self.lock_definition(context, &place.database, table, &mut locked);
         let changed = database.begin_add_checks(context, (&place.schema, &place.name), checks, &mut lock);

@@ -49,7 +49,9 @@ impl Interpreter<'_> {
         data_space: DataSpaceDefinition,
     ) -> Result<Place, Failure> {
         let (place, remember) = self.new_table_place(name)?;
-        let TableParts { columns, indexes, checks } = parts;
+        let TableParts { columns, indexes, checks, foreign_keys } = parts;
+        // SQL Server holds temporary tables against none.
+        let foreign_keys = if name.name.value.starts_with('#') { Vec::new() } else { foreign_keys };
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
         self.in_context(&place.database, |this, context| {
@@ -58,7 +60,7 @@ impl Interpreter<'_> {
                 .database()
                 .create_table(context, &definition)
                 .map_err(|error| error.to_sql_error().at(name.position()))?;
-            this.add_first_checks(context, &place, &checks)
+            this.add_first_constraints(context, &place, &checks, &foreign_keys)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name.clone());
@@ -92,7 +94,7 @@ impl Interpreter<'_> {
         &mut self,
         definition: &ast::TableDefinition,
     ) -> Result<String, Failure> {
-        let TableParts { columns, indexes, checks } = self.columns(definition, "@")?;
+        let TableParts { columns, indexes, checks, .. } = self.columns(definition, "@")?;
         let name = temporary_name("#");
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let table = TableDefinition {
@@ -105,7 +107,7 @@ impl Interpreter<'_> {
         let place = Place { database: database.clone(), schema: "dbo".to_owned(), name: name.clone() };
         self.in_context_apart(&database, |this, context| {
             database.database().create_table(context, &table).map_err(SqlError::from)?;
-            this.add_first_checks(context, &place, &checks)
+            this.add_first_constraints(context, &place, &checks, &[])
         })?;
         Ok(name)
     }
@@ -255,7 +257,8 @@ impl Interpreter<'_> {
         }
         self.computed_types(&definition.columns, &mut columns, table)?;
         let checks = self.checks(definition, &columns, table)?;
-        Ok(TableParts { columns, indexes, checks })
+        let foreign_keys = self.foreign_keys(definition)?;
+        Ok(TableParts { columns, indexes, checks, foreign_keys })
     }
 
     pub(super) fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
@@ -288,8 +291,7 @@ impl Interpreter<'_> {
                     default = Some(DefaultDefinition { name, definition: default_definition(value) });
                 }
                 // The table's: see `columns`.
-                ConstraintKind::Key { .. } | ConstraintKind::Check { .. } => {}
-                other => return Err(unsupported_constraint(other).at(constraint.span.position).into()),
+                ConstraintKind::Key { .. } | ConstraintKind::Check { .. } | ConstraintKind::ForeignKey { .. } => {}
             }
         }
         let collation = match (&column.collation, sql_type.is_text()) {
@@ -365,16 +367,6 @@ pub(in super::super) fn data_space(storage: Option<&Storage>) -> DataSpaceDefini
         Some(Storage { name, column: None }) if name.is("default") => DataSpaceDefinition::Default,
         Some(Storage { name, column: None }) => DataSpaceDefinition::Named(name.value.clone()),
     }
-}
-
-fn unsupported_constraint(kind: &ConstraintKind) -> SqlError {
-    SqlError::not_supported(match kind {
-        ConstraintKind::Default { .. } => "a DEFAULT constraint on a table",
-        ConstraintKind::Key { primary: true, .. } => "PRIMARY KEY",
-        ConstraintKind::Key { primary: false, .. } => "UNIQUE",
-        ConstraintKind::Check { .. } => "CHECK",
-        ConstraintKind::ForeignKey { .. } => "FOREIGN KEY",
-    })
 }
 
 #[cfg(test)]

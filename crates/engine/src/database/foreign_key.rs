@@ -1,0 +1,261 @@
+//! FOREIGN KEY constraints: what they refer to, and what must not go while they do.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hobt_base::{ObjectId, number};
+use hobt_catalog::{DatabaseSnapshot, ForeignKey, Index, ReferentialRule, Table, name_equals};
+use hobt_txn::StatementContext;
+
+use super::Database;
+use super::pending::{Name, Sharing};
+use super::table::LockTable;
+use super::table_change::TableChange;
+use crate::error::{EngineError, Result};
+
+/// A `FOREIGN KEY` constraint as it was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignKeyDefinition {
+    /// Its name; made up if absent.
+    pub name: Option<String>,
+    /// The referring columns.
+    pub columns: Vec<String>,
+    /// The schema and name of the table referred to.
+    pub referenced: (String, String),
+    /// The columns referred to; those of the primary key if empty.
+    pub referenced_columns: Vec<String>,
+    /// `ON DELETE`.
+    pub on_delete: ReferentialRule,
+    /// `ON UPDATE`.
+    pub on_update: ReferentialRule,
+    /// `NOT FOR REPLICATION`.
+    pub not_for_replication: bool,
+    /// `WITH NOCHECK`: the rows that are there are not held against it.
+    pub is_not_trusted: bool,
+}
+
+fn refuse<T>(number: i32, text: String) -> Result<T> {
+    Err(EngineError::statement(number, text))
+}
+
+/// The first foreign key that refers to a table, of another table; with `index`, to that index alone, of any table.
+pub(super) fn first_reference<'s>(
+    snapshot: &'s DatabaseSnapshot,
+    table: &Table,
+    index: Option<&Index>,
+) -> Option<(&'s Table, &'s ForeignKey)> {
+    let keys = snapshot
+        .tables
+        .values()
+        .flat_map(|other| other.constraints.foreign_keys.iter().map(move |key| (other.as_ref(), key)));
+    let mut keys = keys.filter(|(other, key)| {
+        key.referenced == table.id
+            && match index {
+                Some(index) => key.referenced_index == index.id,
+                None => other.id != table.id,
+            }
+    });
+    keys.next()
+}
+
+/// 3726.
+pub(super) fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()> {
+    match first_reference(snapshot, table, None) {
+        None => Ok(()),
+        Some(_) => refuse(
+            number::REFERENCED_TABLE,
+            format!("Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.", table.name),
+        ),
+    }
+}
+
+impl Database {
+    /// `ALTER TABLE … ADD … FOREIGN KEY`, and that of a table that was just made. Whether the rows that are there hold is the
+    /// caller's to see.
+    ///
+    /// # Errors
+    /// As [`Database::begin_table_change`]; 103, 1767, 1769, 1770, 1773, 1776, 1778, 1785, 2714, 8139.
+    pub fn begin_add_foreign_key(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        definition: &ForeignKeyDefinition,
+        lock: &mut LockTable<'_>,
+    ) -> Result<TableChange> {
+        // The table referred to stays, and keeps its name, until this is decided.
+        let (schema, name) = (&definition.referenced.0, &definition.referenced.1);
+        if let Some(schema) = self.snapshot_of(ctx).schema_id(schema) {
+            let _claimed = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Shared)])?;
+        }
+        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+            let kind = ("FK", definition.name.as_deref(), definition.columns.first().map(String::as_str));
+            let mut head = self.constraint_head(snapshot, old, kind)?;
+            head.not_for_replication = definition.not_for_replication;
+            head.is_not_trusted = definition.is_not_trusted;
+            let id = snapshot.schema_id(schema);
+            let other = id.and_then(|schema| snapshot.table(schema, name)).filter(|table| !table.is_system);
+            let Some(other) = other else {
+                return refuse(1767, format!("Foreign key '{}' references invalid table '{schema}.{name}'.", head.name));
+            };
+            let other: &Table = if other.id == old.id { old } else { other };
+            let columns = own_columns(old, definition, &head.name)?;
+            let (index, referenced) = referenced_columns(other, definition, &head.name)?;
+            if columns.len() != referenced.len() {
+                let text = format!(
+                    "Number of referencing columns in foreign key differs from number of referenced columns, table '{}'.",
+                    old.name
+                );
+                return refuse(8139, text);
+            }
+            for (own, their) in columns.iter().zip(&referenced) {
+                let (own, their) = (&old.columns[*own], &other.columns[*their]);
+                if own.sql_type != their.sql_type || own.collation != their.collation {
+                    let text = format!(
+                        "Column '{}.{}' is not the same data type as referencing column '{}.{}' in foreign key '{}'.",
+                        other.name, their.name, old.name, own.name, head.name
+                    );
+                    return refuse(1778, text);
+                }
+            }
+            let id_of = |table: &Table, places: &[usize]| places.iter().map(|&at| table.columns[at].id).collect();
+            let key = ForeignKey {
+                columns: id_of(old, &columns),
+                referenced: other.id,
+                referenced_index: index,
+                referenced_columns: id_of(other, &referenced),
+                on_delete: definition.on_delete,
+                on_update: definition.on_update,
+                head,
+            };
+            check_paths(snapshot, old, &key)?;
+            let mut new = old.clone();
+            new.constraints.foreign_keys.push(key);
+            Ok((new, Vec::new()))
+        })
+    }
+}
+
+fn own_columns(table: &Table, definition: &ForeignKeyDefinition, key: &str) -> Result<Vec<usize>> {
+    let place = |name: &String| {
+        table.column_named(name).ok_or_else(|| {
+            let text = format!(
+                "Foreign key '{key}' references invalid column '{name}' in referencing table '{}'.",
+                table.name
+            );
+            EngineError::statement(1769, text)
+        })
+    };
+    definition.columns.iter().map(place).collect()
+}
+
+/// The unique index that is referred to, and the columns in the order of the foreign key.
+fn referenced_columns(
+    table: &Table,
+    definition: &ForeignKeyDefinition,
+    key: &str,
+) -> Result<(hobt_base::IndexId, Vec<usize>)> {
+    if definition.referenced_columns.is_empty() {
+        let is_primary = |index: &&Index| index.constraint.is_some_and(|constraint| constraint.is_primary);
+        return match table.indexes.iter().find(is_primary) {
+            Some(index) => Ok((index.id, index.key.iter().map(|part| part.column).collect())),
+            None => refuse(
+                1773,
+                format!(
+                    "Foreign key '{key}' has implicit reference to object '{}' which does not have a primary key defined on \
+                     it.",
+                    table.name
+                ),
+            ),
+        };
+    }
+    let mut places = Vec::with_capacity(definition.referenced_columns.len());
+    for name in &definition.referenced_columns {
+        places.push(table.column_named(name).ok_or_else(|| {
+            let text =
+                format!("Foreign key '{key}' references invalid column '{name}' in referenced table '{}'.", table.name);
+            EngineError::statement(1770, text)
+        })?);
+    }
+    let matches = |index: &&Index| {
+        let columns: HashSet<usize> = index.key.iter().map(|part| part.column).collect();
+        index.options.is_unique
+            && !index.options.is_disabled
+            && columns.len() == places.len()
+            && places.iter().all(|place| columns.contains(place))
+    };
+    match table.indexes.iter().find(matches) {
+        Some(index) => Ok((index.id, places)),
+        None => refuse(
+            1776,
+            format!(
+                "There are no primary or candidate keys in the referenced table '{}' that match the referencing column list \
+                 in the foreign key '{key}'.",
+                table.name
+            ),
+        ),
+    }
+}
+
+/// Refuses a key by which a change could come to a table on two ways, or back to where it began.
+///
+/// # Errors
+/// 1785.
+fn check_paths(snapshot: &DatabaseSnapshot, table: &Table, key: &ForeignKey) -> Result<()> {
+    let rules: [fn(&ForeignKey) -> ReferentialRule; 2] = [|key| key.on_delete, |key| key.on_update];
+    for rule in rules {
+        if rule(key) == ReferentialRule::NoAction {
+            continue;
+        }
+        let mut edges: Vec<(ObjectId, ObjectId)> = Vec::new();
+        for child in snapshot.tables.values() {
+            let acting = child.constraints.foreign_keys.iter().filter(|key| rule(key) != ReferentialRule::NoAction);
+            edges.extend(acting.map(|key| (key.referenced, child.id)));
+        }
+        let below = |from: ObjectId| reached(&edges, from, false);
+        let above = |from: ObjectId| reached(&edges, from, true);
+        let descendants = below(table.id);
+        let is_cycle = descendants.contains(&key.referenced);
+        let is_second_way =
+            above(key.referenced).into_iter().any(|ancestor| !below(ancestor).is_disjoint(&descendants));
+        if is_cycle || is_second_way {
+            let text = format!(
+                "Introducing FOREIGN KEY constraint '{}' on table '{}' may cause cycles or multiple cascade paths. Specify ON \
+                 DELETE NO ACTION or ON UPDATE NO ACTION, or modify other FOREIGN KEY constraints.",
+                key.head.name, table.name
+            );
+            return refuse(1785, text);
+        }
+    }
+    Ok(())
+}
+
+/// What can be reached from a table, itself among it; `backwards` against the direction of the edges.
+fn reached(edges: &[(ObjectId, ObjectId)], from: ObjectId, backwards: bool) -> HashSet<ObjectId> {
+    let mut found = HashSet::from([from]);
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        for (parent, child) in edges {
+            let (start, end) = if backwards { (child, parent) } else { (parent, child) };
+            if *start == at && found.insert(*end) {
+                open.push(*end);
+            }
+        }
+    }
+    found
+}
+
+/// 3725.
+pub(super) fn check_index_not_referenced(snapshot: &DatabaseSnapshot, table: &Table, name: &str) -> Result<()> {
+    let index = table.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name)));
+    let found = index.and_then(|index| first_reference(snapshot, table, Some(index)));
+    match found {
+        None => Ok(()),
+        Some((other, key)) => refuse(
+            number::REFERENCED_KEY,
+            format!(
+                "The constraint '{name}' is being referenced by table '{}', foreign key constraint '{}'.",
+                other.name, key.head.name
+            ),
+        ),
+    }
+}

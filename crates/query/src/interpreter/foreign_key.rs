@@ -1,0 +1,366 @@
+//! Foreign keys: held by queries over the keys that a statement has changed.
+//!
+//! ```text
+//!   rows came or changed     is there a new key that no row of the table referred to has?        547
+//!   rows went or changed     what refers to the old keys goes, changes, or is set, as the rule says;
+//!                            then: is there an old key that somebody refers to and no row has?   547
+//! ```
+//! The keys are a table that only these queries can name. They run as parts of the statement; what they read of the table
+//! referred to stays locked until the transaction ends, so that what was found stays there.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use hobt_base::{SqlError, number};
+use hobt_catalog::{ForeignKey, ReferentialRule, Table, TableColumn};
+use hobt_functions::carrier;
+use hobt_tsql::ast::StatementKind;
+
+use super::change::Change;
+use super::failure::Failure;
+use super::query::definition_changed;
+use super::run::Interpreter;
+use crate::binder::{BindOptions, Resolved, SourceColumn};
+use crate::execute::{InsertTarget, StatementRun};
+use crate::source::HeapTable;
+use crate::wrap::sql_error_of;
+
+/// Keys that a statement has changed, as a table.
+pub(super) struct ChangedKeys {
+    pub(super) name: String,
+    provider: Arc<dyn TableProvider>,
+    columns: Vec<SourceColumn>,
+}
+
+impl ChangedKeys {
+    pub(super) fn resolved(&self) -> Resolved {
+        Resolved::Table { provider: Arc::clone(&self.provider), columns: self.columns.clone() }
+    }
+}
+
+/// Rows that were changed: what their columns were, as far as the plan read them, and what they are; nothing for rows that
+/// are gone.
+pub(super) struct KeyRows {
+    pub(super) before: Vec<Option<ArrayRef>>,
+    pub(super) after: Vec<ArrayRef>,
+}
+
+/// A foreign key that refers to a table, with the table that has it.
+pub(super) type ReferringKey = (Arc<Table>, ForeignKey);
+
+/// The foreign keys of a table that are in force.
+pub(super) fn foreign_keys_of(table: &Table) -> Vec<&ForeignKey> {
+    table.constraints.foreign_keys.iter().filter(|key| !key.head.is_disabled).collect()
+}
+
+/// The places of columns by their ids.
+pub(super) fn places_of(table: &Table, ids: &[i32]) -> Vec<usize> {
+    ids.iter().filter_map(|id| table.columns.iter().position(|column| column.id == *id)).collect()
+}
+
+fn quote(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+/// `alias.[a] = k.c0 AND …`
+fn equal(table: &Table, places: &[usize], alias: &str) -> String {
+    let column = |(at, &place): (usize, &usize)| format!("{alias}.{} = k.c{at}", quote(&table.columns[place].name));
+    places.iter().enumerate().map(column).collect::<Vec<_>>().join(" AND ")
+}
+
+/// A key that is followed: the names of the keys' table, the referring table's columns and those referred to.
+struct Followed<'k> {
+    key: &'k ForeignKey,
+    child: &'k Arc<Table>,
+    keys: String,
+    own: Vec<usize>,
+    their: Vec<usize>,
+    is_update: bool,
+}
+
+impl Interpreter<'_> {
+    /// The foreign keys in force that refer to a table, now that it is locked.
+    pub(super) fn referring_keys(&self, target: &InsertTarget) -> Vec<ReferringKey> {
+        let snapshot = target.database().snapshot();
+        let mut keys = Vec::new();
+        for table in snapshot.tables.values() {
+            let of_target = foreign_keys_of(table).into_iter().filter(|key| key.referenced == target.table().id);
+            keys.extend(of_target.map(|key| (Arc::clone(table), key.clone())));
+        }
+        keys.sort_by_key(|(_, key)| key.head.id);
+        keys
+    }
+
+    /// Refuses rows whose foreign keys refer to nothing.
+    ///
+    /// # Errors
+    /// 547.
+    pub(super) fn check_new_keys(&mut self, run: &Arc<StatementRun>, target: &InsertTarget) -> Result<(), Failure> {
+        let Some(new_keys) = target.new_keys() else { return Ok(()) };
+        let table = Arc::clone(target.table());
+        for (at, key) in foreign_keys_of(&table).into_iter().enumerate() {
+            let batches = new_keys.take(at);
+            if batches.is_empty() {
+                continue;
+            }
+            let keys = self.add_keys(&table, &places_of(&table, &key.columns), &[], batches)?;
+            let held = self.hold_added(run, target, key, &keys, "REPEATABLEREAD");
+            self.changed_keys.pop();
+            held?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a table whose rows have foreign keys that refer to nothing: for a key that is new, or trusted again.
+    ///
+    /// # Errors
+    /// 547.
+    pub(super) fn hold_all_rows(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        rows: Arc<HeapTable>,
+        key: &ForeignKey,
+    ) -> Result<(), Failure> {
+        let table = Arc::clone(rows.table());
+        let places = places_of(&table, &key.columns);
+        let column = |(place, column): (usize, &TableColumn)| SourceColumn {
+            name: match places.iter().position(|known| *known == place) {
+                Some(at) => format!("c{at}"),
+                None => format!("x{place}"),
+            },
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.collation,
+        };
+        let columns = table.columns.iter().enumerate().map(column).collect();
+        let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
+        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: rows, columns });
+        let held = self.hold_added(run, target, key, &name, "TABLOCK, HOLDLOCK");
+        self.changed_keys.pop();
+        held
+    }
+
+    /// Refuses keys that refer to nothing; `hint` says how the table referred to is read.
+    fn hold_added(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        key: &ForeignKey,
+        keys: &str,
+        hint: &str,
+    ) -> Result<(), Failure> {
+        let table = Arc::clone(target.table());
+        let snapshot = target.database().snapshot();
+        let other = match key.referenced == table.id {
+            true => table,
+            false => Arc::clone(snapshot.tables.get(&key.referenced).ok_or_else(definition_changed)?),
+        };
+        let their = places_of(&other, &key.referenced_columns);
+        let given: Vec<String> = (0..their.len()).map(|at| format!("k.c{at} IS NOT NULL")).collect();
+        let text = format!(
+            "SELECT TOP (1) 1 AS missing FROM {keys} AS k WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS t WITH ({hint}) \
+             WHERE {})",
+            given.join(" AND "),
+            full_name(target, &other)?,
+            equal(&other, &their, "t")
+        );
+        match self.has_rows(run, &text)? {
+            false => Ok(()),
+            true => Err(conflict(target, key, ("FOREIGN KEY", "FOREIGN KEY SAME TABLE"), &other, &their).into()),
+        }
+    }
+
+    /// What becomes of rows that refer to rows which were changed, or are gone.
+    ///
+    /// # Errors
+    /// 547; those of the changes.
+    pub(super) fn follow_keys(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        referring: &[ReferringKey],
+        changed: &[KeyRows],
+    ) -> Result<(), Failure> {
+        let Some(first) = changed.first() else { return Ok(()) };
+        let is_update = !first.after.is_empty();
+        // What refers is changed first; what must not be left behind is looked for when all has its place.
+        for acts in [true, false] {
+            for (child, key) in referring {
+                let rule = if is_update { key.on_update } else { key.on_delete };
+                if acts && rule == ReferentialRule::NoAction {
+                    continue;
+                }
+                let rule = if acts { rule } else { ReferentialRule::NoAction };
+                self.follow_key(run, target, (child, key), changed, rule)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow_key(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        (child, key): (&Arc<Table>, &ForeignKey),
+        changed: &[KeyRows],
+        rule: ReferentialRule,
+    ) -> Result<(), Failure> {
+        let table = Arc::clone(target.table());
+        let their = places_of(&table, &key.referenced_columns);
+        let mut batches = Vec::with_capacity(changed.len());
+        for rows in changed {
+            let before = their.iter().map(|&place| {
+                let known = rows.before.get(place).and_then(Option::as_ref);
+                known.cloned().ok_or_else(definition_changed)
+            });
+            let mut columns = before.collect::<Result<Vec<ArrayRef>, SqlError>>()?;
+            let after: Vec<ArrayRef> = their.iter().filter_map(|&place| rows.after.get(place)).cloned().collect();
+            let is_same = |(after, before): (&ArrayRef, &ArrayRef)| after.to_data() == before.to_data();
+            if !after.is_empty() && after.iter().zip(&columns).all(is_same) {
+                continue;
+            }
+            columns.extend(after);
+            batches.push(columns);
+        }
+        let Some(first) = batches.first() else { return Ok(()) };
+        let is_update = first.len() > their.len();
+        let keys = self.add_keys(&table, &their, if is_update { &their } else { &[] }, batches)?;
+        let own = places_of(child, &key.columns);
+        let followed = Followed { key, child, keys, own, their, is_update };
+        let done = self.follow_added(run, target, &followed, rule);
+        self.changed_keys.pop();
+        done
+    }
+
+    fn follow_added(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        followed: &Followed<'_>,
+        rule: ReferentialRule,
+    ) -> Result<(), Failure> {
+        let Followed { key, child, keys, own, their, is_update } = followed;
+        let child_name = full_name(target, child)?;
+        let joined = format!("FROM {child_name} AS c JOIN {keys} AS k ON {}", equal(child, own, "c"));
+        let set = |value: &dyn Fn(usize) -> String| {
+            let column =
+                |(at, &place): (usize, &usize)| format!("{} = {}", quote(&child.columns[place].name), value(at));
+            let columns: Vec<String> = own.iter().enumerate().map(column).collect();
+            format!("UPDATE c SET {} {joined}", columns.join(", "))
+        };
+        let text = match rule {
+            ReferentialRule::Cascade if *is_update => set(&|at| format!("k.n{at}")),
+            ReferentialRule::Cascade => format!("DELETE c {joined}"),
+            ReferentialRule::SetNull => set(&|_| "NULL".to_owned()),
+            ReferentialRule::SetDefault => set(&|_| "DEFAULT".to_owned()),
+            ReferentialRule::NoAction => {
+                let text = format!(
+                    "SELECT TOP (1) 1 AS left_behind FROM {keys} AS k WHERE EXISTS (SELECT 1 FROM {child_name} AS c WITH \
+                     (READCOMMITTEDLOCK) WHERE {}) AND NOT EXISTS (SELECT 1 FROM {} AS t WITH (READCOMMITTEDLOCK) WHERE {})",
+                    equal(child, own, "c"),
+                    full_name(target, target.table())?,
+                    equal(target.table(), their, "t")
+                );
+                return match self.has_rows(run, &text)? {
+                    false => Ok(()),
+                    true => Err(conflict(target, key, ("REFERENCE", "SAME TABLE REFERENCE"), child, own).into()),
+                };
+            }
+        };
+        let batch = hobt_tsql::parse_batch(&text)?;
+        let options = BindOptions::default();
+        match batch.statements.first().map(|statement| &statement.kind) {
+            Some(StatementKind::Update(update)) => self.change_within_run(run, options, Change::Update(update))?,
+            Some(StatementKind::Delete(delete)) => self.change_within_run(run, options, Change::Delete(delete))?,
+            _ => return Err(SqlError::internal("what follows a key is no change").into()),
+        };
+        Ok(())
+    }
+
+    /// Makes keys nameable; gives their name. Whoever does so takes them away again.
+    fn add_keys(
+        &mut self,
+        table: &Table,
+        old: &[usize],
+        new: &[usize],
+        batches: Vec<Vec<ArrayRef>>,
+    ) -> Result<String, SqlError> {
+        let mut columns = Vec::with_capacity(old.len() + new.len());
+        for (letter, places) in [("c", old), ("n", new)] {
+            for (at, &place) in places.iter().enumerate() {
+                let column = &table.columns[place];
+                columns.push(SourceColumn {
+                    name: format!("{letter}{at}"),
+                    sql_type: column.sql_type,
+                    nullable: true,
+                    collation: column.collation,
+                });
+            }
+        }
+        let field = |column: &SourceColumn| Field::new(&column.name, carrier(column.sql_type), true);
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let batches = batches.into_iter().map(|columns| {
+            RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| SqlError::internal(error.to_string()))
+        });
+        let batches = batches.collect::<Result<Vec<_>, SqlError>>()?;
+        let provider = MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(sql_error_of)?;
+        let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
+        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: Arc::new(provider), columns });
+        Ok(name)
+    }
+
+    /// Whether a query, which is a part of the statement, gives rows.
+    fn has_rows(&mut self, run: &Arc<StatementRun>, text: &str) -> Result<bool, Failure> {
+        let batch = hobt_tsql::parse_batch(text)?;
+        let Some(StatementKind::Select(select)) = batch.statements.first().map(|first| &first.kind) else {
+            return Err(SqlError::internal("the query over changed keys is none").into());
+        };
+        let mut found = false;
+        let prepared = self.prepare(run, BindOptions::default(), &|binder| binder.bind_query(&select.query))?;
+        self.run_prepared(run, prepared, &mut |batch| {
+            found |= batch.num_rows() > 0;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// The schema that a table lies in.
+fn schema_of(target: &InsertTarget, table: &Table) -> String {
+    let snapshot = target.database().snapshot();
+    snapshot.schema_by_id(table.schema).map_or_else(|| "dbo".to_owned(), |schema| schema.name.clone())
+}
+
+fn full_name(target: &InsertTarget, table: &Table) -> Result<String, SqlError> {
+    let database = quote(target.database().name());
+    Ok(format!("{database}.{}.{}", quote(&schema_of(target, table)), quote(&table.name)))
+}
+
+/// 547.
+fn conflict(
+    target: &InsertTarget,
+    key: &ForeignKey,
+    (kind, of_same): (&str, &str),
+    other: &Table,
+    columns: &[usize],
+) -> SqlError {
+    let kind = if other.id == target.table().id { of_same } else { kind };
+    let column = match columns {
+        [column] => format!(", column '{}'", other.columns[*column].name),
+        _ => String::new(),
+    };
+    let text = format!(
+        "The {} statement conflicted with the {kind} constraint \"{}\". The conflict occurred in database \"{}\", table \
+         \"{}.{}\"{column}.",
+        target.statement(),
+        key.head.name,
+        target.database().name(),
+        schema_of(target, other),
+        other.name
+    );
+    SqlError::new(number::CONSTRAINT_VIOLATION, text).with_state(0)
+}
