@@ -102,7 +102,7 @@ impl Database {
     /// `ALTER TABLE … ADD` columns, computed ones too. The table has new storage unless none of them is stored.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 1701, 2705.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 2705.
     pub fn begin_add_columns(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -138,7 +138,7 @@ impl Database {
     /// `ALTER TABLE … DROP COLUMN`, whose expressions nobody reads any more.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 4923, 4924, 5074.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4923, 4924, 5074.
     pub fn begin_drop_column(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -187,7 +187,7 @@ impl Database {
     /// `ALTER TABLE … ALTER COLUMN`. The table has new storage unless its rows may stay as they are.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 4924, 4928, 5074.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4924, 4928, 5074.
     pub fn begin_alter_column(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -239,7 +239,7 @@ impl Database {
     /// `sp_rename` of a column whose expressions nobody reads.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 207, 15335.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 207, 15335.
     pub fn begin_rename_column(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -269,7 +269,7 @@ impl Database {
     /// `sp_rename` of an index or a constraint of a table.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 2714, 3728, 15335.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 2714, 3728, 15335.
     pub fn begin_rename_part(
         self: &Arc<Database>,
         ctx: &StatementContext,

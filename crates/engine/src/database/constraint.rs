@@ -75,7 +75,7 @@ impl Database {
     /// hold is the caller's to see.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 2714.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 2714.
     pub fn begin_add_checks(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -100,7 +100,7 @@ impl Database {
     /// `ALTER TABLE … ADD DEFAULT … FOR column`.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 207, 2714.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 207, 2714.
     pub fn begin_add_default(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -125,7 +125,7 @@ impl Database {
     /// `ALTER TABLE … SET (LOCK_ESCALATION = …)`: 0 TABLE, 1 DISABLE, 2 AUTO.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`].
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns.
     pub fn begin_set_lock_escalation(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -141,7 +141,7 @@ impl Database {
     /// `ALTER TABLE … DROP CONSTRAINT` of a check, a foreign key or a default.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 3728.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3728.
     pub fn begin_drop_constraint(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -169,7 +169,7 @@ impl Database {
     /// it is the caller's to see.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 4917.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4917.
     pub fn begin_enable_constraints(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -74,7 +74,7 @@ impl Database {
     /// caller's to see.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 103, 1767, 1769, 1770, 1773, 1776, 1778, 1785, 2714, 8139.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1767, 1769, 1770, 1773, 1776, 1778, 1785, 2714, 8139.
     pub fn begin_add_foreign_key(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -125,7 +125,7 @@ impl Database {
     /// `CREATE INDEX`, `ALTER TABLE … ADD PRIMARY KEY | UNIQUE`.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 1902, 1904, 1908, 1909, 1911, 1913, 1919, 1779, 1944, 2714, 8111, 10601.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 1902, 1904, 1908, 1909, 1911, 1913, 1919, 1779, 1944, 2714, 8111, 10601.
     pub fn begin_create_index(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -150,7 +150,7 @@ impl Database {
     /// `DROP INDEX`, or `ALTER TABLE … DROP CONSTRAINT` with `of_constraint`.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 3701 no such index, 3723 it keeps a constraint, 3728 no such constraint.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3701 no such index, 3723 it keeps a constraint, 3728 no such constraint.
     pub fn begin_drop_index(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -186,7 +186,7 @@ impl Database {
     /// get new storage and the options that `options` makes of theirs.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 7999 no such index; 7722 no such partition.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index; 7722 no such partition.
     pub fn begin_rebuild(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -234,7 +234,7 @@ impl Database {
     /// index, which goes.
     ///
     /// # Errors
-    /// As [`Database::begin_table_change`]; 7999 no such index.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index.
     pub fn begin_index_options(
         self: &Arc<Database>,
         ctx: &StatementContext,
