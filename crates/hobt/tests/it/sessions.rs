@@ -130,7 +130,7 @@ fn hold_reading(instance: &Instance) -> (Sender<()>, JoinHandle<()>) {
     let (began, begun) = channel();
     let mut session = session(instance);
     let reader = std::thread::spawn(move || {
-        let ended = session.execute("SELECT n FROM a WITH (READCOMMITTEDLOCK)", &mut |event: Event| {
+        let ended = session.execute("SELECT n FROM a WITH (READCOMMITTEDLOCK, TABLOCK)", &mut |event: Event| {
             if let Event::Rows(_) = event {
                 began.send(()).expect("the test waits");
                 let _until_it_is_dropped = going.recv();
