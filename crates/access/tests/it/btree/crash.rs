@@ -303,7 +303,7 @@ fn after_a_crash_a_tree_has_what_had_committed() {
     let from_environment =
         |name: &str, or: u64| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(or);
     let first = from_environment("HOBT_SEED", 0);
-    let undone: u64 = (first..first + from_environment("HOBT_TREE_SEEDS", 12)).map(run).sum();
+    let undone: u64 = (first..first + from_environment("HOBT_TREE_SEEDS", 32)).map(run).sum();
     assert!(undone > 0, "some statements were open when the power failed");
 }
 
