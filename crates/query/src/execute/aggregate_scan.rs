@@ -26,7 +26,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-    RecordBatchStream, ReplaceChildrenOptions, SendableRecordBatchStream,
+    RecordBatchStream, SendableRecordBatchStream,
 };
 use futures::Stream;
 use hobt_access::AccessError;
@@ -40,6 +40,7 @@ use hobt_functions::{BinaryOperator, value_to_array};
 use hobt_page::RowPage;
 use hobt_types::{SqlType, Value};
 
+use super::leaf::without_inputs;
 use super::scan_exec::{ScanExec, Started};
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
@@ -290,28 +291,7 @@ impl ExecutionPlan for AggregateScanExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
+    without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let scan = Arc::clone(&self.scan).reset_state()?;

@@ -12,6 +12,7 @@ mod change;
 mod index_build;
 mod insert;
 mod large_top;
+mod leaf;
 mod lock_rows;
 mod ordered_scan;
 mod places;
