@@ -9,6 +9,7 @@
 pub mod access_path;
 pub mod binder;
 pub mod execute;
+pub mod formula;
 pub mod interpreter;
 pub mod source;
 pub mod wrap;

@@ -178,3 +178,26 @@ pub(super) fn bit_not(operand: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef,
     }
     with_integer!(sql_type, T, map::<T>(operand, |v| (v.not(), false), || overflow(sql_type)).map(|a| Arc::new(a) as _))
 }
+
+/// `left operator right` of two values, of the type `result`.
+pub(super) fn of_values(operator: BinaryOperator, left: i64, right: i64, result: SqlType) -> Result<i64, SqlError> {
+    let (least, greatest) = match result {
+        SqlType::Bit | SqlType::TinyInt => (0, i64::from(u8::MAX)),
+        SqlType::SmallInt => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        SqlType::Int => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        SqlType::BigInt => (i64::MIN, i64::MAX),
+        other => return Err(SqlError::internal(format!("{other} is not an integer type"))),
+    };
+    let value = match operator {
+        BinaryOperator::Add => left.checked_add(right),
+        BinaryOperator::Subtract => left.checked_sub(right),
+        BinaryOperator::Multiply => left.checked_mul(right),
+        BinaryOperator::Divide | BinaryOperator::Modulo if right == 0 => return Err(divide_by_zero()),
+        BinaryOperator::Divide => left.checked_div(right),
+        BinaryOperator::Modulo => Some(left.wrapping_rem(right)),
+        BinaryOperator::BitAnd => Some(left & right),
+        BinaryOperator::BitOr => Some(left | right),
+        BinaryOperator::BitXor => Some(left ^ right),
+    };
+    value.filter(|value| (least..=greatest).contains(value)).ok_or_else(|| overflow(result))
+}

@@ -65,6 +65,15 @@ pub fn binary(
     }
 }
 
+/// `left operator right` of two integers that are not NULL; `result` is the integer type that
+/// [`crate::type_rules::binary_result`] gave, of which both are values.
+///
+/// # Errors
+/// As [`binary`].
+pub fn integer_values(operator: BinaryOperator, left: i64, right: i64, result: SqlType) -> Result<i64, SqlError> {
+    integer::of_values(operator, left, right, result)
+}
+
 /// A column in another type.
 fn convert(column: &Column, from: SqlType, to: SqlType) -> Result<Column, SqlError> {
     Ok(column.with_array(cast_array(column.array(), from, to, None, false)?))

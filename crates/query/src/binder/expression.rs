@@ -124,6 +124,9 @@ impl Binder<'_> {
         {
             return Ok(current);
         } else if let Some(typed) = self.resolver.variable(&name.value) {
+            if self.options.keeps_variables {
+                return Ok(parameter(name, typed.sql_type));
+            }
             self.progress.is_cacheable.set(false);
             return BoundExpr::literal(typed.value, typed.sql_type, name.position);
         }
@@ -136,6 +139,9 @@ impl Binder<'_> {
             let message = format!("Must declare the scalar variable \"{}\".", name.value);
             SqlError::new(number::UNDECLARED_VARIABLE, message).at(name.position)
         })?;
+        if self.options.keeps_variables {
+            return Ok(parameter(name, typed.sql_type));
+        }
         self.progress.is_cacheable.set(false);
         BoundExpr::literal(typed.value, typed.sql_type, name.position)
     }
@@ -206,6 +212,12 @@ impl Binder<'_> {
         context.random_seed ^= place.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         std::sync::Arc::new(context)
     }
+}
+
+/// A variable whose value is asked for with every evaluation.
+fn parameter(name: &VariableName, sql_type: SqlType) -> BoundExpr {
+    let operation = Operation::Parameter { name: name.value.clone(), sql_type };
+    BoundExpr::new(Kernel::call(operation, Vec::new(), name.position), sql_type, true, name.position)
 }
 
 /// The collation of a name; `DATABASE_DEFAULT` and `CATALOG_DEFAULT` are the default one.

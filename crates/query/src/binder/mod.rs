@@ -97,11 +97,14 @@ pub struct BindOptions {
     pub max_recursion: u32,
     /// `OPTION (HASH JOIN)`: whether a join that cannot be one is refused.
     pub hash_joins: bool,
+    /// Whether variables stay names in what is bound, so that it can be evaluated with other values later
+    /// ([`Formula`](crate::formula::Formula)), and what would only hold now is refused.
+    pub keeps_variables: bool,
 }
 
 impl Default for BindOptions {
     fn default() -> BindOptions {
-        BindOptions { max_recursion: 100, hash_joins: false }
+        BindOptions { max_recursion: 100, hash_joins: false, keeps_variables: false }
     }
 }
 
@@ -264,6 +267,11 @@ impl<'r> Binder<'r> {
         let site = Site { scope: &scope, names: &names, clause: Clause::Scalar, collector: None };
         let truth = self.condition(condition, site)?;
         Ok(case::bit_of(truth, position))
+    }
+
+    /// Whether what was bound so far holds at any time.
+    pub fn is_timeless(&self) -> bool {
+        self.progress.is_cacheable.get()
     }
 
     /// Whether a bound expression has a subquery in it, so that only a query can evaluate it.

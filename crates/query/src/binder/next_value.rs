@@ -215,6 +215,9 @@ impl Binder<'_> {
         position: Position,
         site: Site<'_>,
     ) -> Result<BoundExpr, SqlError> {
+        if self.options.keeps_variables {
+            return Err(SqlError::not_supported("NEXT VALUE FOR in what is bound once").at(position));
+        }
         let refuse = |number| Err(refused(number).at(position));
         match site.clause {
             Clause::Where | Clause::On | Clause::GroupBy | Clause::Having | Clause::OrderBy | Clause::Output => {

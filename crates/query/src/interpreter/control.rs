@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use hobt_base::{Position, SqlError, number};
 use hobt_sync::{Wait, WaitType};
 use hobt_tsql::ast::{
-    ArithmeticStep, AssignmentOperator, Declaration, DeclarationKind, Expression, OptionItem, RaisError, Span, Throw,
-    VariableName,
+    AssignmentOperator, Declaration, DeclarationKind, Expression, OptionItem, RaisError, Throw, VariableName,
 };
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
+use super::direct::Learned;
 use super::event::Message;
 use super::failure::{Failure, RaisedIn, Reach};
 use super::format::{FormatArgument, FormatError, format_message};
@@ -69,18 +69,13 @@ impl Interpreter<'_> {
         variable: &VariableName,
         operator: AssignmentOperator,
         value: &Expression,
+        learned: &mut Learned,
     ) -> Result<Outcome, Failure> {
-        let sql_type = self.frame().type_of(&variable.value, variable.position).map_err(Failure::of_batch)?;
-        let value = match operator.arithmetic() {
-            None => self.evaluate_as(value, sql_type)?,
-            Some(operator) => {
-                let span = Span { position: variable.position, ..Span::default() };
-                let first = Box::new(Expression::Variable { name: variable.clone() });
-                let rest = vec![ArithmeticStep { operator, operand: value.clone(), span }];
-                self.evaluate_as(&Expression::Arithmetic { first, rest }, sql_type)?
-            }
-        };
-        self.frame_mut().set(&variable.value, value)?;
+        let place = self.frame().place_of(&variable.value);
+        let place = place.ok_or_else(|| Failure::of_batch(undeclared(&variable.value).at(variable.position)))?;
+        let sql_type = self.frame().at(place).sql_type;
+        let value = self.assigned_value(variable, operator, value, sql_type, learned)?;
+        self.frame_mut().set_at(place, value)?;
         Ok(Outcome::ASSIGNED)
     }
 

@@ -9,7 +9,9 @@ use hobt_types::{SqlType, TypedValue, Value};
 /// The variables in reach, and what the call that made them was.
 #[derive(Debug)]
 pub(super) struct Frame {
-    variables: HashMap<String, TypedValue>,
+    /// The places of the variables, by their names in lower case. A variable keeps its place.
+    places: HashMap<String, usize>,
+    variables: Vec<TypedValue>,
     /// The memory of long values.
     memory: Charge,
     /// Table variables: the name in lower case to the table's name in `tempdb`.
@@ -30,7 +32,8 @@ impl Frame {
     /// A frame without variables.
     pub(super) fn new(procedure: Option<String>, protected: bool) -> Frame {
         Frame {
-            variables: HashMap::new(),
+            places: HashMap::new(),
+            variables: Vec::new(),
             memory: Charge::new(),
             tables: HashMap::new(),
             temporary_of_caller: None,
@@ -45,7 +48,8 @@ impl Frame {
     pub(super) fn sketch(&self) -> Frame {
         let mut sketch = Frame::new(self.procedure.clone(), self.protected);
         let without_value = |variable: &TypedValue| TypedValue { value: Value::Null, ..*variable };
-        sketch.variables.extend(self.variables.iter().map(|(name, variable)| (name.clone(), without_value(variable))));
+        sketch.places.clone_from(&self.places);
+        sketch.variables.extend(self.variables.iter().map(without_value));
         sketch.tables.clone_from(&self.tables);
         sketch.temporary_of_caller.clone_from(&self.temporary_of_caller);
         sketch
@@ -57,8 +61,15 @@ impl Frame {
     /// 701 where there is no memory for a long value.
     pub(super) fn declare(&mut self, name: &str, value: TypedValue) -> Result<(), SqlError> {
         self.memory.grow(charged(&value.value))?;
-        if let Some(before) = self.variables.insert(name.to_lowercase(), value) {
-            self.memory.shrink(charged(&before.value));
+        match self.place_of(name) {
+            Some(place) => {
+                let before = std::mem::replace(&mut self.variables[place], value);
+                self.memory.shrink(charged(&before.value));
+            }
+            None => {
+                self.places.insert(name.to_lowercase(), self.variables.len());
+                self.variables.push(value);
+            }
         }
         Ok(())
     }
@@ -66,15 +77,22 @@ impl Frame {
     /// Whether a scalar or table variable has the name.
     pub(super) fn declares(&self, name: &str) -> bool {
         let name = name.to_lowercase();
-        self.variables.contains_key(&name) || self.tables.contains_key(&name)
+        self.places.contains_key(&name) || self.tables.contains_key(&name)
+    }
+
+    /// Where a variable is.
+    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
+        self.places.get(name).or_else(|| self.places.get(&name.to_lowercase())).copied()
+    }
+
+    /// The variable at a place that [`Frame::place_of`] gave.
+    pub(super) fn at(&self, place: usize) -> &TypedValue {
+        &self.variables[place]
     }
 
     /// A variable's type and value.
     pub(super) fn get(&self, name: &str) -> Option<&TypedValue> {
-        match self.variables.get(name) {
-            Some(value) => Some(value),
-            None => self.variables.get(&name.to_lowercase()),
-        }
+        self.place_of(name).map(|place| &self.variables[place])
     }
 
     /// A variable's type.
@@ -90,7 +108,16 @@ impl Frame {
     /// # Errors
     /// 137 for a variable that was not declared, 701 where there is no memory for a long value.
     pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), SqlError> {
-        let slot = self.variables.get_mut(&name.to_lowercase()).ok_or_else(|| undeclared(name))?;
+        let place = self.place_of(name).ok_or_else(|| undeclared(name))?;
+        self.set_at(place, value)
+    }
+
+    /// The same of the variable at a place.
+    ///
+    /// # Errors
+    /// 701 where there is no memory for a long value.
+    pub(super) fn set_at(&mut self, place: usize, value: Value) -> Result<(), SqlError> {
+        let slot = &mut self.variables[place];
         // The value is there already, beside the old one.
         self.memory.grow(charged(&value))?;
         self.memory.shrink(charged(&slot.value));

@@ -3,7 +3,8 @@
 use hobt_tsql::ast::SwitchOption;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
-use super::names::Names;
+use super::environment::Environment;
+use super::state::SessionState;
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
 
@@ -11,8 +12,7 @@ const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
 const TICK_MICROSECONDS: u32 = 31_250;
 
 /// The value of a global variable; `None` when there is none of the name.
-pub(super) fn value(names: &Names<'_>, name: &str) -> Option<TypedValue> {
-    let state = names.state;
+pub(super) fn value(environment: &Environment, state: &SessionState, name: &str) -> Option<TypedValue> {
     let options = &state.options;
     let count = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX).min(i64::from(i32::MAX)));
     let text = |text: &str| Value::Text(text.to_owned());
@@ -20,9 +20,9 @@ pub(super) fn value(names: &Names<'_>, name: &str) -> Option<TypedValue> {
         "@@ROWCOUNT" => (SqlType::Int, count(state.row_count)),
         "@@ERROR" => (SqlType::Int, Value::Int(i64::from(state.error))),
         "@@TRANCOUNT" => (SqlType::Int, count(state.transaction_count() as u64)),
-        "@@VERSION" => (SqlType::NVarChar(MaxLength::Limited(300)), text(&names.environment.version)),
+        "@@VERSION" => (SqlType::NVarChar(MaxLength::Limited(300)), text(&environment.version)),
         "@@SPID" => (SqlType::SmallInt, Value::Int(i64::from(state.id.0))),
-        "@@SERVERNAME" => (NAME, text(&names.environment.server_name)),
+        "@@SERVERNAME" => (NAME, text(&environment.server_name)),
         "@@SERVICENAME" => (NAME, text("MSSQLSERVER")),
         "@@IDENTITY" => (SqlType::Decimal { precision: 38, scale: 0 }, state.identity.clone()),
         "@@MAX_PRECISION" => (SqlType::TinyInt, Value::Int(38)),

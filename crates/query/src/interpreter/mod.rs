@@ -14,6 +14,7 @@ mod configuration;
 mod control;
 mod dbcc;
 mod ddl;
+mod direct;
 mod environment;
 mod event;
 mod failure;

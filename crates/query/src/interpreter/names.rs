@@ -322,7 +322,7 @@ impl NameResolver for Names<'_> {
     }
 
     fn global_variable(&self, name: &str) -> Option<TypedValue> {
-        globals::value(self, name)
+        globals::value(self.environment, self.state, name)
     }
 
     fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {

@@ -19,6 +19,7 @@ use hobt_tsql::ast::{
 };
 use hobt_txn::locks::LockMode;
 
+use super::direct::Learned;
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
 use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
@@ -422,7 +423,7 @@ impl Interpreter<'_> {
     fn assign_in_turn(&mut self, items: &[SelectItem]) -> Result<Outcome, Failure> {
         for item in items {
             if let SelectItem::Assign { variable, operator, value } = item {
-                self.set_variable(variable, *operator, value)?;
+                self.set_variable(variable, *operator, value, &mut Learned::Interpreted)?;
             }
         }
         Ok(Outcome::assigned_from(1))

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hobt_base::{ObjectId, Position, SqlError, number};
+use hobt_base::{DatabaseId, ObjectId, Position, SqlError, number};
 use hobt_functions::watch::set_watch;
 use hobt_sync::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_types::{SqlType, Value};
 
+use super::direct::Learned;
 use super::environment::Environment;
 use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistics};
 use super::failure::{Failure, RaisedIn, Reach};
@@ -94,6 +95,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) cost: Option<Box<StatementStatistics>>,
     /// Time and processor time that binding and planning the statement took.
     pub(super) compiled: (Duration, Duration),
+    /// What the list of sessions shows of the statement that runs.
+    pub(super) noted: Option<(&'static str, DatabaseId)>,
 }
 
 /// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
@@ -124,6 +127,7 @@ pub fn run_batch(
         changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
+        noted: None,
     };
     let ended = interpreter.batch(text);
     interpreter.end_doomed_transaction();
@@ -191,6 +195,7 @@ impl Interpreter<'_> {
             self.report(failure.error);
             return Ok(Exit::Failed);
         }
+        let mut learned: Vec<Learned> = program.steps.iter().map(|_| Learned::Nothing).collect();
         let mut at = 0;
         while let Some(placed) = program.steps.get(at) {
             if self.cancelled.load(Ordering::Relaxed) {
@@ -199,7 +204,7 @@ impl Interpreter<'_> {
             let frame = self.frame();
             let depth = frame.caught_below + placed.caught;
             self.caught.truncate(depth);
-            match self.step(placed, at) {
+            match self.step(placed, at, &mut learned[at]) {
                 Ok(Next::Step(next)) => at = next,
                 Ok(Next::Return(value)) => return Ok(Exit::Returned(value)),
                 Err(failure) => match self.failed(failure, placed, at)? {
@@ -211,15 +216,15 @@ impl Interpreter<'_> {
         Ok(Exit::Returned(0))
     }
 
-    fn step(&mut self, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
+    fn step(&mut self, placed: &PlacedStep<'_>, at: usize, learned: &mut Learned) -> Result<Next, Failure> {
         match placed.step {
             Step::Run(statement) => {
                 let caught_here = placed.handler.is_some();
-                self.run_statement(statement, caught_here)?;
+                self.run_statement(statement, caught_here, learned)?;
                 Ok(Next::Step(at + 1))
             }
             Step::Unless { condition, target, position } => {
-                let holds = self.condition(condition, position)?;
+                let holds = self.step_condition(condition, position, learned)?;
                 self.state.error = 0;
                 self.state.row_count = 0;
                 Ok(Next::Step(if holds { at + 1 } else { target }))
@@ -242,14 +247,20 @@ impl Interpreter<'_> {
         })
     }
 
-    fn run_statement(&mut self, statement: &Statement, caught_here: bool) -> Result<(), Failure> {
+    fn run_statement(
+        &mut self,
+        statement: &Statement,
+        caught_here: bool,
+        learned: &mut Learned,
+    ) -> Result<(), Failure> {
         if self.state.options.switch(SwitchOption::NoExec) && !super::statement::runs_under_noexec(statement) {
             return Ok(());
         }
-        let (started, cpu) = (Instant::now(), processor::process_cpu_time());
+        let is_timed = self.state.options.statistics(StatisticsKind::Time) && super::statement::is_timed(statement);
+        let clocks = is_timed.then(|| (Instant::now(), processor::process_cpu_time()));
         self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
-        let outcome = self.statement(statement, caught_here).map_err(|mut failure| {
+        let outcome = self.statement(statement, caught_here, learned).map_err(|mut failure| {
             if !failure.reported {
                 failure.error = failure.error.at(position);
             }
@@ -271,7 +282,7 @@ impl Interpreter<'_> {
             }
             self.send(Event::Statistics(cost))?;
         }
-        if self.state.options.statistics(StatisticsKind::Time) && super::statement::is_timed(statement) {
+        if let (Some((started, cpu)), true) = (clocks, self.state.options.statistics(StatisticsKind::Time)) {
             let cpu = processor::process_cpu_time().saturating_sub(cpu);
             self.send_message(statistics::execution_times(cpu, started.elapsed()))?;
         }

@@ -3,6 +3,7 @@
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{Statement, StatementKind};
 
+use super::direct::Learned;
 use super::event::Message;
 use super::failure::Failure;
 use super::program::Step;
@@ -12,20 +13,28 @@ use super::transaction::changes_variable;
 impl Interpreter<'_> {
     /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this very batch or
     /// procedure takes its errors.
-    pub(super) fn statement(&mut self, statement: &Statement, caught_here: bool) -> Result<Outcome, Failure> {
+    pub(super) fn statement(
+        &mut self,
+        statement: &Statement,
+        caught_here: bool,
+        learned: &mut Learned,
+    ) -> Result<Outcome, Failure> {
         let outer = std::mem::replace(&mut self.changes_variable, changes_variable(&statement.kind));
-        let outcome = self.statement_alone(statement, caught_here);
+        let outcome = self.statement_alone(statement, caught_here, learned);
         self.changes_variable = outer;
         outcome
     }
 
-    fn statement_alone(&mut self, statement: &Statement, caught_here: bool) -> Result<Outcome, Failure> {
+    fn statement_alone(
+        &mut self,
+        statement: &Statement,
+        caught_here: bool,
+        learned: &mut Learned,
+    ) -> Result<Outcome, Failure> {
         let position = statement.span.position;
         self.enter_transaction(&statement.kind, position)?;
-        let session = self.state.id;
         if is_timed(statement) {
-            let database = self.state.database.name().to_owned();
-            self.environment.sessions.statement_begins(session, command(&statement.kind), &database);
+            self.note_command(command(&statement.kind));
         }
         match &statement.kind {
             StatementKind::Select(select) => self.select(select),
@@ -34,7 +43,9 @@ impl Interpreter<'_> {
             StatementKind::Delete(delete) => self.delete(delete),
             StatementKind::Merge(merge) => self.merge(merge),
             StatementKind::Declare { declarations } => self.declare(declarations),
-            StatementKind::SetVariable { variable, operator, value } => self.set_variable(variable, *operator, value),
+            StatementKind::SetVariable { variable, operator, value } => {
+                self.set_variable(variable, *operator, value, learned)
+            }
             StatementKind::SetOption(option) => self.set_option(option, position),
             StatementKind::Use { database } => self.use_database(database, position),
             StatementKind::Print { value } => self.print(value, position),
@@ -73,6 +84,18 @@ impl Interpreter<'_> {
             StatementKind::SaveTransaction { name } => self.save_transaction(name, position),
             other => Err(SqlError::not_supported(format!("{} ", command(other)).trim_end()).at(position).into()),
         }
+    }
+}
+
+impl Interpreter<'_> {
+    /// Tells the list of sessions which kind of statement runs, where it does not know.
+    fn note_command(&mut self, command: &'static str) {
+        let noted = (command, self.state.database.id());
+        if self.noted == Some(noted) {
+            return;
+        }
+        self.environment.sessions.statement_begins(self.state.id, command, self.state.database.name());
+        self.noted = Some(noted);
     }
 }
 

@@ -100,6 +100,13 @@ pub enum Operation {
     },
     /// The next value of a sequence for each row; one argument, or none: the row's number.
     NextValue(NextValues),
+    /// A variable in what a [`Formula`](crate::formula::Formula) is made of; no plan has one.
+    Parameter {
+        /// Its name, with `@` or `@@`.
+        name: String,
+        /// Its type.
+        sql_type: SqlType,
+    },
     /// A function that the session answers.
     Rows {
         /// Its name.
@@ -128,6 +135,7 @@ impl Operation {
             Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
             Operation::PartitionNumber(_) => DataType::Int32,
             Operation::NextValue(values) => carrier(values.result),
+            Operation::Parameter { sql_type, .. } => carrier(*sql_type),
             Operation::GroupingBit { .. } => DataType::UInt8,
             Operation::Split { ordinals } => {
                 DataType::new_list(if *ordinals { DataType::Int64 } else { DataType::Utf8View }, true)
@@ -152,6 +160,7 @@ impl Operation {
             | Operation::PartitionNumber(_)
             | Operation::Junction { .. }
             | Operation::Split { .. }
+            | Operation::Parameter { .. }
             | Operation::Rows { .. } => false,
         }
     }
@@ -166,7 +175,7 @@ impl Operation {
             },
             Operation::Rows { .. } => Engine::Stable,
             // Of a constant it would be folded into the constant, which nobody can take for NULL.
-            Operation::Nullable(_) | Operation::NextValue(_) => Engine::Volatile,
+            Operation::Nullable(_) | Operation::NextValue(_) | Operation::Parameter { .. } => Engine::Volatile,
             _ => Engine::Immutable,
         }
     }
@@ -201,6 +210,7 @@ impl Operation {
             Operation::Split { ordinals: false } => "split".into(),
             Operation::Split { ordinals: true } => "split_ordinals".into(),
             Operation::NextValue(values) => format!("next_value_{}", values.name),
+            Operation::Parameter { name, .. } => name.clone(),
             Operation::Rows { name, .. } => name.to_lowercase(),
         }
     }
@@ -234,6 +244,7 @@ impl PartialEq for Operation {
             }
             (O::PartitionNumber(a), O::PartitionNumber(b)) => a == b,
             (O::NextValue(a), O::NextValue(b)) => a == b,
+            (O::Parameter { name: a, .. }, O::Parameter { name: b, .. }) => a == b,
             (O::GroupingBit { shift: a }, O::GroupingBit { shift: b }) => a == b,
             (O::Junction { all: a }, O::Junction { all: b }) => a == b,
             (O::Split { ordinals: a }, O::Split { ordinals: b }) => a == b,
@@ -284,9 +295,14 @@ impl Hash for Kernel {
 impl Kernel {
     /// The call of `operation` on `arguments`, whose types are those of the operation.
     pub fn call(operation: Operation, arguments: Vec<Expr>, position: Position) -> Expr {
-        let signature = Signature::user_defined(operation.volatility());
-        let kernel = Kernel { name: operation.name(), operation, position, signature };
+        let kernel = Kernel::of(operation, position);
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(kernel)), arguments))
+    }
+
+    /// `operation` by itself; `position` is its place in the text.
+    pub(crate) fn of(operation: Operation, position: Position) -> Kernel {
+        let signature = Signature::user_defined(operation.volatility());
+        Kernel { name: operation.name(), operation, position, signature }
     }
 
     /// What it computes.
@@ -327,7 +343,7 @@ impl ScalarUDFImpl for Kernel {
             && self.operation.volatility() != datafusion::logical_expr::Volatility::Volatile;
         let rows = if constant { 1 } else { args.number_rows };
         let columns = args.args.into_iter().map(column_of).collect::<Result<Vec<_>>>()?;
-        let array = self.evaluate(columns, rows).map_err(|error| external(error.at(self.position)))?;
+        let array = self.evaluate(columns, rows, None).map_err(|error| external(error.at(self.position)))?;
         if constant {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
         }
@@ -347,7 +363,19 @@ fn broken(name: &str) -> SqlError {
 }
 
 impl Kernel {
-    fn evaluate(&self, mut columns: Vec<Column>, rows: usize) -> Result<ArrayRef, SqlError> {
+    /// Where in the text it stands.
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Computes `rows` values. With `now` functions take the time and what is random from it, and not from where they were
+    /// bound.
+    pub(crate) fn evaluate(
+        &self,
+        mut columns: Vec<Column>,
+        rows: usize,
+        now: Option<&FunctionContext>,
+    ) -> Result<ArrayRef, SqlError> {
         match &self.operation {
             Operation::Binary { operator, left, right, result } => {
                 let [a, b] = columns.as_slice() else { return Err(broken(&self.name)) };
@@ -373,7 +401,7 @@ impl Kernel {
                     result_type: *result,
                     collation: *collation,
                     date_part: *date_part,
-                    context,
+                    context: now.unwrap_or(context),
                 })
             }
             Operation::Rows { arguments, result, evaluate, .. } => {

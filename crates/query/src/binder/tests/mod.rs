@@ -2,5 +2,6 @@
 
 mod errors;
 mod features;
+mod formulas;
 mod tpch;
 mod world;

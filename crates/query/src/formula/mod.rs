@@ -1,0 +1,275 @@
+//! Scalar expressions that are bound once and evaluated often, one value at a time.
+//!
+//! A loop's condition, the value of a `SET`, the row of an `INSERT … VALUES`: binding them costs microseconds, and so does a
+//! plan over a batch of one row. A [`Formula`] is compiled from what the binder made of the text, with variables left open,
+//! and computes on values: integers, comparisons and logic by itself, all else by the kernels that plans call, so that there
+//! is one meaning of each function.
+//!
+//! Leaves to others: queries in expressions, sequences, what the binder only knows for the moment ([`compile`] gives `None`
+//! for them, and the statement is interpreted).
+
+mod compile;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::DataType;
+use hobt_base::{Position, SqlError};
+use hobt_functions::arithmetic::integer_values;
+use hobt_functions::{BinaryOperator, Column, FunctionContext, array_value, value_to_array};
+use hobt_types::{Collation, SqlType, TypedValue, Value};
+
+use crate::wrap::Kernel;
+
+pub use compile::compile;
+
+/// What a formula is evaluated over.
+pub trait Given {
+    /// The value of a variable, by the place that it was compiled with.
+    fn variable(&self, place: usize) -> &Value;
+
+    /// The value of a global variable (`@@ROWCOUNT`).
+    fn global(&self, name: &str) -> Option<TypedValue>;
+
+    /// The time, and what random functions draw from: one for all formulas of a statement.
+    fn now(&self) -> &FunctionContext;
+}
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub struct Formula {
+    root: Node,
+    sql_type: SqlType,
+}
+
+/// A part of it. Values are as carriers have them: `money` is a decimal, a condition is 1, 0 or NULL.
+#[derive(Clone, Debug)]
+enum Node {
+    Constant(Value),
+    Variable {
+        place: usize,
+        is_money: bool,
+    },
+    Global(String),
+    /// Both are integers.
+    Integers {
+        operator: BinaryOperator,
+        operands: Box<[Node; 2]>,
+        result: SqlType,
+        position: Position,
+    },
+    Compare(Comparison, Box<[Node; 2]>),
+    /// Whether all are true, in three-valued logic.
+    All(Vec<Node>),
+    /// Whether any is.
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    IsNull(Box<Node>),
+    /// The value behind the first condition that is true.
+    Case {
+        branches: Vec<(Node, Node)>,
+        otherwise: Option<Box<Node>>,
+    },
+    /// An integer as a decimal: times a power of ten.
+    Scaled(Box<Node>, i128),
+    /// An integer as a float.
+    Float(Box<Node>),
+    /// An integer as a narrower one, if it is one; else the kernel says what is wrong with it.
+    Narrowed {
+        operand: Box<Node>,
+        range: (i64, i64),
+        kernel: Arc<Kernel>,
+        from: SqlType,
+        to: SqlType,
+    },
+    SortKey(Box<Node>, Collation),
+    Kernel {
+        kernel: Arc<Kernel>,
+        arguments: Vec<(Node, SqlType)>,
+        result: Outcome,
+    },
+}
+
+/// What a kernel gives.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Of(SqlType),
+    Condition,
+    Key,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Distinct,
+    NotDistinct,
+}
+
+impl Formula {
+    /// The type of its value.
+    pub fn sql_type(&self) -> SqlType {
+        self.sql_type
+    }
+
+    /// Its value.
+    ///
+    /// # Errors
+    /// Those of its functions, with their places in the text.
+    pub fn evaluate(&self, given: &dyn Given) -> Result<Value, SqlError> {
+        let value = self.root.evaluate(given)?;
+        Ok(match (value, self.sql_type) {
+            (Value::Decimal(unscaled), SqlType::Money | SqlType::SmallMoney) => {
+                Value::Int(i64::try_from(unscaled).map_err(|_| SqlError::internal("a money value beyond 64 bits"))?)
+            }
+            (value, _) => value,
+        })
+    }
+}
+
+impl Node {
+    fn evaluate(&self, given: &dyn Given) -> Result<Value, SqlError> {
+        Ok(match self {
+            Node::Constant(value) => value.clone(),
+            Node::Variable { place, is_money } => match given.variable(*place) {
+                Value::Int(value) if *is_money => Value::Decimal(i128::from(*value)),
+                value => value.clone(),
+            },
+            Node::Global(name) => given.global(name).map_or(Value::Null, |typed| typed.value),
+            Node::Integers { operator, operands, result, position } => {
+                let [left, right] = &**operands;
+                let (Value::Int(left), Value::Int(right)) = (left.evaluate(given)?, right.evaluate(given)?) else {
+                    return Ok(Value::Null);
+                };
+                Value::Int(integer_values(*operator, left, right, *result).map_err(|error| error.at(*position))?)
+            }
+            Node::Compare(comparison, operands) => {
+                let [left, right] = &**operands;
+                compared(*comparison, &left.evaluate(given)?, &right.evaluate(given)?)
+            }
+            Node::All(operands) => joined(operands, false, given)?,
+            Node::Any(operands) => joined(operands, true, given)?,
+            Node::Not(operand) => match operand.evaluate(given)? {
+                Value::Null => Value::Null,
+                value => truth(value != TRUE),
+            },
+            Node::IsNull(operand) => truth(operand.evaluate(given)?.is_null()),
+            Node::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    if condition.evaluate(given)? == TRUE {
+                        return value.evaluate(given);
+                    }
+                }
+                return otherwise.as_ref().map_or(Ok(Value::Null), |otherwise| otherwise.evaluate(given));
+            }
+            Node::Scaled(operand, factor) => match operand.evaluate(given)? {
+                Value::Int(value) => Value::Decimal(i128::from(value) * factor),
+                Value::Decimal(value) => Value::Decimal(value * factor),
+                value => value,
+            },
+            Node::Float(operand) => match operand.evaluate(given)? {
+                Value::Int(value) => Value::Float(value as f64),
+                value => value,
+            },
+            Node::Narrowed { operand, range: (least, greatest), kernel, from, to } => match operand.evaluate(given)? {
+                Value::Int(value) if (*least..=*greatest).contains(&value) => Value::Int(value),
+                Value::Null => Value::Null,
+                value => {
+                    let column = Column::Scalar(value_to_array(&value, *from)?);
+                    return called(kernel, vec![column], Outcome::Of(*to), given);
+                }
+            },
+            Node::SortKey(operand, collation) => match operand.evaluate(given)? {
+                Value::Text(text) => {
+                    let mut key = Vec::new();
+                    collation.sort_key(&text, &mut key);
+                    Value::Binary(key)
+                }
+                value => value,
+            },
+            Node::Kernel { kernel, arguments, result } => {
+                let column = |(argument, sql_type): &(Node, SqlType)| {
+                    Ok(Column::Scalar(value_to_array(&argument.evaluate(given)?, *sql_type)?))
+                };
+                let columns = arguments.iter().map(column).collect::<Result<Vec<_>, SqlError>>()?;
+                return called(kernel, columns, *result, given);
+            }
+        })
+    }
+}
+
+const TRUE: Value = Value::Int(1);
+
+fn truth(is_true: bool) -> Value {
+    Value::Int(i64::from(is_true))
+}
+
+/// A conjunction, or with `any` a disjunction: what decides it ends it.
+fn joined(operands: &[Node], any: bool, given: &dyn Given) -> Result<Value, SqlError> {
+    let mut result = truth(!any);
+    for operand in operands {
+        match operand.evaluate(given)? {
+            Value::Null => result = Value::Null,
+            value if (value == TRUE) == any => return Ok(truth(any)),
+            _ => {}
+        }
+    }
+    Ok(result)
+}
+
+fn compared(comparison: Comparison, left: &Value, right: &Value) -> Value {
+    let nulls = (left.is_null(), right.is_null());
+    match (comparison, nulls) {
+        (Comparison::Distinct, (true, _) | (_, true)) => return truth(nulls.0 != nulls.1),
+        (Comparison::NotDistinct, (true, _) | (_, true)) => return truth(nulls.0 == nulls.1),
+        (_, (true, _) | (_, true)) => return Value::Null,
+        _ => {}
+    }
+    let order = match (left, right) {
+        (Value::Int(left), Value::Int(right)) => left.cmp(right),
+        (Value::Decimal(left), Value::Decimal(right)) => left.cmp(right),
+        (Value::Float(left), Value::Float(right)) => left.partial_cmp(right).unwrap_or(Ordering::Equal),
+        (Value::Binary(left), Value::Binary(right)) => left.cmp(right),
+        (Value::Guid(left), Value::Guid(right)) => left.cmp(right),
+        (Value::Text(left), Value::Text(right)) => left.cmp(right),
+        _ => return Value::Null,
+    };
+    truth(match comparison {
+        Comparison::Equal | Comparison::NotDistinct => order.is_eq(),
+        Comparison::NotEqual | Comparison::Distinct => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+    })
+}
+
+fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Given) -> Result<Value, SqlError> {
+    let array = kernel.evaluate(columns, 1, Some(given.now())).map_err(|error| error.at(kernel.position()))?;
+    match result {
+        Outcome::Of(sql_type) => carried(&array, sql_type),
+        _ if array.is_null(0) => Ok(Value::Null),
+        Outcome::Condition => {
+            let conditions = array.as_boolean_opt().ok_or_else(|| SqlError::internal("a condition is not one"))?;
+            Ok(truth(conditions.value(0)))
+        }
+        Outcome::Key => {
+            let keys = array.as_binary_view_opt().ok_or_else(|| SqlError::internal("a key is not one"))?;
+            Ok(Value::Binary(keys.value(0).to_vec()))
+        }
+    }
+}
+
+/// The only value of an array, as its carrier has it.
+fn carried(array: &dyn Array, sql_type: SqlType) -> Result<Value, SqlError> {
+    let value = array_value(array, 0, sql_type)?;
+    Ok(match (value, array.data_type()) {
+        (Value::Int(value), DataType::Decimal128(..)) => Value::Decimal(i128::from(value)),
+        (value, _) => value,
+    })
+}
