@@ -33,7 +33,7 @@ pub enum EscalatesTo {
 }
 
 /// What is to be said of a table whose rows are locked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RowLockSettings {
     /// The table's database.
     pub database: DatabaseId,

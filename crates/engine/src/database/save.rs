@@ -51,6 +51,16 @@ impl Database {
     ///
     /// # Errors
     /// 3906: the database is read-only. The headers cannot be written.
+    /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening it
+    /// looks at may have changed. Blocks where it is the first change since the database was saved.
+    ///
+    /// # Errors
+    /// The database is suspect, closed, or read-only (3906).
+    pub fn begin_change(&self) -> Result<()> {
+        self.check_usable()?;
+        self.prepare_to_change()
+    }
+
     pub(crate) fn prepare_to_change(&self) -> Result<()> {
         if self.read_only.load(Ordering::Acquire) {
             let text = format!("Failed to update database \"{}\" because the database is read-only.", self.name);

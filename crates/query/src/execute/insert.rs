@@ -24,10 +24,13 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Sendable
 use futures::StreamExt;
 use hobt_access::{AccessError, Hobt, LoadedRuns, Loader, RowStore};
 use hobt_base::{SqlError, number};
-use hobt_catalog::{Index, PartitionFunction, Table, compare_values, row_image};
+use hobt_catalog::{
+    Index, PartitionFunction, Table, TableColumn, compare_values, row_image, value_from_bytes, value_to_bytes,
+};
 use hobt_engine::{DatabaseUse, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
-use hobt_txn::RowLocks;
+use hobt_page::RowImage;
+use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::change::HeldBatches;
@@ -297,6 +300,59 @@ impl InsertTarget {
             let order = compare_values(function.collation, boundary, value);
             if function.range_right { order.is_le() } else { order.is_lt() }
         })
+    }
+}
+
+/// A column's value on its way into a row.
+pub enum DirectValue<'a> {
+    /// As pages hold it, checked before ([`InsertTarget::stored_bytes`]).
+    Stored(Option<&'a [u8]>),
+    /// To be checked.
+    Value(Value),
+}
+
+impl InsertTarget {
+    /// A column's value as pages hold it; `None` for NULL.
+    ///
+    /// # Errors
+    /// 515, 2628.
+    pub fn stored_bytes(&self, column: &TableColumn, value: &Value) -> Result<Option<Vec<u8>>, SqlError> {
+        let checked = column::checked_value(self, column, value)?;
+        value_to_bytes(column.sql_type, &checked).map_err(|error| SqlError::internal(error.to_string()))
+    }
+
+    /// Writes a row, of a table without rules and indexes that leave duplicates out.
+    ///
+    /// # Errors
+    /// 515, 2628, 2601, 2627, 511, 1105, 1205, 1222 and what storage returns.
+    pub fn write_directly(&self, context: &StatementContext, values: Vec<DirectValue<'_>>) -> Result<(), SqlError> {
+        if context.is_cancelled() {
+            return Err(SqlError::cancelled());
+        }
+        let mut owned = Vec::with_capacity(values.len());
+        for (value, column) in values.iter().zip(&self.table().columns) {
+            owned.push(match value {
+                DirectValue::Stored(_) => None,
+                DirectValue::Value(value) => self.stored_bytes(column, value)?,
+            });
+        }
+        let bytes = values.iter().zip(&owned).map(|(value, owned)| match value {
+            DirectValue::Stored(bytes) => *bytes,
+            DirectValue::Value(_) => owned.as_deref(),
+        });
+        let row = RowImage::new(bytes);
+        let partition = match &self.partitioning {
+            None => 0,
+            Some((place, _)) => {
+                let value = value_from_bytes(self.table().columns[*place].sql_type, row.value(*place));
+                self.partition_of(&value.map_err(|error| SqlError::internal(error.to_string()))?)
+            }
+        };
+        self.writer.insert(context, partition, &row).map_err(|error| self.write_error(error))?;
+        let hobt = self.writer.base()[0].hobt();
+        let locks = context.row_locks(hobt.storage().database_tag(), hobt.id());
+        locks.iter().for_each(|locks| locks.escalate_if_due());
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
 pub use index_build::IndexBuild;
-pub use insert::{InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
+pub use insert::{DirectValue, InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use lock_rows::LockRowsExec;
 pub(crate) use lock_rows::LockRowsSettings;

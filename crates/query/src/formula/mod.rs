@@ -117,19 +117,29 @@ impl Formula {
         self.sql_type
     }
 
+    /// Its value, if it is always the same.
+    pub fn constant(&self) -> Option<Value> {
+        let Node::Constant(value) = &self.root else { return None };
+        settled(value.clone(), self.sql_type).ok()
+    }
+
     /// Its value.
     ///
     /// # Errors
     /// Those of its functions, with their places in the text.
     pub fn evaluate(&self, given: &dyn Given) -> Result<Value, SqlError> {
-        let value = self.root.evaluate(given)?;
-        Ok(match (value, self.sql_type) {
-            (Value::Decimal(unscaled), SqlType::Money | SqlType::SmallMoney) => {
-                Value::Int(i64::try_from(unscaled).map_err(|_| SqlError::internal("a money value beyond 64 bits"))?)
-            }
-            (value, _) => value,
-        })
+        settled(self.root.evaluate(given)?, self.sql_type)
     }
+}
+
+/// A value of a carrier as one of its type.
+fn settled(value: Value, sql_type: SqlType) -> Result<Value, SqlError> {
+    Ok(match (value, sql_type) {
+        (Value::Decimal(unscaled), SqlType::Money | SqlType::SmallMoney) => {
+            Value::Int(i64::try_from(unscaled).map_err(|_| SqlError::internal("a money value beyond 64 bits"))?)
+        }
+        (value, _) => value,
+    })
 }
 
 impl Node {

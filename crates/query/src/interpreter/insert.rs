@@ -20,6 +20,7 @@ use hobt_tsql::ast::{
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
+use super::direct::Learned;
 use super::event::{DoneKind, Message, ResultColumn};
 use super::failure::Failure;
 use super::foreign_key::{foreign_keys_of, places_of};
@@ -114,6 +115,11 @@ impl Target {
         &self.columns
     }
 
+    /// The places of the columns that the statement fills, in the order of its list.
+    pub(super) fn listed(&self) -> &[usize] {
+        &self.listed
+    }
+
     /// Whether it is a table variable.
     pub(super) fn is_variable(&self) -> bool {
         self.is_variable
@@ -155,7 +161,15 @@ impl Target {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn insert(&mut self, insert: &Insert, caught_here: bool) -> Result<Outcome, Failure> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &Insert,
+        caught_here: bool,
+        learned: &mut Learned,
+    ) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.insert_directly(insert, learned)? {
+            return Ok(outcome);
+        }
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
         if let InsertSource::Execute { call } = &insert.source {
             return self.in_insert_exec(|this| {
@@ -233,7 +247,7 @@ impl Interpreter<'_> {
         Err(definition_changed().into())
     }
 
-    pub(super) fn insert_target(&mut self, insert: &Insert) -> Result<Target, Failure> {
+    pub(super) fn insert_target(&self, insert: &Insert) -> Result<Target, Failure> {
         let place = match &insert.target.name {
             TargetName::Object(name) => self.place(name).map_err(|error| match error.number {
                 number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
@@ -732,7 +746,7 @@ fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -
 }
 
 /// A column's `DEFAULT` as an expression; NULL without.
-fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, SqlError> {
+pub(super) fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, SqlError> {
     match &column.default {
         Some(default) => binder.bind_default(&hobt_tsql::parse_expression(&default.definition)?),
         None => BoundExpr::null(Position::default()),

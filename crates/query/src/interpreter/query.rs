@@ -155,6 +155,7 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         body: impl FnOnce(&mut Self) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
+        self.note_direct_cost();
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let session = self.state.id;
         run.context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));

@@ -43,9 +43,7 @@ impl Interpreter<'_> {
                 | LockMode::UpdateIntentExclusive
         );
         let database_tag = database.storage().database_tag();
-        let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
-        let hobts: Vec<_> = partitions.map(|partition| partition.hobt).collect();
-        if !is_intent || run.context.row_locks(database_tag, hobts[0]).is_some() {
+        if !is_intent || run.context.row_locks(database_tag, table.base_index().partitions[0].hobt).is_some() {
             return;
         }
         let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
@@ -55,17 +53,26 @@ impl Interpreter<'_> {
         if manager.mode_held(transaction.lock_owner(), &resource) == Some(LockMode::Exclusive) {
             return;
         }
-        let timeout = self.lock_timeout(same);
-        let settings = RowLockSettings {
+        let settings = self.row_lock_settings(same);
+        run.context.lock_rows(RowLocks::new(settings, manager, transaction));
+    }
+
+    /// How rows of a table are locked; `same` are all uses that the statement makes of it.
+    pub(super) fn row_lock_settings(&self, same: &[UsedTable]) -> RowLockSettings {
+        let UsedTable { database, table, .. } = &same[0];
+        let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
+        RowLockSettings {
             database: database.id(),
-            database_tag,
+            database_tag: database.storage().database_tag(),
             object: table.id,
             escalates_to: escalates_to(table),
-            hobts,
+            hobts: partitions.map(|partition| partition.hobt).collect(),
             locks_pages: same.iter().any(|used| used.locks_pages),
-            patience: Patience { timeout, deadlock_priority: self.state.options.deadlock_priority },
-        };
-        run.context.lock_rows(RowLocks::new(settings, manager, transaction));
+            patience: Patience {
+                timeout: self.lock_timeout(same),
+                deadlock_priority: self.state.options.deadlock_priority,
+            },
+        }
     }
 
     /// Waits for those who have inserted rows into heaps whose rows the statement locks as it reads them, and have not ended: what

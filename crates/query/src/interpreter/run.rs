@@ -11,7 +11,7 @@ use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_types::{SqlType, Value};
 
-use super::direct::Learned;
+use super::direct::{Learned, Statements};
 use super::environment::Environment;
 use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistics};
 use super::failure::{Failure, RaisedIn, Reach};
@@ -97,6 +97,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) compiled: (Duration, Duration),
     /// What the list of sessions shows of the statement that runs.
     pub(super) noted: Option<(&'static str, DatabaseId)>,
+    /// The statements that run without being bound.
+    pub(super) statements: Statements,
 }
 
 /// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
@@ -128,8 +130,10 @@ pub fn run_batch(
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
         noted: None,
+        statements: Statements::default(),
     };
     let ended = interpreter.batch(text);
+    interpreter.note_direct_cost();
     interpreter.end_doomed_transaction();
     let result = interpreter.drop_tables_of_frame();
     if let Err(error) = result {
@@ -195,6 +199,13 @@ impl Interpreter<'_> {
             self.report(failure.error);
             return Ok(Exit::Failed);
         }
+        let known = self.statements.len();
+        let ended = self.steps(&program);
+        self.statements.truncate(known);
+        ended
+    }
+
+    fn steps(&mut self, program: &Program<'_>) -> Result<Exit, Failure> {
         let mut learned: Vec<Learned> = program.steps.iter().map(|_| Learned::Nothing).collect();
         let mut at = 0;
         while let Some(placed) = program.steps.get(at) {

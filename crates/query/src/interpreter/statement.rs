@@ -33,12 +33,15 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         let position = statement.span.position;
         self.enter_transaction(&statement.kind, position)?;
+        if !leaves_tables_alone(&statement.kind) {
+            self.statements.forget();
+        }
         if is_timed(statement) {
             self.note_command(command(&statement.kind));
         }
         match &statement.kind {
             StatementKind::Select(select) => self.select(select),
-            StatementKind::Insert(insert) => self.insert(insert, caught_here),
+            StatementKind::Insert(insert) => self.insert(insert, caught_here, learned),
             StatementKind::Update(update) => self.update(update),
             StatementKind::Delete(delete) => self.delete(delete),
             StatementKind::Merge(merge) => self.merge(merge),
@@ -157,6 +160,30 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
         StatementKind::AlterServerConfiguration(_) => "ALTER SERVER CONFIGURATION",
         StatementKind::Reconfigure { .. } => "RECONFIGURE",
     }
+}
+
+/// Whether no statement of this kind changes what a table or database is, or leaves the session's database.
+fn leaves_tables_alone(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Select(_)
+            | StatementKind::Insert(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_)
+            | StatementKind::Declare { .. }
+            | StatementKind::SetVariable { .. }
+            | StatementKind::SetOption(_)
+            | StatementKind::Print { .. }
+            | StatementKind::Throw { .. }
+            | StatementKind::RaisError(_)
+            | StatementKind::WaitFor { .. }
+            | StatementKind::Execute(_)
+            | StatementKind::BeginTransaction { .. }
+            | StatementKind::Commit { .. }
+            | StatementKind::Rollback { .. }
+            | StatementKind::SaveTransaction { .. }
+    )
 }
 
 /// Whether `SET STATISTICS TIME` reports the statement and `sys.dm_exec_requests` shows it.

@@ -1,0 +1,242 @@
+//! `INSERT … VALUES` without a plan: formulas give the values, the table's writer takes the row.
+//!
+//! What the second run of a statement finds out about its table and its values is kept for as long as nobody changes a
+//! definition in the database: then the next run is interpreted, and the one behind it finds out anew. Constants are checked
+//! and brought into the form in which pages hold them once.
+
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, SqlError, Stamp};
+use hobt_catalog::{DatabaseSnapshot, Table};
+use hobt_sync::waits;
+use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, StatisticsKind, TargetName};
+use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
+
+use super::super::failure::Failure;
+use super::super::foreign_key::foreign_keys_of;
+use super::super::identity::integer_of_type;
+use super::super::insert::{Target, default_of};
+use super::super::names::UsedTable;
+use super::super::run::Interpreter;
+use super::super::transaction::OpenTransaction;
+use crate::binder::{BindOptions, Binder};
+use crate::execute::{DirectValue, InsertTarget};
+use crate::formula::{self, Formula};
+
+/// An `INSERT` that is known well enough to be run without being bound.
+pub(in super::super) struct DirectInsert {
+    target: Target,
+    store: InsertTarget,
+    /// The definitions that it was bound to.
+    snapshot: Arc<DatabaseSnapshot>,
+    /// The session's database then.
+    current: DatabaseId,
+    rows: Vec<Vec<Source>>,
+    locks: RowLockSettings,
+    /// The transaction that has the table locked for it, and how it locks rows.
+    locked: RefCell<Option<(Stamp, Arc<RowLocks>)>>,
+}
+
+/// Where a column's value comes from.
+enum Source {
+    /// Always the same; the bytes as pages hold them.
+    Stored(Option<Vec<u8>>),
+    Formula(Formula),
+    Identity,
+}
+
+impl Interpreter<'_> {
+    /// What an `INSERT` needs to run without being bound; `None` where it has something that only the way through the binder
+    /// knows: a query, `OUTPUT`, `TOP`, constraints, computed columns, hints that change how it locks.
+    pub(super) fn learn_insert(&self, insert: &Insert) -> Option<DirectInsert> {
+        let empty;
+        let given: &[Vec<Expression>] = match &insert.source {
+            InsertSource::Values { rows } => rows,
+            InsertSource::DefaultValues => {
+                empty = [Vec::new()];
+                &empty
+            }
+            InsertSource::Query { .. } | InsertSource::Execute { .. } => return None,
+        };
+        let is_plain =
+            insert.with.is_empty() && insert.top.is_none() && insert.output.is_none() && insert.options.is_empty();
+        let TargetName::Object(name) = &insert.target.name else { return None };
+        if !is_plain || name.name.value.starts_with('#') || self.state.options.isolation == IsolationLevel::Snapshot {
+            return None;
+        }
+        let target = self.insert_target(insert).ok()?;
+        let (database, table) = target.table();
+        if database.id() != self.state.database.id() || target.explicit_identity().is_some() || has_rules(&table) {
+            return None;
+        }
+        let used = UsedTable::changed(database.clone(), Arc::clone(&table), &insert.target.hints);
+        if used.mode != LockMode::IntentExclusive || used.waits_for_nobody {
+            return None;
+        }
+        let snapshot = database.snapshot();
+        let store = target.store().ok()?;
+        let names = self.names_alone();
+        let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
+        let is_default = matches!(insert.source, InsertSource::DefaultValues);
+        let row = |given: &Vec<Expression>| self.sources(&binder, &target, &store, (!is_default).then_some(given));
+        let rows = given.iter().map(row).collect::<Option<Vec<_>>>()?;
+        if !binder.is_timeless() {
+            return None;
+        }
+        let locks = self.row_lock_settings(&[used]);
+        let current = self.state.database.id();
+        Some(DirectInsert { target, store, snapshot, current, rows, locks, locked: RefCell::default() })
+    }
+
+    /// Where the values of a row come from; `given` are those of the listed columns.
+    fn sources(
+        &self,
+        binder: &Binder<'_>,
+        target: &Target,
+        store: &InsertTarget,
+        given: Option<&Vec<Expression>>,
+    ) -> Option<Vec<Source>> {
+        let columns = &target.table.columns;
+        let place_of = |name: &str| self.frame().place_of(name);
+        let mut sources: Vec<Option<Source>> = columns.iter().map(|_| None).collect();
+        if let Some(given) = given {
+            if target.listed().len() != given.len() {
+                return None;
+            }
+            let mut default = |place: usize| default_of(binder, &columns[target.listed()[place]]);
+            let bound = binder.bind_insert_row(given, target.columns(), &mut default).ok()?;
+            for (place, value) in target.listed().iter().zip(bound) {
+                sources[*place] = Some(Source::Formula(formula::compile(&value, &place_of)?));
+            }
+        }
+        for (source, column) in sources.iter_mut().zip(columns).filter(|(source, _)| source.is_none()) {
+            *source = Some(match column.identity {
+                Some(_) => Source::Identity,
+                None => {
+                    let bound = binder.assign(default_of(binder, column).ok()?, column.sql_type).ok()?;
+                    Source::Formula(formula::compile(&bound, &place_of)?)
+                }
+            });
+        }
+        let settled = sources.into_iter().zip(columns).map(|(source, column)| match source? {
+            Source::Formula(formula) => Some(match formula.constant() {
+                // One that the column does not take is refused when it runs.
+                Some(value) => Source::Stored(store.stored_bytes(column, &value).ok()?),
+                None => Source::Formula(formula),
+            }),
+            source => Some(source),
+        });
+        settled.collect()
+    }
+
+    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    ///
+    /// # Errors
+    /// As the statement that is bound.
+    pub(super) fn run_direct_insert(&mut self, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
+        let options = &self.state.options;
+        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let table = &insert.target.table;
+        let wants_figures = [StatisticsKind::Io, StatisticsKind::Profile, StatisticsKind::Xml];
+        if self.state.database.id() != insert.current
+            || options.isolation == IsolationLevel::Snapshot
+            || insert.locks.patience != patience
+            || wants_figures.iter().any(|kind| options.statistics(*kind))
+            || self.inserts_identity(insert.store.database(), table)
+        {
+            return Ok(None);
+        }
+        let database = self.database();
+        database.begin_change().map_err(SqlError::from)?;
+        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
+        let instance = &self.environment.instance;
+        let cancelled = Arc::clone(&self.cancelled);
+        let context = match open.map(OpenTransaction::transaction) {
+            Some(transaction) => instance.statement_of(transaction, self.state.id, 1, cancelled),
+            None => instance.statement_context(self.state.id, 1, cancelled).map_err(SqlError::from)?,
+        };
+        if let Some(open) = open {
+            open.uses_database(&database);
+        }
+        context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
+        let counters = waits::set_statement_counters(Some(Arc::clone(&self.state.waits)));
+        let result = self.lock_and_insert(&context, insert);
+        let succeeded = matches!(result, Ok(Some(_)));
+        let ended = self.environment.instance.end_statement(&context, succeeded, &[&**database.database()]);
+        drop(counters);
+        // That it could not be ended says more than why it failed.
+        ended.map_err(SqlError::from)?;
+        result
+    }
+
+    fn lock_and_insert(&mut self, context: &StatementContext, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
+        self.lock_directly(context, insert)?;
+        // Behind the lock nobody else changes the table's definition.
+        if !Arc::ptr_eq(&self.database().snapshot(), &insert.snapshot) {
+            return Ok(None);
+        }
+        let now = OnceCell::new();
+        for row in &insert.rows {
+            let mut values = Vec::with_capacity(row.len());
+            for (source, column) in row.iter().zip(&insert.target.table.columns) {
+                values.push(match source {
+                    Source::Stored(bytes) => DirectValue::Stored(bytes.as_deref()),
+                    Source::Formula(formula) => DirectValue::Value(formula.evaluate(&self.given_at(&now))?),
+                    Source::Identity => {
+                        let key = (insert.store.database().id(), insert.target.table.id);
+                        let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
+                        let mut identities = self.environment.executor.identities.lock();
+                        // The first value is asked of the table.
+                        let Some(next) = identities.get_mut(&key) else { return Ok(None) };
+                        let value = std::mem::replace(next, *next + increment);
+                        drop(identities);
+                        self.note_identity(value);
+                        DirectValue::Value(integer_of_type(value, column)?)
+                    }
+                });
+            }
+            insert.store.write_directly(context, values)?;
+        }
+        Ok(Some(insert.rows.len() as u64))
+    }
+
+    /// Locks the table as the statement does, once for a transaction, and says how its rows are locked.
+    fn lock_directly(&self, context: &StatementContext, insert: &DirectInsert) -> Result<(), Failure> {
+        let stamp = context.stamp();
+        let locked = insert.locked.borrow().as_ref().filter(|(of, _)| *of == stamp).map(|(_, rows)| Arc::clone(rows));
+        let rows = match locked {
+            Some(rows) => rows,
+            None => {
+                let (database, table) = (insert.store.database(), &insert.target.table);
+                let manager = self.environment.instance.locks();
+                let resource = LockResource::Object(database.id(), table.id);
+                let mode = LockMode::IntentExclusive;
+                let is_cancelled = || context.is_cancelled();
+                let owner = context.lock_owner();
+                // Held until the transaction ends, as what it locks of rows is.
+                let rows = RowLocks::new(insert.locks.clone(), manager, context.transaction());
+                let granted = manager.lock(owner, resource, mode, insert.locks.patience, &is_cancelled);
+                granted.map_err(|error| crate::execute::lock_error(self.state.id, error))?;
+                *insert.locked.borrow_mut() = Some((stamp, Arc::clone(&rows)));
+                rows
+            }
+        };
+        let (database, table) = rows.table();
+        let whole = LockResource::Object(database, table);
+        // Nothing is locked one by one by a transaction that has locked the table.
+        if self.environment.instance.locks().mode_held(context.lock_owner(), &whole) != Some(LockMode::Exclusive) {
+            context.lock_rows(rows);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a table's definition says something of its rows that is held against them all.
+fn has_rules(table: &Table) -> bool {
+    table.columns.iter().any(|column| column.computed.is_some())
+        || table.constraints.checks.iter().any(|check| !check.head.is_disabled)
+        || !foreign_keys_of(table).is_empty()
+        || table.indexes.iter().any(|index| index.options.ignores_duplicates)
+}

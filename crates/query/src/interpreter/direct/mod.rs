@@ -1,0 +1,215 @@
+//! What running a step has taught of it, so that a loop does not bind the same text again and again.
+//!
+//! The first run of an assignment or condition compiles a [`Formula`], if it can; the others evaluate it. Statements that
+//! change rows are interpreted at their first run and learned at their second: one that runs once costs what it did, and says
+//! as much of itself. What holds it lives as long as the batch's or procedure's steps run, in one frame, whose variables keep
+//! their places and types.
+
+mod insert;
+
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
+
+use hobt_base::{Position, SqlError};
+use hobt_functions::FunctionContext;
+use hobt_sync::processor;
+use hobt_tsql::ast::{ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, Span, VariableName};
+use hobt_types::{SqlType, TypedValue, Value};
+
+use super::environment::Environment;
+use super::event::{DoneKind, StatementStatistics};
+use super::failure::Failure;
+use super::frame::Frame;
+use super::globals;
+use super::run::{Interpreter, Outcome};
+use super::state::SessionState;
+use crate::binder::{BindOptions, Binder, BoundExpr};
+use crate::formula::{self, Formula, Given};
+
+use insert::DirectInsert;
+
+/// So many statements are noted with the session at once.
+const NOTED_TOGETHER: u64 = 1000;
+
+/// What is known of a step from its earlier runs.
+#[derive(Default)]
+pub(super) enum Learned {
+    /// It has not run.
+    #[default]
+    Nothing,
+    /// It is bound whenever it runs.
+    Interpreted,
+    /// It has run once, and may be worth a closer look.
+    Ran,
+    /// The truth of a condition, or the value of an assignment.
+    Formula(Formula),
+    /// A statement that runs without being bound: its place in [`Statements`].
+    Statement(usize),
+}
+
+/// The statements of a batch that run without being bound. They name databases and tables, so they are forgotten before a
+/// statement that might have to wait for whoever uses one.
+#[derive(Default)]
+pub(super) struct Statements {
+    learned: Vec<Option<Box<DirectInsert>>>,
+    /// Since when they run one after the other: the time, this thread's processor time, and how many.
+    since: Option<(Instant, Duration, u64)>,
+}
+
+impl Statements {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.learned.len()
+    }
+
+    /// Forgets those behind the first `len`, whose steps run no more.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.learned.truncate(len);
+    }
+
+    /// Forgets what is known of all.
+    pub(super) fn forget(&mut self) {
+        self.learned.iter_mut().for_each(|learned| *learned = None);
+    }
+}
+
+/// A session's values for formulas; the time is that of the first formula that asks.
+pub(super) struct GivenValues<'a> {
+    environment: &'a Environment,
+    state: &'a SessionState,
+    frame: &'a Frame,
+    now: &'a OnceCell<FunctionContext>,
+}
+
+impl Given for GivenValues<'_> {
+    fn variable(&self, place: usize) -> &Value {
+        &self.frame.at(place).value
+    }
+
+    fn global(&self, name: &str) -> Option<TypedValue> {
+        globals::value(self.environment, self.state, name)
+    }
+
+    fn now(&self) -> &FunctionContext {
+        self.now.get_or_init(FunctionContext::now)
+    }
+}
+
+impl Interpreter<'_> {
+    /// What formulas are evaluated over; they have one time.
+    pub(super) fn given_at<'a>(&'a self, now: &'a OnceCell<FunctionContext>) -> GivenValues<'a> {
+        GivenValues { environment: self.environment, state: self.state, frame: self.frame(), now }
+    }
+
+    /// Runs an `INSERT` without binding it, if it is known well enough.
+    pub(super) fn insert_directly(
+        &mut self,
+        insert: &Insert,
+        learned: &mut Learned,
+    ) -> Result<Option<Outcome>, Failure> {
+        match learned {
+            Learned::Nothing => {
+                *learned = Learned::Ran;
+                return Ok(None);
+            }
+            Learned::Ran => match self.learn_insert(insert) {
+                Some(direct) => {
+                    self.statements.learned.push(Some(Box::new(direct)));
+                    *learned = Learned::Statement(self.statements.len() - 1);
+                }
+                None => *learned = Learned::Interpreted,
+            },
+            _ => {}
+        }
+        let Learned::Statement(place) = *learned else { return Ok(None) };
+        let known = self.statements.learned.get_mut(place).and_then(Option::take);
+        let Some(direct) = known.or_else(|| self.learn_insert(insert).map(Box::new)) else {
+            return Ok(None);
+        };
+        self.count_direct();
+        let done = self.run_direct_insert(&direct);
+        if let Ok(None) = done {
+            // What it knew has changed: it is learned anew.
+            return Ok(None);
+        }
+        self.statements.learned[place] = Some(direct);
+        Ok(done?.map(|rows| Outcome::counted(DoneKind::Insert, rows)))
+    }
+
+    /// Counts a statement that is about to run without being bound.
+    fn count_direct(&mut self) {
+        let begin = || (Instant::now(), processor::thread_cpu_time(), 0);
+        let since = self.statements.since.get_or_insert_with(begin);
+        since.2 += 1;
+        if since.2 >= NOTED_TOGETHER {
+            self.note_direct_cost();
+        }
+    }
+
+    /// Notes with the session what the statements cost that ran without being bound, and what lay between them.
+    pub(super) fn note_direct_cost(&mut self) {
+        let Some((started, cpu, _)) = self.statements.since.take() else { return };
+        let cost = StatementStatistics {
+            elapsed: started.elapsed(),
+            cpu: processor::thread_cpu_time().saturating_sub(cpu),
+            degree_of_parallelism: 1,
+            ..StatementStatistics::default()
+        };
+        self.environment.sessions.statement_ends(self.state.id, &cost, Vec::new());
+    }
+
+    /// The formula of what `bind` binds; `None` if it is to be bound whenever it is evaluated. An error is left to that.
+    pub(super) fn formula_of(&self, bind: impl FnOnce(&Binder<'_>) -> Result<BoundExpr, SqlError>) -> Option<Formula> {
+        let names = self.names_alone();
+        let options = BindOptions { keeps_variables: true, ..BindOptions::default() };
+        let binder = Binder::new(&names, options);
+        let bound = bind(&binder).ok().filter(|_| binder.is_timeless())?;
+        formula::compile(&bound, &|name| self.frame().place_of(name))
+    }
+
+    /// Whether a condition of a step is true.
+    pub(super) fn step_condition(
+        &mut self,
+        condition: &Condition,
+        position: Position,
+        learned: &mut Learned,
+    ) -> Result<bool, Failure> {
+        if let Learned::Nothing = learned {
+            let formula = self.formula_of(|binder| binder.bind_condition(condition, position));
+            *learned = formula.map_or(Learned::Interpreted, Learned::Formula);
+        }
+        let Learned::Formula(formula) = learned else { return self.condition(condition, position) };
+        let value = formula.evaluate(&self.given_at(&OnceCell::new())).map_err(|error| error.at(position))?;
+        Ok(value == Value::Int(1))
+    }
+
+    /// The value of `SET variable operator value`, in the variable's type.
+    pub(super) fn assigned_value(
+        &mut self,
+        variable: &VariableName,
+        operator: AssignmentOperator,
+        value: &Expression,
+        to: SqlType,
+        learned: &mut Learned,
+    ) -> Result<Value, Failure> {
+        let whole;
+        let value = match operator.arithmetic() {
+            None => value,
+            Some(_) if matches!(learned, Learned::Formula(_)) => value,
+            Some(operator) => {
+                let span = Span { position: variable.position, ..Span::default() };
+                let first = Box::new(Expression::Variable { name: variable.clone() });
+                let rest = vec![ArithmeticStep { operator, operand: value.clone(), span }];
+                whole = Expression::Arithmetic { first, rest };
+                &whole
+            }
+        };
+        if let Learned::Nothing = learned {
+            let formula = self.formula_of(|binder| binder.convert(binder.bind_scalar(value)?, to));
+            *learned = formula.map_or(Learned::Interpreted, Learned::Formula);
+        }
+        let Learned::Formula(formula) = learned else { return self.evaluate_as(value, to) };
+        let position = if operator.arithmetic().is_some() { variable.position } else { value.position() };
+        Ok(formula.evaluate(&self.given_at(&OnceCell::new())).map_err(|error| error.at(position))?)
+    }
+}
