@@ -26,6 +26,7 @@ mod schema;
 mod sequence;
 mod system;
 mod type_columns;
+mod usage;
 mod value_bytes;
 mod write;
 
@@ -47,5 +48,6 @@ pub use system::{
     FilegroupRow, ForeignKeyColumnRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA,
     SchemaRow, SchemeRow, SequenceRow, SystemRow, SystemTable, Text, Timestamp, ValueRow,
 };
+pub use usage::{IndexUsage, IndexUse, IndexUser, IndexUses, IndexUsesByKind};
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
 pub use write::FIRST_SCHEME_ID;

@@ -22,6 +22,7 @@ use crate::system::{
     IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SchemaRow, SchemeRow, SequenceRow, SystemTable,
 };
 use crate::type_columns::TypeColumns;
+use crate::usage::IndexUsage;
 use crate::value_bytes::value_from_bytes;
 use crate::write::{FIRST_SCHEME_ID, STORED_COMPUTED, VIRTUAL_COMPUTED, index_kind, module_kind, status_of_index};
 
@@ -379,7 +380,19 @@ fn load_indexes(
         let (options, constraint) =
             status.ok_or_else(|| damaged(table, format!("no index has status {}", row.status)))?;
         let id = IndexId(row.index);
-        indexes.push(Index { id, name: row.name, kind, data_space, partitions, key, included, constraint, options });
+        let usage = IndexUsage::default();
+        indexes.push(Index {
+            id,
+            name: row.name,
+            kind,
+            data_space,
+            partitions,
+            key,
+            included,
+            constraint,
+            options,
+            usage,
+        });
     }
     Ok(indexes)
 }

@@ -10,6 +10,7 @@ use hobt_types::{Collation, SqlType, Value};
 
 use crate::constraint::TableConstraints;
 use crate::index_leaf::{base_layout, column_layout};
+use crate::usage::IndexUsage;
 
 /// A database's objects at one moment.
 #[derive(Clone, Debug)]
@@ -288,6 +289,8 @@ pub struct Index {
     pub constraint: Option<KeyConstraint>,
     /// What can be set of it.
     pub options: IndexOptions,
+    /// How often statements used it.
+    pub usage: IndexUsage,
 }
 
 impl Index {
@@ -303,6 +306,7 @@ impl Index {
             included: Vec::new(),
             constraint: None,
             options: IndexOptions::default(),
+            usage: IndexUsage::default(),
         }
     }
 }

@@ -22,6 +22,7 @@
 //! Instance::open(folder, InstanceSettings) -> Arc<Instance>        open_on(disk, …) for tests
 //!   folder settings disk memory pool pool_memory locks             what its parts are
 //!   runtime() -> Arc<RuntimeSettings>, change_runtime(Fn(&mut RuntimeSettings))
+//!   missing_indexes() -> &MissingIndexes                           what statements would have used
 //!   next_stamp() -> Stamp
 //!   statement_context(SessionId, dop, cancelled) -> Arc<StatementContext>
 //!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT.
@@ -69,6 +70,7 @@ mod instance;
 mod isolation;
 mod log_description;
 mod log_file;
+mod missing_index;
 mod options;
 mod path;
 mod settings;
@@ -89,5 +91,6 @@ pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
+pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel};
-pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_READ_AHEAD};
+pub use settings::{InstanceSettings, RuntimeSettings, TRACE_NO_INDEX_STATISTICS, TRACE_NO_READ_AHEAD};

@@ -9,6 +9,8 @@ use hobt_disk::DiskKind;
 
 /// Trace flag 652: no read-ahead.
 pub const TRACE_NO_READ_AHEAD: i32 = 652;
+/// Trace flag 2330: nobody counts how often indexes are used, or would be if they were there.
+pub const TRACE_NO_INDEX_STATISTICS: i32 = 2330;
 
 /// What an instance is started with. `Default` is what a user gets who says nothing.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +60,8 @@ pub struct RuntimeSettings {
     pub max_degree_of_parallelism: u32,
     /// Processors that workers run on, a bit each; 0 for all.
     pub affinity_mask: u64,
+    /// Whether it is counted how often indexes are used, or would be; off under trace flag 2330.
+    pub counts_index_use: bool,
     /// Trace flags that are on for everybody.
     pub trace_flags: BTreeSet<i32>,
 }
@@ -73,6 +77,7 @@ impl RuntimeSettings {
             dealer: DealerKind::Atomic,
             max_degree_of_parallelism: 0,
             affinity_mask: 0,
+            counts_index_use: !trace_flags.contains(&TRACE_NO_INDEX_STATISTICS),
             trace_flags,
         }
     }
@@ -84,8 +89,10 @@ impl RuntimeSettings {
         } else {
             self.trace_flags.remove(&flag);
         }
-        if flag == TRACE_NO_READ_AHEAD {
-            self.read_ahead = !on;
+        match flag {
+            TRACE_NO_READ_AHEAD => self.read_ahead = !on,
+            TRACE_NO_INDEX_STATISTICS => self.counts_index_use = !on,
+            _ => {}
         }
     }
 }
@@ -118,12 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trace_flag_652_switches_read_ahead_at_start_and_later() {
-        let settings = InstanceSettings { trace_flags: vec![652, 1117], ..InstanceSettings::default() };
+    fn trace_flags_switch_what_hangs_on_them_at_start_and_later() {
+        let settings = InstanceSettings { trace_flags: vec![652, 1117, 2330], ..InstanceSettings::default() };
         let mut runtime = RuntimeSettings::at_start(&settings);
         assert!(!runtime.read_ahead);
         runtime.set_trace_flag(652, false);
         assert!(runtime.read_ahead);
+        assert!(!runtime.counts_index_use);
+        runtime.set_trace_flag(2330, false);
+        assert!(runtime.counts_index_use);
         assert_eq!(runtime.trace_flags, BTreeSet::from([1117]));
     }
 

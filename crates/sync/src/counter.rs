@@ -1,35 +1,29 @@
 //! A counter that many workers add to at once.
 
-use crate::slots;
+use crate::Sharded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-#[repr(align(128))]
-#[derive(Default)]
-struct Shard(AtomicU64);
 
 /// A counter in shards of own cache lines: adding is an atomic add that hardly ever meets another thread's, reading
 /// adds up the shards. A sum taken while others add may miss what is being added, never what was added before.
 pub struct Counter {
-    shards: Box<[Shard]>,
+    shards: Sharded<AtomicU64>,
 }
 
 impl Counter {
-    /// Zero, with a shard for each processor (to the next power of two).
+    /// Zero.
     pub fn new() -> Counter {
-        let shards = crate::processor::processor_count().next_power_of_two();
-        Counter { shards: std::iter::repeat_with(Shard::default).take(shards).collect() }
+        Counter { shards: Sharded::new() }
     }
 
     /// Adds; wraps at 2⁶⁴.
     #[inline]
     pub fn add(&self, amount: u64) {
-        // The number of shards is a power of two.
-        self.shards[slots::shard() & (self.shards.len() - 1)].0.fetch_add(amount, Relaxed);
+        self.shards.own().fetch_add(amount, Relaxed);
     }
 
     /// What was added.
     pub fn sum(&self) -> u64 {
-        self.shards.iter().fold(0, |sum, shard| sum.wrapping_add(shard.0.load(Relaxed)))
+        self.shards.iter().fold(0, |sum, shard| sum.wrapping_add(shard.load(Relaxed)))
     }
 }
 

@@ -3,8 +3,9 @@
 //! - [`waits`], [`latches`], [`spinlocks`]: statistics under SQL Server's names. They are written on slow paths only:
 //!   a thread that does not wait reads no clock and writes no counter.
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
-//! - [`Counter`]: a counter that many workers add to without sharing a cache line.
+//! - [`Sharded`], [`Counter`]: values and counters that many workers change without sharing a cache line.
 //! - [`holds`]: how long single rows hold their page, counted when somebody asks.
+//! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
 //! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
 //! - [`signals`]: what the system sends to end the program.
 //!
@@ -23,16 +24,20 @@ mod latch;
 pub mod latches;
 mod names;
 pub mod processor;
+mod sharded;
 pub mod signals;
 mod slots;
 mod spinlock;
 pub mod spinlocks;
+mod time_of_day;
 pub mod waits;
 
 pub use counter::Counter;
 pub use instructions::InstructionCounter;
 pub use latch::{Latch, LatchReadGuard, LatchWriteGuard};
 pub use names::{LatchClass, SpinlockName, WaitType};
+pub use sharded::Sharded;
 pub use slots::{accounting, set_accounting};
 pub use spinlock::{Spinlock, SpinlockGuard};
+pub use time_of_day::time_of_day_coarse;
 pub use waits::{Wait, WaitCounters};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use hobt_access::{BTree, Hobt, RowStore, TreeDescription};
 use hobt_base::{FilegroupId, IndexId, PartitionNumber, SqlError, number};
 use hobt_catalog::{
-    DataSpace, DatabaseSnapshot, Index, IndexKeyColumn, IndexKind, KEY_COLUMNS_MAX, KeyConstraint, Partition, Table,
-    name_equals,
+    DataSpace, DatabaseSnapshot, Index, IndexKeyColumn, IndexKind, IndexUsage, KEY_COLUMNS_MAX, KeyConstraint,
+    Partition, Table, name_equals,
 };
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, KeyColumn, SqlType};
@@ -143,6 +143,7 @@ impl Database {
             included,
             constraint,
             options,
+            usage: IndexUsage::default(),
         })
     }
 

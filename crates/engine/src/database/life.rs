@@ -304,6 +304,7 @@ impl Database {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.shared.missing_indexes.forget_database(self.id);
         let is_suspect = self.storage.broken().is_some();
         let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
         self.stores.write().clear();
@@ -319,6 +320,7 @@ impl Database {
     /// Lets go of the files without saving: for a database that is dropped.
     pub(crate) fn abandon(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
+        self.shared.missing_indexes.forget_database(self.id);
         self.stores.write().clear();
         let released = self.storage.discard();
         self.files.lock().files.clear();

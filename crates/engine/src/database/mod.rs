@@ -47,6 +47,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
+use crate::missing_index::MissingIndexes;
 use crate::options::DatabaseOptions;
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
@@ -130,6 +131,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<MemoryBudget>,
     /// Which databases have heard of every decision of before.
     pub(crate) settlements: Arc<Settlements>,
+    /// The indexes that statements would have used.
+    pub(crate) missing_indexes: Arc<MissingIndexes>,
 }
 
 /// A database that is open.
@@ -432,6 +435,13 @@ impl Database {
         let mut snapshot = (*self.snapshot()).clone();
         changes.iter().for_each(|change| snapshot.apply(change));
         self.published.store(Arc::new(snapshot));
+        for change in changes {
+            match change {
+                SnapshotChange::AddTable(table) => self.shared.missing_indexes.forget_table(self.id, table.id),
+                SnapshotChange::RemoveTable(table) => self.shared.missing_indexes.forget_table(self.id, *table),
+                _ => {}
+            }
+        }
     }
 
     /// Writes rows of the system tables for a statement, whose roll-back takes them back one by one: rows of several

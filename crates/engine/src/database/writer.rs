@@ -11,7 +11,8 @@ use std::sync::Arc;
 use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};
 use hobt_base::{HobtId, PageId, SessionId, SlotId};
 use hobt_catalog::{
-    DataSpace, DatabaseSnapshot, Index, IndexLeaf, LeafColumn, PartitionFunction, Table, value_from_bytes,
+    DataSpace, DatabaseSnapshot, Index, IndexLeaf, IndexUse, IndexUser, LeafColumn, PartitionFunction, Table,
+    value_from_bytes,
 };
 use hobt_page::{PageDamage, RowImage, StoredValue};
 use hobt_txn::locks::{KeyHash, LockError, LockMode};
@@ -190,6 +191,23 @@ impl TableWriter {
     /// The heaps or trees of the table's rows, one for each partition.
     pub fn base(&self) -> &[RowStore] {
         &self.base
+    }
+
+    /// Counts that a statement changes the indexes: all of them, or those that have one of the columns `changed`, by their places
+    /// in the table.
+    pub fn note_update(&self, changed: Option<&[usize]>) {
+        let (table, base) = (&self.table, self.table.base_index());
+        let is_moved = |columns: &[usize]| base.key.iter().any(|part| columns.contains(&part.column));
+        base.usage.note(IndexUse::Update, IndexUser::User);
+        for index in &*self.indexes {
+            let has = |column: &LeafColumn| match (column, changed) {
+                (LeafColumn::Table(place), Some(columns)) => columns.contains(place),
+                _ => false,
+            };
+            if changed.is_none_or(|columns| is_moved(columns) || index.leaf.columns.iter().any(has)) {
+                table.indexes[index.place].usage.note(IndexUse::Update, IndexUser::User);
+            }
+        }
     }
 
     /// Whether there are indexes beside the heap or clustered index.

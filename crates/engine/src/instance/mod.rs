@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 
 use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
 use crate::error::{EngineError, Result};
+use crate::missing_index::MissingIndexes;
 use crate::path::AllowedFolders;
 use crate::settings::{InstanceSettings, RuntimeSettings};
 use registry::{EntryState, Registry};
@@ -95,6 +96,11 @@ impl Instance {
     /// The locks.
     pub fn locks(&self) -> &Arc<LockManager> {
         &self.locks
+    }
+
+    /// The indexes that statements would have used.
+    pub fn missing_indexes(&self) -> &MissingIndexes {
+        &self.parts.shared.missing_indexes
     }
 
     /// The settings in force now. Cheap; a statement reads them once.

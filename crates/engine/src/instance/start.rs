@@ -64,7 +64,12 @@ impl Instance {
         pool_memory.grow(pool_bytes).map_err(|error| refuse(&folder, format!("the buffer pool: {error}")))?;
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
-        let shared = Shared { clock: Arc::default(), memory: Arc::clone(&memory), settlements: Arc::default() };
+        let shared = Shared {
+            clock: Arc::default(),
+            memory: Arc::clone(&memory),
+            settlements: Arc::default(),
+            missing_indexes: Arc::default(),
+        };
         let parts = StorageParts {
             disk: Arc::clone(&disk),
             pool,

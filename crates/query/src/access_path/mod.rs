@@ -3,6 +3,7 @@
 //! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the tree
 //! itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
 
+mod missing;
 mod predicate;
 
 use std::ops::Bound;
@@ -16,6 +17,7 @@ use hobt_engine::DatabaseUse;
 use hobt_types::Value;
 
 use crate::source::HeapTable;
+pub(crate) use missing::{Missing, missing_to};
 use predicate::{ColumnPredicate, Comparand, Limit, Test};
 
 /// The most ranges that lists of values make; more are read as one.

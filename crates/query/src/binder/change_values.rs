@@ -138,6 +138,11 @@ pub struct BoundValues {
 }
 
 impl BoundValues {
+    /// The columns that the statement sets, by their places in the table.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().filter_map(|step| step.column)
+    }
+
     /// The new values of some rows: the table's columns that change, each with an array of the batch's length.
     ///
     /// # Errors

@@ -175,6 +175,13 @@ impl InsertTarget {
             .map_err(|error| SqlError::internal(error.to_string()))
     }
 
+    /// Counts that a statement changes the table: rows come or go, or the columns `changed`, by their places.
+    pub fn note_update(&self, run: &StatementRun, changed: Option<&[usize]>) {
+        if run.counts_index_use() {
+            self.writer.note_update(changed);
+        }
+    }
+
     /// The table's database.
     pub fn database(&self) -> &DatabaseUse {
         &self.database

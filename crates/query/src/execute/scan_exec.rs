@@ -28,7 +28,7 @@ use hobt_access::scan::{
 };
 use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
-use hobt_catalog::Table;
+use hobt_catalog::{IndexUse, Table};
 use hobt_page::RowPage;
 use hobt_types::SqlType;
 use parking_lot::Mutex;
@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use super::leaf::without_inputs;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
+use crate::access_path::Missing;
 use crate::source::{HeapTable, place_type};
 use crate::wrap::external;
 
@@ -54,6 +55,8 @@ pub struct ScanExec {
     started: Mutex<Option<Started>>,
     /// The partitions that are read, by their places in the table.
     partitions: Arc<[usize]>,
+    /// An index that it would be a seek in.
+    missing: Option<Missing>,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -81,7 +84,22 @@ impl ScanExec {
         .with_scheduling_type(SchedulingType::Cooperative);
         let partitions = (0..table.table().base_index().partitions.len()).collect();
         let started = Mutex::new(None);
-        ScanExec { table, run, projection, schema, properties: Arc::new(properties), started, partitions }
+        ScanExec {
+            table,
+            run,
+            projection,
+            schema,
+            properties: Arc::new(properties),
+            started,
+            partitions,
+            missing: None,
+        }
+    }
+
+    /// The same, which would be a seek if an index were there.
+    #[must_use]
+    pub(crate) fn missing(self, missing: Option<Missing>) -> ScanExec {
+        ScanExec { missing, ..self }
     }
 
     /// The same, of some of the table's partitions.
@@ -123,6 +141,8 @@ impl ScanExec {
             return Ok(started.clone());
         }
         let run = &self.run;
+        run.note_use(self.table.table().base_index(), IndexUse::Scan);
+        self.missing.iter().for_each(Missing::note_scan);
         let name = &self.table.table().name;
         let counts = run.io_counts(name);
         counts.scans.fetch_add(run.degree() as u64, std::sync::atomic::Ordering::Relaxed);
@@ -166,7 +186,7 @@ impl ExecutionPlan for ScanExec {
             self.projection.clone(),
             Arc::clone(&self.schema),
         );
-        Ok(Arc::new(fresh.of_partitions(self.partitions.to_vec())))
+        Ok(Arc::new(fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -28,7 +28,7 @@ use futures::Stream;
 use hobt_access::scan::{ColumnKind, ColumnVector, KeyPlaces, RowPlace};
 use hobt_access::{AccessError, BTree, Direction, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
 use hobt_base::{FileId, PageId, SlotId, SqlError};
-use hobt_catalog::IndexKind;
+use hobt_catalog::{IndexKind, IndexUse};
 use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
 use hobt_types::SqlType;
@@ -90,6 +90,16 @@ impl SeekExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         SeekExec { table, path, direction, projection, schema, properties: Arc::new(properties) }
+    }
+
+    /// Counts that the statement uses the index, and the table's own where rows are followed there.
+    fn note_uses(&self, run: &StatementRun) {
+        let table = self.table.table();
+        let used = if self.path.is_whole() { IndexUse::Scan } else { IndexUse::Seek };
+        run.note_use(&table.indexes[self.path.index], used);
+        if !self.path.covers {
+            run.note_use(table.base_index(), IndexUse::Lookup);
+        }
     }
 
     /// SQL Server's name of the operator.
@@ -160,6 +170,9 @@ impl ExecutionPlan for SeekExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let run = Arc::clone(self.table.run());
+        if partition == 0 {
+            self.note_uses(&run);
+        }
         let counts = run.io_counts(&self.table.table().name);
         let profile = Arc::new(OperatorProfile::new(self.operator(), self.table.table().name.clone(), 1));
         run.add_profile(&profile);

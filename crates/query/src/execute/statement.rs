@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
+use hobt_catalog::{Index, IndexUse, IndexUser};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
 use hobt_txn::locks::HeldLock;
@@ -36,6 +37,9 @@ pub struct StatementRun {
     report: Mutex<WorkerReport>,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
+    counts_index_use: bool,
+    /// What it does now is the engine's doing.
+    is_internal: AtomicBool,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -45,6 +49,24 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
+    /// Counts that the statement uses an index. Blocks nobody.
+    pub(crate) fn note_use(&self, index: &Index, used: IndexUse) {
+        if self.counts_index_use {
+            let is_internal = self.is_internal.load(Ordering::Relaxed);
+            index.usage.note(used, if is_internal { IndexUser::System } else { IndexUser::User });
+        }
+    }
+
+    /// Whether a user's use of indexes is counted now.
+    pub(crate) fn counts_index_use(&self) -> bool {
+        self.counts_index_use && !self.is_internal.load(Ordering::Relaxed)
+    }
+
+    /// Says whether what follows is the engine's doing: rows are read to build an index of them.
+    pub(crate) fn set_internal(&self, is_internal: bool) {
+        self.is_internal.store(is_internal, Ordering::Relaxed);
+    }
+
     /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.
     pub fn leave_duplicate_out(&self) {
         self.left_out.store(true, Ordering::Relaxed);
@@ -123,6 +145,8 @@ impl StatementRun {
             report: Mutex::default(),
             databases: Mutex::default(),
             left_out: AtomicBool::new(false),
+            counts_index_use: runtime.counts_index_use,
+            is_internal: AtomicBool::new(false),
         }))
     }
 

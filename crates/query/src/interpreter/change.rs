@@ -119,6 +119,7 @@ impl Interpreter<'_> {
                 break (bound, target, held);
             }
         };
+        note_update(run, &bound, &target);
         let rows = new_rows(held, &mut bound, &target)?;
         apply(run, &target, &bound, &rows)?;
         self.check_new_keys(run, &target)?;
@@ -223,6 +224,15 @@ fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<InsertTarget,
         TargetName::Variable(name) => store.called(name.value.clone()),
         TargetName::Object(_) => store,
     })
+}
+
+/// Counts that the statement changes the table, and those of its indexes that have a column which it may change.
+fn note_update(run: &StatementRun, bound: &BoundChange, target: &InsertTarget) {
+    let columns = bound.values.as_ref().map(|values| {
+        let computed = target.table().columns.iter().enumerate().filter(|(_, column)| column.computed.is_some());
+        values.columns().chain(computed.map(|(place, _)| place)).collect::<Vec<_>>()
+    });
+    target.note_update(run, columns.as_deref());
 }
 
 /// Computes and checks what the rows become, before any of them changes.

@@ -81,6 +81,9 @@ impl Interpreter<'_> {
         sink: &OutputSink,
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
     ) -> Result<(), Failure> {
+        if let Some(into) = &sink.into {
+            into.store.note_update(run, None);
+        }
         match &sink.into {
             Some(into) if self.state.transaction.is_none() || into.target.is_variable() == self.changes_variable => {
                 for batch in batches {

@@ -17,13 +17,19 @@ pub(super) fn definition(name: &str) -> Option<&'static str> {
 /// The text of a system function that is a query over views, so that its argument may come from an `APPLY`; `None` when
 /// there is none of the name.
 pub(super) fn inline_function(schema: &str, name: &str) -> Option<&'static str> {
-    let is_it = schema.eq_ignore_ascii_case("sys") && name.eq_ignore_ascii_case("dm_exec_sql_text");
-    is_it.then_some(DM_EXEC_SQL_TEXT)
+    let functions =
+        [("dm_exec_sql_text", DM_EXEC_SQL_TEXT), ("dm_db_missing_index_columns", DM_DB_MISSING_INDEX_COLUMNS)];
+    let found = functions.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.filter(|_| schema.eq_ignore_ascii_case("sys")).map(|(_, text)| text)
 }
 
 const DM_EXEC_SQL_TEXT: &str =
     "CREATE FUNCTION sys.dm_exec_sql_text (@sql_handle varbinary(64)) RETURNS TABLE AS RETURN
 (SELECT t.dbid, t.objectid, t.number, t.encrypted, t.[text] FROM sys.hobt_sql_texts AS t WHERE t.sql_handle = @sql_handle)";
+
+const DM_DB_MISSING_INDEX_COLUMNS: &str =
+    "CREATE FUNCTION sys.dm_db_missing_index_columns (@index_handle int) RETURNS TABLE AS RETURN
+(SELECT c.column_id, c.column_name, c.column_usage FROM sys.hobt_missing_index_columns AS c WHERE c.index_handle = @index_handle)";
 
 static PROCEDURES: &[(&str, &str)] = &[
     ("sp_help", SP_HELP),

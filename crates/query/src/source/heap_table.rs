@@ -22,7 +22,7 @@ use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::access_path::{AccessHint, AccessPath, choose};
+use crate::access_path::{AccessHint, AccessPath, choose, missing_to};
 use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::wrap::external;
 
@@ -205,10 +205,6 @@ impl HeapTable {
         &self.table
     }
 
-    fn is_partitioned(&self) -> bool {
-        self.table.base_index().partitions.len() > 1
-    }
-
     /// The heaps of its partitions, or the trees of its clustered index, in order.
     ///
     /// # Errors
@@ -299,13 +295,11 @@ impl TableProvider for HeapTable {
     }
 
     fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let is_useful = self.table.indexes.len() > 1 || self.table.is_clustered() || self.is_partitioned();
-        let answer = match is_useful {
+        let answer = match self.row_reading {
             // What is locked is what fulfils the conditions.
-            _ if self.row_reading.is_some() => TableProviderFilterPushDown::Exact,
-            // All may be seen, none is relied on: they stay above.
-            true => TableProviderFilterPushDown::Inexact,
-            false => TableProviderFilterPushDown::Unsupported,
+            Some(_) => TableProviderFilterPushDown::Exact,
+            // All may be seen, for indexes that are there and such that are not; none is relied on: they stay above.
+            None => TableProviderFilterPushDown::Inexact,
         };
         Ok(vec![answer; conditions.len()])
     }
@@ -326,7 +320,9 @@ impl TableProvider for HeapTable {
         Ok(match choose(self, &projection, conditions).map_err(external)? {
             AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
             AccessPath::Scan { partitions } => {
-                Arc::new(ScanExec::new(table, Arc::clone(&self.run), projection, schema).of_partitions(partitions))
+                let missing = missing_to(self, &projection, conditions).map_err(external)?;
+                let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
+                Arc::new(scan.of_partitions(partitions).missing(missing))
             }
             AccessPath::Seek(path) => Arc::new(SeekExec::new(table, Arc::new(path), projection, schema)),
         })

@@ -223,6 +223,34 @@ fn invalid_mode(given: &str) -> SqlError {
     SqlError::new(number::INVALID_STATISTICS_MODE, text)
 }
 
+/// Shows the databases that are open, or the one with this id.
+///
+/// # Errors
+/// 2573 for a database that is not there; what `look` returns.
+pub(super) fn for_each_database(
+    sources: &Sources,
+    context: &ViewContext,
+    wanted: Option<i64>,
+    look: &mut dyn FnMut(&DatabaseUse) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    match wanted {
+        Some(id) if id == i64::from(context.database.id().0) => look(&context.database),
+        Some(id) => {
+            let missing = || SqlError::new(number::DATABASE_ID_NOT_FOUND, format!("Could not find database ID {id}."));
+            let id = DatabaseId(u16::try_from(id).map_err(|_| missing())?);
+            look(&sources.instance.database_by_id(id).map_err(|_| missing())?)
+        }
+        None => sources.instance.databases().into_iter().try_for_each(|database| {
+            match sources.instance.database_by_id(database.id) {
+                Ok(used) if used.id() == context.database.id() => look(&context.database),
+                Ok(used) => look(&used),
+                // Of one that is offline or has gone there is nothing to be shown.
+                Err(_) => Ok(()),
+            }
+        }),
+    }
+}
+
 /// Shows the heaps and trees that are asked for, each with its place: database, object, index, partition.
 fn for_each_store(
     sources: &Sources,
@@ -247,22 +275,7 @@ fn for_each_store(
         }
         Ok(())
     };
-    match wanted.database {
-        Some(id) if id == i64::from(context.database.id().0) => look(&context.database),
-        Some(id) => {
-            let missing = || SqlError::new(number::DATABASE_ID_NOT_FOUND, format!("Could not find database ID {id}."));
-            let id = DatabaseId(u16::try_from(id).map_err(|_| missing())?);
-            look(&sources.instance.database_by_id(id).map_err(|_| missing())?)
-        }
-        None => sources.instance.databases().into_iter().try_for_each(|database| {
-            match sources.instance.database_by_id(database.id) {
-                Ok(used) if used.id() == context.database.id() => look(&context.database),
-                Ok(used) => look(&used),
-                // Of one that is offline or has gone there is nothing to be shown.
-                Err(_) => Ok(()),
-            }
-        }),
-    }
+    for_each_database(sources, context, wanted.database, &mut look)
 }
 
 fn operational_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> Rows {

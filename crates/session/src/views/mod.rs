@@ -10,6 +10,7 @@ mod compatibility;
 mod constraints;
 mod databases;
 mod execution;
+mod index_usage;
 mod indexes;
 mod information_schema;
 mod io;
@@ -109,6 +110,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     constraints::VIEWS,
     databases::VIEWS,
     execution::VIEWS,
+    index_usage::VIEWS,
     indexes::VIEWS,
     information_schema::VIEWS,
     io::VIEWS,

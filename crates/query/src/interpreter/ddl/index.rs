@@ -106,6 +106,7 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let (old, new) = (changed.old(), changed.new_table());
         let target = target_of(database.clone(), Arc::clone(old))?;
+        run.set_internal(true);
         for (at, partitions) in changed.to_build() {
             // What stands above the base is built from the base that it will point to.
             let source = if at == 0 { old } else { new };
@@ -115,6 +116,7 @@ impl Interpreter<'_> {
                 self.build_index(run, database, source, new, &target, (at, &partitions))?;
             }
         }
+        run.set_internal(false);
         Ok(())
     }
 

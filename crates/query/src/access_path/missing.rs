@@ -1,0 +1,155 @@
+//! What index a scan would have been a seek in, if it were there.
+//!
+//! An index of the columns that conditions compare for equality, then of those that they put bounds to, with all else that is
+//! read in its leaves. There are no statistics of values, so how many rows it would bring is guessed as SQL Server guesses
+//! without them: the square root of the rows for an equality, 30 % for a bound, 9 % for two.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Expr;
+use hobt_base::SqlError;
+use hobt_catalog::{IndexKind, Table};
+use hobt_engine::{MissingIndex, MissingIndexGroup};
+use hobt_types::{Collation, KeyColumn};
+
+use super::predicate::{self, Test};
+use super::{AccessHint, DESCENT_PAGES};
+use crate::source::HeapTable;
+
+/// SQL Server's units of cost: of a scan, of each page behind the first, and of each row.
+const COST_SCAN: f64 = 0.003_283_2;
+const COST_PAGE: f64 = 0.000_740_74;
+const COST_ROW: f64 = 0.000_001_1;
+
+/// An index that a scan would not have been one with.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    group: Arc<MissingIndexGroup>,
+    cost: f64,
+    impact: f64,
+}
+
+impl Missing {
+    /// Notes that the scan begins.
+    pub(crate) fn note_scan(&self) {
+        self.group.note_seek(self.cost, self.impact);
+    }
+}
+
+/// The index that is missing to a scan of `table`, whose columns `projection` are wanted of rows that fulfil `conditions`.
+///
+/// # Errors
+/// A heap or tree of it cannot be opened.
+pub(crate) fn missing_to(
+    table: &HeapTable,
+    projection: &[usize],
+    conditions: &[Expr],
+) -> Result<Option<Missing>, SqlError> {
+    let run = table.run();
+    let definition = table.table();
+    if conditions.is_empty() || table.hint() != AccessHint::Free || !run.counts_index_use() || definition.is_system {
+        return Ok(None);
+    }
+    let stores = table.stores()?;
+    let pages = stores.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
+    let rows = stores.iter().map(|store| store.hobt().row_count()).sum::<u64>() as f64;
+    if pages <= DESCENT_PAGES {
+        return Ok(None);
+    }
+    let Some((columns, rows_left)) = columns_of(table, projection, conditions, rows) else { return Ok(None) };
+    let cost = |pages: f64, rows: f64| COST_SCAN + COST_PAGE * pages + COST_ROW * rows;
+    let now = cost(pages, rows);
+    let part = if rows > 0.0 { rows_left / rows } else { 0.0 };
+    let then = cost(pages * part + DESCENT_PAGES, rows_left);
+    if then >= now || is_there(definition, &columns) {
+        return Ok(None);
+    }
+    let group = run.instance.missing_indexes().note_plan(MissingIndex {
+        database: table.database().id(),
+        table: definition.id,
+        equality: ids(definition, &columns.equality),
+        inequality: ids(definition, &columns.inequality),
+        included: ids(definition, &columns.included),
+    });
+    Ok(group.map(|group| Missing { group, cost: now, impact: 100.0 * (now - then) / now }))
+}
+
+/// The columns of an index, by their places in the table, in its order.
+struct Columns {
+    equality: Vec<usize>,
+    inequality: Vec<usize>,
+    included: Vec<usize>,
+}
+
+fn ids(table: &Table, places: &[usize]) -> Vec<i32> {
+    places.iter().map(|&place| table.columns[place].id).collect()
+}
+
+/// Which columns the index has, and how many rows it would bring; `None` if the conditions say nothing that a key can use.
+fn columns_of(table: &HeapTable, projection: &[usize], conditions: &[Expr], rows: f64) -> Option<(Columns, f64)> {
+    let definition = table.table();
+    let schema = datafusion::catalog::TableProvider::schema(table);
+    let predicates = predicate::predicates(definition, &schema, conditions);
+    let mut columns = Columns { equality: Vec::new(), inequality: Vec::new(), included: Vec::new() };
+    let mut left = rows;
+    for (place, column) in definition.columns.iter().enumerate() {
+        let is_usable = KeyColumn::new(column.sql_type, Collation::default(), true, false).is_some();
+        let of_column = || {
+            predicates.iter().filter(move |predicate| {
+                predicate.column == place
+                    && predicate.collation.is_none_or(|collation| Some(collation) == column.collation)
+            })
+        };
+        if of_column().any(|predicate| predicate.test == Test::Never) {
+            return None;
+        }
+        let is_equal = |test: &Test| matches!(test, Test::Equal(_) | Test::Null);
+        if is_usable && of_column().any(|predicate| is_equal(&predicate.test)) {
+            columns.equality.push(place);
+            left *= rows.max(1.0).sqrt().recip();
+            continue;
+        }
+        let is_bounded = |low_wanted: bool| {
+            of_column().any(|predicate| match &predicate.test {
+                Test::Range { low, high } => {
+                    if low_wanted {
+                        low.is_some()
+                    } else {
+                        high.is_some()
+                    }
+                }
+                _ => false,
+            })
+        };
+        let bounds = i32::from(is_bounded(true)) + i32::from(is_bounded(false));
+        if is_usable && bounds > 0 {
+            columns.inequality.push(place);
+            left *= 0.3_f64.powi(bounds);
+        } else if projection.contains(&place) || is_named(conditions, &column.name) {
+            columns.included.push(place);
+        }
+    }
+    let has_key = !columns.equality.is_empty() || !columns.inequality.is_empty();
+    has_key.then_some((columns, left))
+}
+
+fn is_named(conditions: &[Expr], name: &str) -> bool {
+    conditions.iter().flat_map(Expr::column_refs).any(|column| column.name == name)
+}
+
+/// Whether an index begins with the key, so that it was weighed and found wanting, and no better one can be proposed.
+fn is_there(table: &Table, columns: &Columns) -> bool {
+    table.indexes.iter().filter(|index| index.kind != IndexKind::Heap && !index.options.is_disabled).any(|index| {
+        let count = columns.equality.len();
+        let covers = |place: &usize| {
+            index.kind == IndexKind::Clustered
+                || index.included.contains(place)
+                || index.key.iter().any(|part| part.column == *place)
+        };
+        index.key.len() > count.saturating_sub(1)
+            && columns.equality.iter().all(|place| index.key[..count].iter().any(|part| part.column == *place))
+            && (columns.inequality.is_empty()
+                || index.key.get(count).is_some_and(|part| columns.inequality.contains(&part.column)))
+            && columns.included.iter().chain(&columns.inequality).all(covers)
+    })
+}
