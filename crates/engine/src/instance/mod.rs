@@ -108,6 +108,11 @@ impl Instance {
         self.runtime.load_full()
     }
 
+    /// Whether it is counted now how often indexes are used: [`RuntimeSettings::counts_index_use`].
+    pub fn counts_index_use(&self) -> bool {
+        self.runtime.load().counts_index_use
+    }
+
     /// Changes settings for statements that start later. `change` may be called more than once.
     pub fn change_runtime(&self, change: impl Fn(&mut RuntimeSettings)) {
         self.runtime.rcu(|now| {

@@ -27,7 +27,7 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{
     Index, PartitionFunction, Table, TableColumn, compare_values, row_image, value_from_bytes, value_to_bytes,
 };
-use hobt_engine::{DatabaseUse, TableWriter, WriteError};
+use hobt_engine::{DatabaseUse, Instance, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
 use hobt_page::RowImage;
 use hobt_txn::{RowLocks, StatementContext};
@@ -176,8 +176,8 @@ impl InsertTarget {
     }
 
     /// Counts that a statement changes the table: rows come or go, or the columns `changed`, by their places.
-    pub fn note_update(&self, run: &StatementRun, changed: Option<&[usize]>) {
-        if run.counts_index_use() {
+    pub fn note_update(&self, instance: &Instance, changed: Option<&[usize]>) {
+        if instance.counts_index_use() {
             self.writer.note_update(changed);
         }
     }

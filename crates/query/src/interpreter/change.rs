@@ -232,7 +232,7 @@ fn note_update(run: &StatementRun, bound: &BoundChange, target: &InsertTarget) {
         let computed = target.table().columns.iter().enumerate().filter(|(_, column)| column.computed.is_some());
         values.columns().chain(computed.map(|(place, _)| place)).collect::<Vec<_>>()
     });
-    target.note_update(run, columns.as_deref());
+    target.note_update(&run.instance, columns.as_deref());
 }
 
 /// Computes and checks what the rows become, before any of them changes.

@@ -193,7 +193,7 @@ impl Interpreter<'_> {
             let (target, into) = this.locked_target(&run, insert, hints)?;
             let sink = this.insert_sink(&run, insert, &target, into)?;
             let store = this.ruled(&run, target.store()?)?;
-            store.note_update(&run, None);
+            store.note_update(&run.instance, None);
             let write = Write { store, target, sink };
             let rows = match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),

@@ -52,7 +52,7 @@ impl Interpreter<'_> {
                     break (bound, store, rows);
                 }
             };
-            store.note_update(&run, None);
+            store.note_update(&run.instance, None);
             let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();

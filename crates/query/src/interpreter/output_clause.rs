@@ -82,7 +82,7 @@ impl Interpreter<'_> {
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
     ) -> Result<(), Failure> {
         if let Some(into) = &sink.into {
-            into.store.note_update(run, None);
+            into.store.note_update(&run.instance, None);
         }
         match &sink.into {
             Some(into) if self.state.transaction.is_none() || into.target.is_variable() == self.changes_variable => {

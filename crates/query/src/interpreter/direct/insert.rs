@@ -177,6 +177,7 @@ impl Interpreter<'_> {
         if !Arc::ptr_eq(&self.database().snapshot(), &insert.snapshot) {
             return Ok(None);
         }
+        insert.store.note_update(&self.environment.instance, None);
         let now = OnceCell::new();
         for row in &insert.rows {
             let mut values = Vec::with_capacity(row.len());
