@@ -223,6 +223,22 @@ impl TableWriter {
         self.base.iter().map(|store| store.tree().is_none().then(|| Arc::clone(store.hobt()))).collect()
     }
 
+    /// The row of the clustered index with this normalised key as it stands, with its long values; `None` if there is none.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read.
+    pub fn find(&self, partition: usize, key: &[u8]) -> std::result::Result<Option<RowImage>, WriteError> {
+        let hobt = self.base[partition].hobt();
+        let mut page_of_row = PageId::default();
+        let found = self.tree(partition).find(key, |page, slot| {
+            page_of_row = hobt_page::PageHeader::read(page.bytes()).map_or(page_of_row, |header| header.page);
+            page.row_image(usize::from(slot.0))
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        let row = found.map_err(|damage| self.damaged(hobt, page_of_row, damage))?;
+        Ok(Some(whole(hobt, row)?))
+    }
+
     /// Whether a row was changed by somebody whom a snapshot does not see.
     pub fn is_changed(&self, at: &RowAt, snapshot: &Snapshot) -> bool {
         let hobt = self.base[at.partition()].hobt();
@@ -428,20 +444,11 @@ impl TableWriter {
     fn read(&self, at: &RowAt) -> std::result::Result<RowImage, WriteError> {
         let partition = at.partition();
         let hobt = self.base[partition].hobt();
-        let row = match at {
-            RowAt::Heap { page, slot, .. } => hobt.row(*page, *slot)?,
-            RowAt::Tree { key, .. } => {
-                let mut page_of_row = PageId::default();
-                let found = self.tree(partition).find(key, |page, slot| {
-                    page_of_row = hobt_page::PageHeader::read(page.bytes()).map_or(page_of_row, |header| header.page);
-                    page.row_image(usize::from(slot.0))
-                })?;
-                let found = found.ok_or_else(|| self.missing(partition))?;
-                found.map_err(|damage| self.damaged(hobt, page_of_row, damage))?
-            }
-        };
-        // Index columns may lie on pages of their own.
-        Ok(whole(hobt, row)?)
+        match at {
+            // Index columns may lie on pages of their own.
+            RowAt::Heap { page, slot, .. } => Ok(whole(hobt, hobt.row(*page, *slot)?)?),
+            RowAt::Tree { key, .. } => self.find(partition, key)?.ok_or_else(|| self.missing(partition)),
+        }
     }
 
     /// The entry of a row in an index, and the index's partition where it is.

@@ -11,6 +11,7 @@ mod apply;
 mod arithmetic;
 mod assignment;
 mod bound;
+mod by_key;
 mod case;
 mod change;
 mod change_output;
@@ -68,6 +69,7 @@ use hobt_types::Value;
 
 pub use assignment::BoundAssignments;
 pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
+pub use by_key::BoundRow;
 pub use change::BoundChange;
 pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
@@ -79,7 +81,7 @@ pub use literal::convert_value;
 pub use merge::{BoundMerge, ChangeKind};
 pub use order::{column_order, has_sort_key};
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
-pub use row_rules::{ComputedType, RuleColumn, rule_columns};
+pub use row_rules::{ComputedType, RuleColumn, column_of_row, rule_columns};
 pub use session::{optimize, session_config, session_state};
 
 use crate::wrap::sql_error_of;

@@ -49,14 +49,15 @@ pub struct ComputedType {
 }
 
 /// The columns of one table, under the internal names of their places.
-struct RowScope {
-    scope: Scope,
+pub(super) struct RowScope {
+    pub(super) scope: Scope,
     /// The internal column of each, and what it stands for where it is not stored.
     replaced: Vec<(Column, Expr)>,
     schema: DFSchema,
 }
 
-fn internal(place: usize) -> Column {
+/// How expressions over a row of one table name its columns, by their places.
+pub fn column_of_row(place: usize) -> Column {
     Column::new_unqualified(format!("column_{place}"))
 }
 
@@ -70,10 +71,10 @@ pub(super) fn no_subquery(bound: &Expr, position: Position) -> Result<(), SqlErr
 }
 
 impl Binder<'_> {
-    fn row_scope(&self, table: &str, columns: &[RuleColumn]) -> Result<RowScope, SqlError> {
+    pub(super) fn row_scope(&self, table: &str, columns: &[RuleColumn]) -> Result<RowScope, SqlError> {
         let known = |(place, column): (usize, &RuleColumn)| ScopeColumn {
             name: Some(column.column.name.clone()),
-            column: internal(place),
+            column: column_of_row(place),
             sql_type: column.column.sql_type,
             nullable: column.column.nullable,
             collation: ExprCollation::of_column(column.column.collation),
@@ -84,7 +85,7 @@ impl Binder<'_> {
         let fields: Vec<Field> = columns
             .iter()
             .enumerate()
-            .map(|(place, column)| Field::new(internal(place).name, carrier(column.column.sql_type), true))
+            .map(|(place, column)| Field::new(column_of_row(place).name, carrier(column.column.sql_type), true))
             .collect();
         let schema = DFSchema::try_from(Arc::new(Schema::new(fields))).map_err(sql_error_of)?;
         let mut rows = RowScope { scope, replaced: Vec::new(), schema };
@@ -92,7 +93,7 @@ impl Binder<'_> {
             let Some(expression) = &column.computed else { continue };
             let value = self.row_value(&rows, expression)?;
             let value = implicit(value, column.column.sql_type)?;
-            rows.replaced.push((internal(place), value.expr));
+            rows.replaced.push((column_of_row(place), value.expr));
         }
         Ok(rows)
     }
@@ -105,7 +106,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn row_condition(&self, rows: &RowScope, condition: &Condition) -> Result<Expr, SqlError> {
+    pub(super) fn row_condition(&self, rows: &RowScope, condition: &Condition) -> Result<Expr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
         let bound = self.refusing_next_values(11719, || self.condition(condition, site))?;

@@ -204,7 +204,7 @@ impl InsertTarget {
     }
 
     /// What changes its rows.
-    pub(super) fn writer(&self) -> &TableWriter {
+    pub(crate) fn writer(&self) -> &TableWriter {
         &self.writer
     }
 
@@ -221,7 +221,7 @@ impl InsertTarget {
     }
 
     /// Why rows were not written, as the user sees it.
-    pub(super) fn write_error(&self, error: WriteError) -> SqlError {
+    pub(crate) fn write_error(&self, error: WriteError) -> SqlError {
         match error {
             WriteError::Storage(error) => self.sql_error(error),
             WriteError::Lock(session, error) => lock_error(session, error),
@@ -328,14 +328,11 @@ impl InsertTarget {
         value_to_bytes(column.sql_type, &checked).map_err(|error| SqlError::internal(error.to_string()))
     }
 
-    /// Writes a row, of a table without rules and indexes that leave duplicates out.
+    /// A row of values, in the order of the table.
     ///
     /// # Errors
-    /// 515, 2628, 2601, 2627, 511, 1105, 1205, 1222 and what storage returns.
-    pub fn write_directly(&self, context: &StatementContext, values: Vec<DirectValue<'_>>) -> Result<(), SqlError> {
-        if context.is_cancelled() {
-            return Err(SqlError::cancelled());
-        }
+    /// 515, 2628.
+    pub fn row_of(&self, values: &[DirectValue<'_>]) -> Result<RowImage, SqlError> {
         let mut owned = Vec::with_capacity(values.len());
         for (value, column) in values.iter().zip(&self.table().columns) {
             owned.push(match value {
@@ -347,7 +344,18 @@ impl InsertTarget {
             DirectValue::Stored(bytes) => *bytes,
             DirectValue::Value(_) => owned.as_deref(),
         });
-        let row = RowImage::new(bytes);
+        Ok(RowImage::new(bytes))
+    }
+
+    /// Writes a row, of a table without rules and indexes that leave duplicates out.
+    ///
+    /// # Errors
+    /// 515, 2628, 2601, 2627, 511, 1105, 1205, 1222 and what storage returns.
+    pub fn write_directly(&self, context: &StatementContext, values: &[DirectValue<'_>]) -> Result<(), SqlError> {
+        if context.is_cancelled() {
+            return Err(SqlError::cancelled());
+        }
+        let row = self.row_of(values)?;
         let partition = match &self.partitioning {
             None => 0,
             Some((place, _)) => {

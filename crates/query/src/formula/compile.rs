@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use hobt_functions::carrier;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::{Comparison, Formula, Node, Outcome};
-use crate::binder::BoundExpr;
+use crate::binder::{BoundExpr, column_of_row};
 use crate::wrap::{Kernel, Operation};
 
 /// What a kernel that takes any text is given.
@@ -19,13 +20,29 @@ const BYTES: SqlType = SqlType::VarBinary(MaxLength::Max);
 /// [`BindOptions::keeps_variables`](crate::binder::BindOptions::keeps_variables); `None` for one that has a part which only a
 /// query can evaluate. `place_of` gives a variable's place.
 pub fn compile(bound: &BoundExpr, place_of: &dyn Fn(&str) -> Option<usize>) -> Option<Formula> {
+    compile_over(bound, &[], place_of)
+}
+
+/// The same of an expression over the row of a table, whose columns have these types and are named by their places
+/// ([`column_of_row`](crate::binder::column_of_row)).
+pub fn compile_over(
+    bound: &BoundExpr,
+    columns: &[SqlType],
+    place_of: &dyn Fn(&str) -> Option<usize>,
+) -> Option<Formula> {
     if let Some(value) = &bound.literal {
         return Some(Formula { root: Node::Constant(value.clone()), sql_type: bound.sql_type });
     }
-    Some(Formula { root: Compiler { place_of }.node(&bound.expr)?, sql_type: bound.sql_type })
+    let field = |(place, sql_type): (usize, &SqlType)| Field::new(column_of_row(place).name, carrier(*sql_type), true);
+    let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
+    let schema = DFSchema::try_from(Arc::new(Schema::new(fields))).ok()?;
+    let compiler = Compiler { columns, schema, place_of };
+    Some(Formula { root: compiler.node(&bound.expr)?, sql_type: bound.sql_type })
 }
 
 struct Compiler<'p> {
+    columns: &'p [SqlType],
+    schema: DFSchema,
     place_of: &'p dyn Fn(&str) -> Option<usize>,
 }
 
@@ -33,6 +50,10 @@ impl Compiler<'_> {
     fn node(&self, expr: &Expr) -> Option<Node> {
         Some(match expr {
             Expr::Literal(scalar, _) => Node::Constant(constant(scalar)?),
+            Expr::Column(column) => {
+                let place = self.columns.iter().enumerate().position(|(place, _)| column_of_row(place) == *column)?;
+                Node::Column { place, is_money: is_money(self.columns[place]) }
+            }
             Expr::Alias(alias) => self.node(&alias.expr)?,
             Expr::BinaryExpr(binary) => self.binary(binary)?,
             Expr::Not(operand) => Node::Not(Box::new(self.node(operand)?)),
@@ -96,7 +117,7 @@ impl Compiler<'_> {
     /// A conversion that loses nothing and never fails.
     fn widened(&self, operand: &Expr, to: &DataType) -> Option<Node> {
         let node = self.node(operand)?;
-        let from = operand.get_type(&DFSchema::empty()).ok()?;
+        let from = operand.get_type(&self.schema).ok()?;
         let scale = match from {
             DataType::Decimal128(_, scale) => Some(scale),
             _ if from.is_integer() => Some(0),
@@ -123,8 +144,7 @@ impl Compiler<'_> {
                 if name.starts_with("@@") {
                     return Some(Node::Global(name.clone()));
                 }
-                let is_money = matches!(sql_type, SqlType::Money | SqlType::SmallMoney);
-                return Some(Node::Variable { place: (self.place_of)(name)?, is_money });
+                return Some(Node::Variable { place: (self.place_of)(name)?, is_money: is_money(*sql_type) });
             }
             Operation::Nullable(_) => return self.node(arguments.first()?),
             Operation::Junction { all } => {
@@ -167,6 +187,11 @@ impl Compiler<'_> {
         }
         Some(Node::Kernel { kernel, arguments, result })
     }
+}
+
+/// Whether values of the type are integers, and decimals in their carrier.
+fn is_money(sql_type: SqlType) -> bool {
+    matches!(sql_type, SqlType::Money | SqlType::SmallMoney)
 }
 
 /// The values of an integer type that has more than two.

@@ -22,12 +22,20 @@ use hobt_types::{Collation, SqlType, TypedValue, Value};
 
 use crate::wrap::Kernel;
 
-pub use compile::compile;
+pub use compile::{compile, compile_over};
 
 /// What a formula is evaluated over.
 pub trait Given {
     /// The value of a variable, by the place that it was compiled with.
     fn variable(&self, place: usize) -> &Value;
+
+    /// The value of a column of the row that is looked at, by its place in the table.
+    ///
+    /// # Errors
+    /// The row is damaged, or there is none: an internal error.
+    fn column(&self, place: usize) -> Result<Value, SqlError> {
+        Err(SqlError::internal(format!("column {place} of no row")))
+    }
 
     /// The value of a global variable (`@@ROWCOUNT`).
     fn global(&self, name: &str) -> Option<TypedValue>;
@@ -48,6 +56,10 @@ pub struct Formula {
 enum Node {
     Constant(Value),
     Variable {
+        place: usize,
+        is_money: bool,
+    },
+    Column {
         place: usize,
         is_money: bool,
     },
@@ -149,6 +161,10 @@ impl Node {
             Node::Variable { place, is_money } => match given.variable(*place) {
                 Value::Int(value) if *is_money => Value::Decimal(i128::from(*value)),
                 value => value.clone(),
+            },
+            Node::Column { place, is_money } => match given.column(*place)? {
+                Value::Int(value) if *is_money => Value::Decimal(i128::from(value)),
+                value => value,
             },
             Node::Global(name) => given.global(name).map_or(Value::Null, |typed| typed.value),
             Node::Integers { operator, operands, result, position } => {

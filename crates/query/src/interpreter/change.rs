@@ -12,6 +12,7 @@ use hobt_catalog::Table;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
 
+use super::direct::{Learned, Wanted};
 use super::event::DoneKind;
 use super::failure::Failure;
 use super::foreign_key::KeyRows;
@@ -85,12 +86,18 @@ impl Rows {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn update(&mut self, update: &Update) -> Result<Outcome, Failure> {
+    pub(super) fn update(&mut self, update: &Update, learned: &mut Learned) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.run_learned(Wanted::Change(Change::Update(update)), learned)? {
+            return Ok(outcome);
+        }
         let rows = self.change(Change::Update(update))?;
         Ok(Outcome::counted(DoneKind::Update, rows))
     }
 
-    pub(super) fn delete(&mut self, delete: &Delete) -> Result<Outcome, Failure> {
+    pub(super) fn delete(&mut self, delete: &Delete, learned: &mut Learned) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.run_learned(Wanted::Change(Change::Delete(delete)), learned)? {
+            return Ok(outcome);
+        }
         let rows = self.change(Change::Delete(delete))?;
         Ok(Outcome::counted(DoneKind::Delete, rows))
     }

@@ -20,7 +20,7 @@ use hobt_tsql::ast::{
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::ddl::Place;
-use super::direct::Learned;
+use super::direct::{Learned, Wanted};
 use super::event::{DoneKind, Message, ResultColumn};
 use super::failure::Failure;
 use super::foreign_key::{foreign_keys_of, places_of};
@@ -167,7 +167,7 @@ impl Interpreter<'_> {
         caught_here: bool,
         learned: &mut Learned,
     ) -> Result<Outcome, Failure> {
-        if let Some(outcome) = self.insert_directly(insert, learned)? {
+        if let Some(outcome) = self.run_learned(Wanted::Insert(insert), learned)? {
             return Ok(outcome);
         }
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;

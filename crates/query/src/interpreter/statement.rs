@@ -42,8 +42,8 @@ impl Interpreter<'_> {
         match &statement.kind {
             StatementKind::Select(select) => self.select(select),
             StatementKind::Insert(insert) => self.insert(insert, caught_here, learned),
-            StatementKind::Update(update) => self.update(update),
-            StatementKind::Delete(delete) => self.delete(delete),
+            StatementKind::Update(update) => self.update(update, learned),
+            StatementKind::Delete(delete) => self.delete(delete, learned),
             StatementKind::Merge(merge) => self.merge(merge),
             StatementKind::Declare { declarations } => self.declare(declarations),
             StatementKind::SetVariable { variable, operator, value } => {

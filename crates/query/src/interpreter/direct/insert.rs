@@ -7,11 +7,10 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, SqlError, Stamp};
+use hobt_base::{DatabaseId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, Table};
-use hobt_sync::waits;
-use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, StatisticsKind, TargetName};
-use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, TargetName};
+use hobt_txn::locks::LockMode;
 use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 
 use super::super::failure::Failure;
@@ -20,7 +19,6 @@ use super::super::identity::integer_of_type;
 use super::super::insert::{Target, default_of};
 use super::super::names::UsedTable;
 use super::super::run::Interpreter;
-use super::super::transaction::OpenTransaction;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::{DirectValue, InsertTarget};
 use crate::formula::{self, Formula};
@@ -35,9 +33,11 @@ pub(in super::super) struct DirectInsert {
     current: DatabaseId,
     rows: Vec<Vec<Source>>,
     locks: RowLockSettings,
-    /// The transaction that has the table locked for it, and how it locks rows.
-    locked: RefCell<Option<(Stamp, Arc<RowLocks>)>>,
+    locked: RefCell<Option<Locked>>,
 }
+
+/// The transaction that has a table locked for a statement, and how it locks rows.
+pub(super) type Locked = (Stamp, Arc<RowLocks>);
 
 /// Where a column's value comes from.
 enum Source {
@@ -136,43 +136,18 @@ impl Interpreter<'_> {
     /// # Errors
     /// As the statement that is bound.
     pub(super) fn run_direct_insert(&mut self, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
-        let options = &self.state.options;
-        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
-        let table = &insert.target.table;
-        let wants_figures = [StatisticsKind::Io, StatisticsKind::Profile, StatisticsKind::Xml];
-        if self.state.database.id() != insert.current
-            || options.isolation == IsolationLevel::Snapshot
-            || insert.locks.patience != patience
-            || wants_figures.iter().any(|kind| options.statistics(*kind))
-            || self.inserts_identity(insert.store.database(), table)
+        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
+        if is_snapshot
+            || !self.may_run_directly(insert.current, &insert.locks)
+            || self.inserts_identity(insert.store.database(), &insert.target.table)
         {
             return Ok(None);
         }
-        let database = self.database();
-        database.begin_change().map_err(SqlError::from)?;
-        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
-        let instance = &self.environment.instance;
-        let cancelled = Arc::clone(&self.cancelled);
-        let context = match open.map(OpenTransaction::transaction) {
-            Some(transaction) => instance.statement_of(transaction, self.state.id, 1, cancelled),
-            None => instance.statement_context(self.state.id, 1, cancelled).map_err(SqlError::from)?,
-        };
-        if let Some(open) = open {
-            open.uses_database(&database);
-        }
-        context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
-        let counters = waits::set_statement_counters(Some(Arc::clone(&self.state.waits)));
-        let result = self.lock_and_insert(&context, insert);
-        let succeeded = matches!(result, Ok(Some(_)));
-        let ended = self.environment.instance.end_statement(&context, succeeded, &[&**database.database()]);
-        drop(counters);
-        // That it could not be ended says more than why it failed.
-        ended.map_err(SqlError::from)?;
-        result
+        self.in_direct_context(|this, context| this.lock_and_insert(context, insert))
     }
 
     fn lock_and_insert(&mut self, context: &StatementContext, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
-        self.lock_directly(context, insert)?;
+        self.lock_directly(context, &insert.store, &insert.locks, &insert.locked)?;
         // Behind the lock nobody else changes the table's definition.
         if !Arc::ptr_eq(&self.database().snapshot(), &insert.snapshot) {
             return Ok(None);
@@ -198,44 +173,14 @@ impl Interpreter<'_> {
                     }
                 });
             }
-            insert.store.write_directly(context, values)?;
+            insert.store.write_directly(context, &values)?;
         }
         Ok(Some(insert.rows.len() as u64))
-    }
-
-    /// Locks the table as the statement does, once for a transaction, and says how its rows are locked.
-    fn lock_directly(&self, context: &StatementContext, insert: &DirectInsert) -> Result<(), Failure> {
-        let stamp = context.stamp();
-        let locked = insert.locked.borrow().as_ref().filter(|(of, _)| *of == stamp).map(|(_, rows)| Arc::clone(rows));
-        let rows = match locked {
-            Some(rows) => rows,
-            None => {
-                let (database, table) = (insert.store.database(), &insert.target.table);
-                let manager = self.environment.instance.locks();
-                let resource = LockResource::Object(database.id(), table.id);
-                let mode = LockMode::IntentExclusive;
-                let is_cancelled = || context.is_cancelled();
-                let owner = context.lock_owner();
-                // Held until the transaction ends, as what it locks of rows is.
-                let rows = RowLocks::new(insert.locks.clone(), manager, context.transaction());
-                let granted = manager.lock(owner, resource, mode, insert.locks.patience, &is_cancelled);
-                granted.map_err(|error| crate::execute::lock_error(self.state.id, error))?;
-                *insert.locked.borrow_mut() = Some((stamp, Arc::clone(&rows)));
-                rows
-            }
-        };
-        let (database, table) = rows.table();
-        let whole = LockResource::Object(database, table);
-        // Nothing is locked one by one by a transaction that has locked the table.
-        if self.environment.instance.locks().mode_held(context.lock_owner(), &whole) != Some(LockMode::Exclusive) {
-            context.lock_rows(rows);
-        }
-        Ok(())
     }
 }
 
 /// Whether a table's definition says something of its rows that is held against them all.
-fn has_rules(table: &Table) -> bool {
+pub(super) fn has_rules(table: &Table) -> bool {
     table.columns.iter().any(|column| column.computed.is_some())
         || table.constraints.checks.iter().any(|check| !check.head.is_disabled)
         || !foreign_keys_of(table).is_empty()

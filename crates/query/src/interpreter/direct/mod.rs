@@ -5,17 +5,24 @@
 //! as much of itself. What holds it lives as long as the batch's or procedure's steps run, in one frame, whose variables keep
 //! their places and types.
 
+mod by_key;
 mod insert;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{Position, SqlError};
+use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_functions::FunctionContext;
-use hobt_sync::processor;
-use hobt_tsql::ast::{ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, Span, VariableName};
+use hobt_sync::{processor, waits};
+use hobt_tsql::ast::{
+    ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, Span, StatisticsKind, VariableName,
+};
+use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
+use super::change::Change;
 use super::environment::Environment;
 use super::event::{DoneKind, StatementStatistics};
 use super::failure::Failure;
@@ -23,10 +30,13 @@ use super::frame::Frame;
 use super::globals;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
+use super::transaction::OpenTransaction;
 use crate::binder::{BindOptions, Binder, BoundExpr};
+use crate::execute::{InsertTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
-use insert::DirectInsert;
+use by_key::DirectChange;
+use insert::{DirectInsert, Locked};
 
 /// So many statements are noted with the session at once.
 const NOTED_TOGETHER: u64 = 1000;
@@ -51,9 +61,22 @@ pub(super) enum Learned {
 /// statement that might have to wait for whoever uses one.
 #[derive(Default)]
 pub(super) struct Statements {
-    learned: Vec<Option<Box<DirectInsert>>>,
+    learned: Vec<Option<Direct>>,
     /// Since when they run one after the other: the time, this thread's processor time, and how many.
     since: Option<(Instant, Duration, u64)>,
+}
+
+/// A statement that is known.
+enum Direct {
+    Insert(Box<DirectInsert>),
+    Change(Box<DirectChange>, DoneKind),
+}
+
+/// A statement that may be learned.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'s> {
+    Insert(&'s Insert),
+    Change(Change<'s>),
 }
 
 impl Statements {
@@ -101,39 +124,128 @@ impl Interpreter<'_> {
         GivenValues { environment: self.environment, state: self.state, frame: self.frame(), now }
     }
 
-    /// Runs an `INSERT` without binding it, if it is known well enough.
-    pub(super) fn insert_directly(
+    /// Runs a statement without binding it, if it is known well enough.
+    pub(super) fn run_learned(
         &mut self,
-        insert: &Insert,
+        wanted: Wanted<'_>,
         learned: &mut Learned,
     ) -> Result<Option<Outcome>, Failure> {
-        match learned {
+        let place = match learned {
             Learned::Nothing => {
                 *learned = Learned::Ran;
                 return Ok(None);
             }
-            Learned::Ran => match self.learn_insert(insert) {
+            Learned::Ran => match self.learn(wanted) {
                 Some(direct) => {
-                    self.statements.learned.push(Some(Box::new(direct)));
-                    *learned = Learned::Statement(self.statements.len() - 1);
+                    self.statements.learned.push(Some(direct));
+                    let place = self.statements.len() - 1;
+                    *learned = Learned::Statement(place);
+                    place
                 }
-                None => *learned = Learned::Interpreted,
+                None => {
+                    *learned = Learned::Interpreted;
+                    return Ok(None);
+                }
             },
-            _ => {}
-        }
-        let Learned::Statement(place) = *learned else { return Ok(None) };
-        let known = self.statements.learned.get_mut(place).and_then(Option::take);
-        let Some(direct) = known.or_else(|| self.learn_insert(insert).map(Box::new)) else {
-            return Ok(None);
+            Learned::Statement(place) => *place,
+            Learned::Interpreted | Learned::Formula(_) => return Ok(None),
         };
+        let known = self.statements.learned.get_mut(place).and_then(Option::take);
+        let Some(direct) = known.or_else(|| self.learn(wanted)) else { return Ok(None) };
         self.count_direct();
-        let done = self.run_direct_insert(&direct);
+        let (done, kind) = match &direct {
+            Direct::Insert(insert) => (self.run_direct_insert(insert), DoneKind::Insert),
+            Direct::Change(change, kind) => (self.run_direct_change(change), *kind),
+        };
         if let Ok(None) = done {
             // What it knew has changed: it is learned anew.
             return Ok(None);
         }
         self.statements.learned[place] = Some(direct);
-        Ok(done?.map(|rows| Outcome::counted(DoneKind::Insert, rows)))
+        Ok(done?.map(|rows| Outcome::counted(kind, rows)))
+    }
+
+    fn learn(&self, wanted: Wanted<'_>) -> Option<Direct> {
+        Some(match wanted {
+            Wanted::Insert(insert) => Direct::Insert(Box::new(self.learn_insert(insert)?)),
+            Wanted::Change(change) => {
+                let kind = match change {
+                    Change::Update(_) => DoneKind::Update,
+                    Change::Delete(_) => DoneKind::Delete,
+                };
+                Direct::Change(Box::new(self.learn_change(change)?), kind)
+            }
+        })
+    }
+
+    /// Whether the session is as it was when a statement was learned: in the same database, waiting as long for locks, and
+    /// wanting no more to be told than then.
+    fn may_run_directly(&self, current: DatabaseId, locks: &RowLockSettings) -> bool {
+        let options = &self.state.options;
+        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let figures = [StatisticsKind::Io, StatisticsKind::Profile, StatisticsKind::Xml];
+        self.state.database.id() == current
+            && locks.patience == patience
+            && !figures.iter().any(|kind| options.statistics(*kind))
+    }
+
+    /// Runs `body` as a statement, which is kept or undone whole; one that gives `None` has done nothing.
+    fn in_direct_context<R>(
+        &mut self,
+        body: impl FnOnce(&mut Self, &StatementContext) -> Result<Option<R>, Failure>,
+    ) -> Result<Option<R>, Failure> {
+        let database = self.database();
+        database.begin_change().map_err(SqlError::from)?;
+        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
+        let instance = &self.environment.instance;
+        let cancelled = Arc::clone(&self.cancelled);
+        let context = match open.map(OpenTransaction::transaction) {
+            Some(transaction) => instance.statement_of(transaction, self.state.id, 1, cancelled),
+            None => instance.statement_context(self.state.id, 1, cancelled).map_err(SqlError::from)?,
+        };
+        if let Some(open) = open {
+            open.uses_database(&database);
+        }
+        context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
+        let counters = waits::set_statement_counters(Some(Arc::clone(&self.state.waits)));
+        let result = body(self, &context);
+        let succeeded = matches!(result, Ok(Some(_)));
+        let ended = self.environment.instance.end_statement(&context, succeeded, &[&**database.database()]);
+        drop(counters);
+        // That it could not be ended says more than why it failed.
+        ended.map_err(SqlError::from)?;
+        result
+    }
+
+    /// Locks the table as the statement does, once for a transaction, and says how its rows are locked.
+    fn lock_directly(
+        &self,
+        context: &StatementContext,
+        store: &InsertTarget,
+        settings: &RowLockSettings,
+        locked: &RefCell<Option<Locked>>,
+    ) -> Result<(), Failure> {
+        let manager = self.environment.instance.locks();
+        let (stamp, owner) = (context.stamp(), context.lock_owner());
+        let table = LockResource::Object(store.database().id(), store.table().id);
+        let known = locked.borrow().as_ref().filter(|(of, _)| *of == stamp).map(|(_, rows)| Arc::clone(rows));
+        let rows = match known {
+            Some(rows) => rows,
+            None => {
+                // Its end lets go of the table's lock, too.
+                let rows = RowLocks::new(settings.clone(), manager, context.transaction());
+                let is_cancelled = || context.is_cancelled();
+                let granted = manager.lock(owner, table, LockMode::IntentExclusive, settings.patience, &is_cancelled);
+                granted.map_err(|error| lock_error(self.state.id, error))?;
+                *locked.borrow_mut() = Some((stamp, Arc::clone(&rows)));
+                rows
+            }
+        };
+        // A transaction that has locked the table locks nothing in it.
+        if manager.mode_held(owner, &table) != Some(LockMode::Exclusive) {
+            context.lock_rows(rows);
+        }
+        Ok(())
     }
 
     /// Counts a statement that is about to run without being bound.

@@ -1,0 +1,149 @@
+//! `UPDATE` and `DELETE` of the one row that has a key: `WHERE` says what each column of a unique index is equal to.
+//!
+//! What is bound here are expressions alone, for [`Formula`](crate::formula::Formula)s: those of the key read no column, the
+//! others read the columns of the row. `None` is the answer to everything that is not of this simple form; the statement then
+//! goes the way of all queries, and that says what is wrong with it.
+
+use hobt_base::SqlError;
+use hobt_catalog::Table;
+use hobt_functions::common_type;
+use hobt_tsql::ast::{Assignment, ColumnName, ComparisonOperator, Condition, Expression};
+use hobt_types::SqlType;
+
+use super::arithmetic::{binary, operator_of};
+use super::bound::BoundExpr;
+use super::case::bit_of;
+use super::convert::implicit;
+use super::row_rules::{RowScope, rule_columns};
+use super::scope::{Names, same_name};
+use super::{Binder, Clause, Site};
+
+/// The row that a condition names, and what else it says of it.
+#[derive(Debug)]
+pub struct BoundRow {
+    /// The values of the key's columns, in its order. Integers may be of another integer type than their columns.
+    pub key: Vec<BoundExpr>,
+    /// What else must be true of the row: a `bit`.
+    pub rest: Option<BoundExpr>,
+    /// The columns that change, by their places in the table, and what they become in their types.
+    pub values: Vec<(usize, BoundExpr)>,
+}
+
+impl Binder<'_> {
+    /// Binds the condition and the assignments of a statement that changes rows of `table`, named `name` in it; `key` are the
+    /// places of a unique index's columns.
+    pub fn bind_row_by_key(
+        &self,
+        table: &Table,
+        name: &str,
+        key: &[usize],
+        condition: &Condition,
+        assignments: &[Assignment],
+    ) -> Option<BoundRow> {
+        let columns = rule_columns(table).ok()?;
+        let rows = self.row_scope(name, &columns).ok()?;
+        let conditions = match condition {
+            Condition::And { operands } => operands.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut values: Vec<Option<BoundExpr>> = key.iter().map(|_| None).collect();
+        let mut others = Vec::new();
+        for condition in conditions {
+            let named = key_value(condition, name, |column| {
+                key.iter().position(|place| same_name(&table.columns[*place].name, column))
+            });
+            let bound = named.and_then(|(at, value)| {
+                let sql_type = table.columns[key[at]].sql_type;
+                Some((at, self.value_of_key(value, sql_type)?))
+            });
+            match bound {
+                Some((at, value)) if values[at].is_none() => values[at] = Some(value),
+                _ => others.push(condition),
+            }
+        }
+        let key = values.into_iter().collect::<Option<Vec<_>>>()?;
+        let rest = match others.as_slice() {
+            [] => None,
+            others => {
+                let whole = Condition::And { operands: others.iter().map(|other| (*other).clone()).collect() };
+                let position = condition.position();
+                Some(bit_of(self.row_condition(&rows, &whole).ok()?, position))
+            }
+        };
+        let mut set: Vec<(usize, BoundExpr)> = Vec::with_capacity(assignments.len());
+        for assignment in assignments {
+            let (place, value) = self.assigned_of_row(table, name, &rows, assignment)?;
+            if set.iter().any(|(known, _)| *known == place) {
+                return None;
+            }
+            set.push((place, value));
+        }
+        Some(BoundRow { key, rest, values: set })
+    }
+
+    /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all that are
+    /// equal to the value have its key.
+    fn value_of_key(&self, value: &Expression, column: SqlType) -> Option<BoundExpr> {
+        let bound = self.bind_scalar(value).ok()?;
+        if Binder::needs_query(&bound) {
+            return None;
+        }
+        let both = |is: fn(&SqlType) -> bool| is(&bound.sql_type) && is(&column);
+        if both(|sql_type| sql_type.is_integer() && *sql_type != SqlType::Bit) || both(|sql_type| sql_type.is_text()) {
+            return Some(bound);
+        }
+        let compares_as = common_type(bound.sql_type, column).ok()?;
+        (compares_as == column).then(|| implicit(bound, column).ok()).flatten()
+    }
+
+    fn assigned_of_row(
+        &self,
+        table: &Table,
+        name: &str,
+        rows: &RowScope,
+        assignment: &Assignment,
+    ) -> Option<(usize, BoundExpr)> {
+        let named = assignment.column.as_ref().filter(|column| is_of(column, name))?;
+        let place = table.column_named(&named.name.value)?;
+        let column = &table.columns[place];
+        if assignment.variable.is_some() || column.identity.is_some() || column.computed.is_some() {
+            return None;
+        }
+        let names = Names::default();
+        let site = Site { scope: &rows.scope, names: &names, clause: Clause::Set, collector: None };
+        let bind = || -> Result<BoundExpr, SqlError> {
+            let position = assignment.value.position();
+            let mut value = self.refusing_next_values(11719, || self.expression(&assignment.value, site))?;
+            if let Some(operator) = assignment.operator.arithmetic() {
+                let current = rows.scope.tables[0].columns[place].bound(position);
+                value = binary(current, operator_of(operator), value, position)?;
+            }
+            self.assign(value, column.sql_type)
+        };
+        bind().ok().filter(|bound| !Binder::needs_query(bound)).map(|bound| (place, bound))
+    }
+}
+
+/// The column, by what `place_of` knows of it, and the value of a condition `column = value`.
+fn key_value<'c>(
+    condition: &'c Condition,
+    table: &str,
+    place_of: impl Fn(&str) -> Option<usize>,
+) -> Option<(usize, &'c Expression)> {
+    let Condition::Comparison { left, operator: ComparisonOperator::Equal, right, .. } = condition else { return None };
+    let place = |side: &Expression| match side {
+        Expression::Column { name } if is_of(name, table) => place_of(&name.name.value),
+        _ => None,
+    };
+    match (place(left), place(right)) {
+        (Some(at), None) => Some((at, right)),
+        (None, Some(at)) => Some((at, left)),
+        _ => None,
+    }
+}
+
+/// Whether a column is named without its table, or with this name of it.
+fn is_of(column: &ColumnName, table: &str) -> bool {
+    let qualifier = column.qualifier.as_ref();
+    qualifier.is_none_or(|qualifier| qualifier.as_simple().is_some_and(|name| name.is(table)))
+}

@@ -1,0 +1,239 @@
+//! `UPDATE` and `DELETE` of the row with a key of the clustered index, without a plan.
+//!
+//! The row is locked by its key before it is looked at, so what is seen of it is what the last transaction has left, and
+//! nobody changes it before this one has ended: what the way through a query comes to by looking, locking and looking again.
+
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
+
+use hobt_base::{DatabaseId, SqlError};
+use hobt_catalog::{DatabaseSnapshot, row_image, value_from_bytes};
+use hobt_engine::{RowAt, RowUpdate};
+use hobt_functions::FunctionContext;
+use hobt_page::RowImage;
+use hobt_tsql::ast::{Assignment, ChangeTarget, Condition, IsolationLevel, TargetName};
+use hobt_txn::locks::{KeyHash, LockMode};
+use hobt_txn::{RowId, RowLockSettings, StatementContext};
+use hobt_types::{SqlType, TypedValue, Value};
+
+use super::super::change::Change;
+use super::super::failure::Failure;
+use super::super::insert::store_of;
+use super::super::names::UsedTable;
+use super::super::run::Interpreter;
+use super::GivenValues;
+use super::insert::{Locked, has_rules};
+use crate::binder::{BindOptions, Binder, BoundExpr};
+use crate::execute::{DirectValue, InsertTarget, lock_error};
+use crate::formula::{self, Formula, Given};
+
+/// A change of one row that is known well enough to be run without being bound.
+pub(in super::super) struct DirectChange {
+    store: InsertTarget,
+    snapshot: Arc<DatabaseSnapshot>,
+    current: DatabaseId,
+    /// The values of the key's columns, with their places in the table.
+    key: Vec<(usize, Formula)>,
+    /// What else must be true of the row.
+    rest: Option<Formula>,
+    /// What the columns that change become; `None` for a `DELETE`.
+    values: Option<Vec<(usize, Formula)>>,
+    locks: RowLockSettings,
+    locked: RefCell<Option<Locked>>,
+}
+
+/// A row, and a session's values.
+struct GivenRow<'a> {
+    row: &'a RowImage,
+    types: &'a [SqlType],
+    session: GivenValues<'a>,
+}
+
+impl Given for GivenRow<'_> {
+    fn variable(&self, place: usize) -> &Value {
+        self.session.variable(place)
+    }
+
+    fn column(&self, place: usize) -> Result<Value, SqlError> {
+        let value = value_from_bytes(self.types[place], self.row.value(place));
+        value.map_err(|error| SqlError::internal(error.to_string()))
+    }
+
+    fn global(&self, name: &str) -> Option<TypedValue> {
+        self.session.global(name)
+    }
+
+    fn now(&self) -> &FunctionContext {
+        self.session.now()
+    }
+}
+
+/// The parts of a statement that can be run so.
+struct Parts<'s> {
+    target: &'s ChangeTarget,
+    condition: &'s Condition,
+    assignments: Option<&'s [Assignment]>,
+}
+
+/// `None` where the statement has more to it.
+fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
+    let (with, top, output, from, options) = match change {
+        Change::Update(update) => (&update.with, &update.top, &update.output, &update.from, &update.options),
+        Change::Delete(delete) => (&delete.with, &delete.top, &delete.output, &delete.from, &delete.options),
+    };
+    if !with.is_empty() || top.is_some() || output.is_some() || !from.is_empty() || !options.is_empty() {
+        return None;
+    }
+    Some(match change {
+        Change::Update(update) => Parts {
+            target: &update.target,
+            condition: update.condition.as_ref()?,
+            assignments: Some(&update.assignments),
+        },
+        Change::Delete(delete) => {
+            Parts { target: &delete.target, condition: delete.condition.as_ref()?, assignments: None }
+        }
+    })
+}
+
+impl Interpreter<'_> {
+    /// What a change needs to run without being bound; `None` where its condition does not name the row of one key, or where
+    /// its table has rules or is referred to.
+    pub(super) fn learn_change(&self, change: Change<'_>) -> Option<DirectChange> {
+        let Parts { target, condition, assignments } = parts_of(change)?;
+        let TargetName::Object(name) = &target.name else { return None };
+        if name.name.value.starts_with('#') || !target.hints.is_empty() {
+            return None;
+        }
+        let place = self.place(name).ok()?;
+        let snapshot = place.database.snapshot();
+        let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
+        let base = table.base_index();
+        let is_plain = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1 && !table.is_system;
+        if place.database.id() != self.state.database.id() || !is_plain || has_rules(table) {
+            return None;
+        }
+        let store = store_of(place.database.clone(), Arc::clone(table)).ok()?;
+        if !self.referring_keys(&store).is_empty() {
+            return None;
+        }
+        let used = UsedTable::changed(place.database.clone(), Arc::clone(table), &target.hints);
+        let names = self.names_alone();
+        let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
+        let key: Vec<usize> = base.key.iter().map(|part| part.column).collect();
+        let set = assignments.unwrap_or_default();
+        let bound = binder.bind_row_by_key(table, &name.name.value, &key, condition, set)?;
+        if !binder.is_timeless() {
+            return None;
+        }
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
+        let place_of = |name: &str| self.frame().place_of(name);
+        let over_row = |bound: &BoundExpr| formula::compile_over(bound, &types, &place_of);
+        let formulas = key.iter().zip(&bound.key).map(|(place, bound)| Some((*place, over_row(bound)?)));
+        let key = formulas.collect::<Option<Vec<_>>>()?;
+        let rest = match &bound.rest {
+            Some(rest) => Some(over_row(rest)?),
+            None => None,
+        };
+        let values = bound.values.iter().map(|(place, bound)| Some((*place, over_row(bound)?)));
+        let values = values.collect::<Option<Vec<_>>>()?;
+        let store = match assignments {
+            Some(_) => store.written_by("UPDATE"),
+            None => store,
+        };
+        let locks = self.row_lock_settings(&[used]);
+        let current = self.state.database.id();
+        let values = assignments.is_some().then_some(values);
+        Some(DirectChange { store, snapshot, current, key, rest, values, locks, locked: RefCell::default() })
+    }
+
+    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    ///
+    /// # Errors
+    /// As the statement that is bound.
+    pub(super) fn run_direct_change(&mut self, change: &DirectChange) -> Result<Option<u64>, Failure> {
+        let isolation = self.state.options.isolation;
+        if !matches!(isolation, IsolationLevel::ReadCommitted | IsolationLevel::ReadUncommitted)
+            || !self.may_run_directly(change.current, &change.locks)
+        {
+            return Ok(None);
+        }
+        self.in_direct_context(|this, context| {
+            this.lock_directly(context, &change.store, &change.locks, &change.locked)?;
+            if !Arc::ptr_eq(&this.database().snapshot(), &change.snapshot) {
+                return Ok(None);
+            }
+            this.change_row(context, change).map(Some)
+        })
+    }
+
+    fn change_row(&self, context: &StatementContext, change: &DirectChange) -> Result<u64, Failure> {
+        let (table, writer) = (change.store.table(), change.store.writer());
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
+        let now = OnceCell::new();
+        let mut values = vec![Value::Null; types.len()];
+        for (place, formula) in &change.key {
+            let value = formula.evaluate(&self.given_at(&now))?;
+            if value.is_null() {
+                return Ok(0);
+            }
+            values[*place] = value;
+        }
+        // A value that the column cannot have is no row's.
+        let Ok(sought) = row_image(types.iter().copied(), &values) else { return Ok(0) };
+        let hobt = writer.base()[0].hobt();
+        let tree = writer.base()[0].tree().ok_or_else(|| SqlError::internal("a clustered index that is no tree"))?;
+        let Ok(key) = tree.key_of(&sought) else { return Ok(0) };
+        let row_locks = context.row_locks(hobt.storage().database_tag(), hobt.id());
+        let mut taken = Vec::new();
+        if let Some(locks) = &row_locks {
+            let row = RowId::Key(KeyHash::of(&key));
+            let is_cancelled = || context.is_cancelled();
+            let locked = locks.lock(hobt.id(), row, LockMode::Exclusive, &is_cancelled, &mut taken);
+            locked.map_err(|error| lock_error(self.state.id, error))?;
+        }
+        let found = writer.find(0, &key).map_err(|error| change.store.write_error(error))?;
+        let changed = match found {
+            Some(row) => self.change_found(context, change, &key, &row, (&types, &now))?,
+            None => false,
+        };
+        if let (false, Some(locks)) = (changed, &row_locks) {
+            locks.release(&taken);
+        }
+        row_locks.iter().for_each(|locks| locks.escalate_if_due());
+        Ok(u64::from(changed))
+    }
+
+    /// Changes the row if the rest of the condition is true of it.
+    fn change_found(
+        &self,
+        context: &StatementContext,
+        change: &DirectChange,
+        key: &[u8],
+        row: &RowImage,
+        (types, now): (&[SqlType], &OnceCell<FunctionContext>),
+    ) -> Result<bool, Failure> {
+        let given = GivenRow { row, types, session: self.given_at(now) };
+        if let Some(rest) = &change.rest
+            && rest.evaluate(&given)? != Value::Int(1)
+        {
+            return Ok(false);
+        }
+        let at = RowAt::Tree { partition: 0, key: key.to_vec() };
+        let Some(new) = &change.values else {
+            let deleted = change.store.writer().delete(context, &at);
+            deleted.map_err(|error| change.store.write_error(error))?;
+            return Ok(true);
+        };
+        let mut values: Vec<DirectValue<'_>> =
+            (0..types.len()).map(|place| DirectValue::Stored(row.value(place))).collect();
+        for (place, formula) in new {
+            values[*place] = DirectValue::Value(formula.evaluate(&given)?);
+        }
+        let row = change.store.row_of(&values)?;
+        let updates = [RowUpdate { at, partition: 0, row }];
+        let updated = change.store.writer().update(context, &updates, &mut || context.is_cancelled());
+        updated.map_err(|error| change.store.write_error(error))?;
+        Ok(true)
+    }
+}
