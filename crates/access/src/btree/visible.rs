@@ -4,13 +4,15 @@
 //! keep their positions when changes are taken back. A row that was shorter for a while may have no room any more: then the
 //! leaf is shown as several pages, in the order of keys.
 
+use std::sync::Arc;
+
 use hobt_base::{PageId, SlotId};
 use hobt_buffer::ReadCounts;
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
 use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
 
-use super::BTree;
 use super::descent::{Fences, Target};
+use super::{BTree, KeyRange};
 use crate::AccessError;
 use crate::read_ahead::add_reads;
 use crate::visible::{PagePiece, VisiblePage};
@@ -54,6 +56,16 @@ impl BTree {
             }
         }
         Ok(changes)
+    }
+
+    /// The keys of a range that a snapshot does not see and that somebody has put there since, or is about to: those whom he
+    /// has not taken away again by himself.
+    pub fn unseen_inserts(&self, range: &KeyRange, snapshot: &Snapshot) -> Vec<Arc<[u8]>> {
+        let ((low, high), hobt) = (range.bounds(), self.hobt.id());
+        let versions = self.hobt.storage().versions();
+        let changes = versions.key_changes(hobt, low, high, snapshot).into_iter();
+        let inserted = changes.filter(|(_, before)| *before == Before::Absent).map(|(key, _)| key);
+        inserted.filter(|key| versions.is_key_changed(hobt, key, snapshot)).collect()
     }
 
     /// What is seen of a leaf whose keys lie from `low` on and below `high`, as far as between these bounds; all of it by who

@@ -47,7 +47,7 @@ pub(crate) enum AccessPath {
     /// All rows of these partitions.
     Scan { partitions: Vec<usize> },
     /// Ranges of an index.
-    Seek(SeekPath),
+    Seek(Arc<SeekPath>),
 }
 
 /// Ranges of an index of a table.
@@ -97,7 +97,7 @@ pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr
     let Some((cost, path)) = best else { return seek_is_there(table, scan) };
     let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_));
     let pages = table.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
-    Ok(if is_forced || cost < pages { AccessPath::Seek(path) } else { scan })
+    Ok(if is_forced || cost < pages { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
 
 /// 8622.

@@ -7,8 +7,8 @@
 //!
 //! The scan below is as parallel as any, and waits for nobody. One worker of the statement's own locks: it alone blocks. What
 //! is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late is not locked at all:
-//! the lock would be granted. One that does not fulfil the conditions, but is being changed, is waited for, since it may come to. With
-//! `READPAST` a row that is locked is left out.
+//! the lock would be granted. One that does not fulfil the conditions, but is being changed, is waited for, since it may come to; so
+//! is one of a tree that somebody puts there. With `READPAST` a row that is locked is left out.
 
 use std::fmt;
 use std::pin::Pin;
@@ -30,17 +30,14 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
-use hobt_access::RowStore;
-use hobt_base::SqlError;
-use hobt_engine::{RowAt, current_row};
+use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
-use hobt_txn::locks::{LockMode, LockResource};
-use hobt_txn::{RowLocks, Snapshot};
 use hobt_types::Value;
 
 use super::places::Places;
-use super::row_lock::{lock_error, snapshot_conflict};
+use super::row_locker::{Locked, RowLocker};
 use super::statement::StatementRun;
+use crate::access_path::AccessPath;
 use crate::source::{HeapTable, RowReading, place_type};
 use crate::wrap::external;
 
@@ -51,6 +48,7 @@ pub struct LockRowsExec {
     table: Arc<HeapTable>,
     run: Arc<StatementRun>,
     reading: RowReading,
+    path: AccessPath,
     /// The columns of the input, as places in the table.
     columns: Vec<usize>,
     /// Which columns of the input are passed on, in order; the others are there for the conditions, and for the place.
@@ -65,6 +63,8 @@ pub struct LockRowsExec {
 #[derive(Debug)]
 pub(crate) struct LockRowsSettings {
     pub(crate) reading: RowReading,
+    /// How the input reaches its rows.
+    pub(crate) path: AccessPath,
     /// The columns of the input, as places in the table.
     pub(crate) columns: Vec<usize>,
     /// Which columns of the input are passed on, in order.
@@ -86,7 +86,7 @@ impl LockRowsExec {
         run: Arc<StatementRun>,
         settings: LockRowsSettings,
     ) -> LockRowsExec {
-        let LockRowsSettings { reading, columns, output, conditions, is_of_key, limit, schema } = settings;
+        let LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, schema } = settings;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
@@ -94,12 +94,13 @@ impl LockRowsExec {
             Boundedness::Bounded,
         );
         let properties = Arc::new(properties);
-        LockRowsExec { input, table, run, reading, columns, output, conditions, is_of_key, limit, properties }
+        LockRowsExec { input, table, run, reading, path, columns, output, conditions, is_of_key, limit, properties }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let settings = LockRowsSettings {
             reading: self.reading,
+            path: self.path.clone(),
             columns: self.columns.clone(),
             output: self.output.clone(),
             conditions: self.conditions.clone(),
@@ -157,22 +158,12 @@ impl ExecutionPlan for LockRowsExec {
     }
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let stores = self.table.stores().map_err(external)?;
-        let hobt = stores[0].hobt();
-        let locks = self.run.context.row_locks(hobt.storage().database_tag(), hobt.id());
-        // Of the same moment as the scan's, or older: then a row is looked at once more for nothing.
-        let view = self.run.context.view();
+        let rows = RowLocker::new(&self.table, &self.run, self.reading, &self.path).map_err(external)?;
         Ok(Box::pin(LockRowsStream {
-            input: self.input.execute(0, context)?,
-            rows: RowLocker {
-                table: Arc::clone(&self.table),
-                run: Arc::clone(&self.run),
-                reading: self.reading,
-                is_of_key: self.is_of_key,
-                stores,
-                locks,
-                view,
-            },
+            input: Some(self.input.execute(0, context)?),
+            input_schema: self.input.schema(),
+            rows,
+            is_of_key: self.is_of_key,
             columns: self.columns.clone(),
             output: self.output.clone(),
             conditions: self.conditions.clone(),
@@ -191,108 +182,13 @@ impl ExecutionPlan for LockRowsExec {
     }
 }
 
-/// What locks a table's rows, and reads them again.
-struct RowLocker {
-    table: Arc<HeapTable>,
-    run: Arc<StatementRun>,
-    reading: RowReading,
+struct LockRowsStream {
+    /// `None` when it has ended.
+    input: Option<SendableRecordBatchStream>,
+    input_schema: SchemaRef,
+    rows: RowLocker,
     /// Whether the conditions are about the key alone: who changes a row does not make it fulfil them.
     is_of_key: bool,
-    stores: Vec<RowStore>,
-    /// `None` where the table is locked as a whole.
-    locks: Option<Arc<RowLocks>>,
-    view: Option<Arc<Snapshot>>,
-}
-
-/// What becomes of a row.
-enum Locked {
-    /// It is as it was seen.
-    AsSeen,
-    /// It is somebody else's, or gone.
-    LeftOut,
-    /// It has these values now, and lies there.
-    Changed(Vec<Value>, RowAt),
-}
-
-impl RowLocker {
-    fn is_changed(&self, at: &RowAt) -> bool {
-        let Some(view) = &self.view else { return false };
-        let hobt = self.stores[at.partition()].hobt();
-        let versions = hobt.storage().versions();
-        match at {
-            RowAt::Heap { page, slot, .. } => versions.is_changed(*page, *slot, view),
-            RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, view),
-        }
-    }
-
-    /// Whether a row that does not fulfil the conditions as it was seen is to be looked at: somebody is changing it.
-    fn may_come_to_be_wanted(&self, at: &RowAt) -> bool {
-        !self.is_of_key && !self.reading.skips_locked && !self.reading.is_of_snapshot && self.is_changed(at)
-    }
-
-    /// Where a row went that has left its place.
-    fn moved_to(&self, at: &RowAt) -> Option<RowAt> {
-        let RowAt::Heap { partition, page, slot } = at else { return None };
-        let versions = self.stores[*partition].hobt().storage().versions();
-        let (page, slot) = versions.moved_to(*page, *slot, self.view.as_ref()?)?;
-        Some(RowAt::Heap { partition: *partition, page, slot })
-    }
-
-    /// Locks a row, waiting for those in the way; `false` if it is to be left out.
-    fn lock(&self, at: &RowAt, taken: &mut Vec<LockResource>) -> std::result::Result<bool, SqlError> {
-        let Some(locks) = &self.locks else { return Ok(true) };
-        let hobt = self.stores[at.partition()].hobt().id();
-        if self.reading.skips_locked {
-            return Ok(locks.try_lock(hobt, at.id(), self.reading.mode, taken));
-        }
-        let locked = locks.lock(hobt, at.id(), self.reading.mode, &|| self.run.is_cancelled(), taken);
-        locked.map_err(|error| lock_error(self.run.context.session(), error))?;
-        Ok(true)
-    }
-
-    /// Locks a row, and looks at it again if somebody has changed it. What `taken` has is to be released, unless it is kept.
-    fn row(&self, mut at: RowAt, taken: &mut Vec<LockResource>) -> std::result::Result<Locked, SqlError> {
-        if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.is_changed(&at) {
-            return Ok(Locked::AsSeen);
-        }
-        if !self.lock(&at, taken)? {
-            return Ok(Locked::LeftOut);
-        }
-        if !self.is_changed(&at) {
-            return Ok(Locked::AsSeen);
-        }
-        if self.reading.is_of_snapshot {
-            return Err(snapshot_conflict(self.table.database(), &self.table.table().name));
-        }
-        loop {
-            let row = current_row(self.table.table(), &self.stores, &at);
-            if let Some(values) = row.map_err(|error| self.table.sql_error(error))? {
-                return Ok(Locked::Changed(values, at));
-            }
-            match self.moved_to(&at) {
-                Some(to) => at = to,
-                None => return Ok(Locked::LeftOut),
-            }
-            if !self.lock(&at, taken)? {
-                return Ok(Locked::LeftOut);
-            }
-        }
-    }
-
-    /// The row is shown, or not: its lock stays, or goes.
-    fn done(&self, is_shown: bool, taken: &[LockResource]) {
-        let Some(locks) = &self.locks else { return };
-        if is_shown && self.reading.is_kept {
-            locks.escalate_if_due();
-        } else if !taken.is_empty() {
-            locks.release(taken);
-        }
-    }
-}
-
-struct LockRowsStream {
-    input: SendableRecordBatchStream,
-    rows: RowLocker,
     columns: Vec<usize>,
     output: Vec<usize>,
     conditions: Option<Arc<dyn PhysicalExpr>>,
@@ -319,14 +215,14 @@ impl LockRowsStream {
             if self.left > 0 {
                 let at = places.row(row).map_err(external)?;
                 let was_wanted = fulfils.is_none_or(|fulfils| fulfils.is_valid(row) && fulfils.value(row));
-                if was_wanted || self.rows.may_come_to_be_wanted(&at) {
+                if was_wanted || (!self.is_of_key && self.rows.may_come_to_be_wanted(&at)) {
                     let mut taken = Vec::new();
                     let mut is_shown = false;
                     match self.rows.row(at, &mut taken).map_err(external)? {
                         Locked::AsSeen => (is_kept, is_shown) = (was_wanted, was_wanted),
                         Locked::LeftOut => {}
                         Locked::Changed(values, at) => {
-                            let again = self.row_again(batch, &values, &at)?;
+                            let again = self.row_again(&values, &at)?;
                             is_shown = again.num_rows() > 0;
                             changed.extend(is_shown.then_some(again));
                         }
@@ -338,24 +234,61 @@ impl LockRowsStream {
             kept.append(is_kept);
         }
         let kept = filter_record_batch(batch, &BooleanArray::new(kept.finish(), None))?;
-        let all = match changed.is_empty() {
-            true => kept,
-            false => concat_batches(&batch.schema(), std::iter::once(&kept).chain(&changed))?,
-        };
+        match changed.is_empty() {
+            true => self.passed_on(&kept),
+            false => self.passed_on(&concat_batches(&batch.schema(), std::iter::once(&kept).chain(&changed))?),
+        }
+    }
+
+    /// The rows that have come since the snapshot, or are about to, and fulfil the conditions once they are locked. Behind all
+    /// others: a row that has gone from there to another place is among them.
+    fn come_since(&mut self) -> Result<RecordBatch> {
+        let mut shown = Vec::new();
+        for at in self.rows.inserted_since().map_err(external)? {
+            if self.left == 0 {
+                break;
+            }
+            // Who has put it there does not make it fulfil them either.
+            if self.is_of_key && !self.is_wanted(&at)? {
+                continue;
+            }
+            let mut taken = Vec::new();
+            let mut is_shown = false;
+            if let Locked::Changed(values, at) = self.rows.row(at, &mut taken).map_err(external)? {
+                let row = self.row_again(&values, &at)?;
+                is_shown = row.num_rows() > 0;
+                shown.extend(is_shown.then_some(row));
+            }
+            self.rows.done(is_shown, &taken);
+            self.left -= usize::from(is_shown);
+        }
+        self.passed_on(&concat_batches(&self.input_schema, &shown)?)
+    }
+
+    /// Whether a row fulfils the conditions as it stands.
+    fn is_wanted(&self, at: &RowAt) -> Result<bool> {
+        match self.rows.values(at).map_err(external)? {
+            Some(values) => Ok(self.row_again(&values, at)?.num_rows() > 0),
+            None => Ok(false),
+        }
+    }
+
+    /// The columns of rows that are passed on.
+    fn passed_on(&self, all: &RecordBatch) -> Result<RecordBatch> {
         let arrays = self.output.iter().map(|column| Arc::clone(all.column(*column))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(all.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
 
-    /// A row of these values like the rows of `like`, if it fulfils the conditions.
-    fn row_again(&self, like: &RecordBatch, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
-        let definitions = &self.rows.table.table().columns;
-        let mut arrays = Vec::with_capacity(like.num_columns());
+    /// A row of these values as the input would bring it, if it fulfils the conditions.
+    fn row_again(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
+        let definitions = &self.rows.table().columns;
+        let mut arrays = Vec::with_capacity(self.input_schema.fields().len());
         for column in &self.columns {
             arrays.push(value_to_array(&values[*column], definitions[*column].sql_type).map_err(external)?);
         }
         arrays.push(self.place_array(at)?);
-        let batch = RecordBatch::try_new(like.schema(), arrays)?;
+        let batch = RecordBatch::try_new(Arc::clone(&self.input_schema), arrays)?;
         let Some(conditions) = &self.conditions else { return Ok(batch) };
         let holds = conditions.evaluate(&batch)?.into_array(1)?;
         let holds = holds.as_boolean();
@@ -369,7 +302,7 @@ impl LockRowsStream {
                 let partition = u32::try_from(*partition).expect("at most 15,000 partitions");
                 let place = hobt_access::scan::RowPlace { partition, page: *page, slot: *slot };
                 let numbers = Decimal128Array::from(vec![place.number()]);
-                let precision = place_type(self.rows.table.table()).precision();
+                let precision = place_type(self.rows.table()).precision();
                 Ok(Arc::new(numbers.with_precision_and_scale(precision, 0)?))
             }
             RowAt::Tree { partition, key } => {
@@ -390,12 +323,16 @@ impl Stream for LockRowsStream {
             if this.left == 0 {
                 return Poll::Ready(None);
             }
-            match ready!(this.input.poll_next_unpin(task)) {
-                Some(Ok(batch)) => match this.locked(&batch) {
-                    Ok(rows) if rows.num_rows() == 0 => {}
-                    done => return Poll::Ready(Some(done)),
-                },
-                other => return Poll::Ready(other),
+            let Some(input) = &mut this.input else { return Poll::Ready(None) };
+            let rows = match ready!(input.poll_next_unpin(task)) {
+                Some(batch) => batch.and_then(|batch| this.locked(&batch)),
+                None => {
+                    this.input = None;
+                    this.come_since()
+                }
+            };
+            if rows.as_ref().map_or(true, |rows| rows.num_rows() > 0) {
+                return Poll::Ready(Some(rows));
             }
         }
     }

@@ -18,6 +18,7 @@ mod ordered_scan;
 mod places;
 mod profile;
 mod row_lock;
+mod row_locker;
 mod row_rules;
 mod runner;
 mod scan_exec;

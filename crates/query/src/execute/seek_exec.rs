@@ -438,7 +438,7 @@ impl LargeValues for BaseValues<'_> {
     }
 }
 
-fn damaged(hobt: &Hobt, page: PageId, damage: PageDamage) -> AccessError {
+pub(super) fn damaged(hobt: &Hobt, page: PageId, damage: PageDamage) -> AccessError {
     let file = hobt.storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
     AccessError::Damaged { file, page, damage }
 }

@@ -314,24 +314,35 @@ impl TableProvider for HeapTable {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&projection)?);
         if let Some(reading) = self.row_reading {
-            return self.scan_locked(session, (projection, schema), conditions, limit, reading).await;
+            return self.scan_locked(session, (projection, schema), conditions, limit, reading);
         }
+        let path = choose(self, &projection, conditions).map_err(external)?;
+        self.scan_by(path, (projection, schema), conditions)
+    }
+}
+
+impl HeapTable {
+    /// Reads the columns `projection` of the rows that `path` leads to, of which those are wanted that fulfil `conditions`.
+    fn scan_by(
+        &self,
+        path: AccessPath,
+        (projection, schema): (Vec<usize>, SchemaRef),
+        conditions: &[Expr],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.this.upgrade().expect("a provider in use is alive");
-        Ok(match choose(self, &projection, conditions).map_err(external)? {
+        Ok(match path {
             AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
             AccessPath::Scan { partitions } => {
                 let missing = missing_to(self, &projection, conditions).map_err(external)?;
                 let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
                 Arc::new(scan.of_partitions(partitions).missing(missing))
             }
-            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, Arc::new(path), projection, schema)),
+            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, path, projection, schema)),
         })
     }
-}
 
-impl HeapTable {
     /// A scan that locks the rows that it shows.
-    async fn scan_locked(
+    fn scan_locked(
         &self,
         session: &dyn Session,
         (projection, schema): (Vec<usize>, SchemaRef),
@@ -357,11 +368,13 @@ impl HeapTable {
         read.push(place);
         let position = |column: &usize| columns.iter().position(|known| known == column).unwrap_or(place_in);
         let output = projection.iter().map(position).collect();
-        let described = DFSchema::try_from(inner.schema.project(&read)?)?;
-        let input = inner.scan(session, Some(&read), conditions, None).await?;
+        let read_schema = Arc::new(inner.schema.project(&read)?);
+        let described = DFSchema::try_from(read_schema.as_ref().clone())?;
+        let path = choose(&inner, &read, conditions).map_err(external)?;
+        let input = inner.scan_by(path.clone(), (read, read_schema), conditions)?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
-        let settings = LockRowsSettings { reading, columns, output, conditions, is_of_key, limit, schema };
+        let settings = LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, schema };
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(Arc::new(LockRowsExec::new(input, table, Arc::clone(&self.run), settings)))
     }
