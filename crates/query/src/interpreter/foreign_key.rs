@@ -16,8 +16,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use hobt_base::{SqlError, number};
 use hobt_catalog::{ForeignKey, ReferentialRule, Table, TableColumn};
-use hobt_functions::carrier;
+use hobt_functions::{array_value, carrier};
 use hobt_tsql::ast::StatementKind;
+use hobt_types::TypedValue;
 
 use super::change::Change;
 use super::failure::Failure;
@@ -33,9 +34,35 @@ pub(super) struct ChangedKeys {
     pub(super) name: String,
     provider: Arc<dyn TableProvider>,
     columns: Vec<SourceColumn>,
+    /// The old keys, each column's values apart, as variables that only these queries can name; empty where there are many.
+    values: Vec<Vec<TypedValue>>,
 }
 
+/// So many keys are looked for one by one; where there are more, the other table is looked through.
+const KEYS_MAX: usize = 1_000;
+
 impl ChangedKeys {
+    /// The name of a key's value, by its column and place.
+    fn variable_name(&self, column: usize, at: usize) -> String {
+        format!("@{}_{column}_{at}", self.name)
+    }
+
+    /// The value of that name.
+    pub(super) fn variable(&self, name: &str) -> Option<&TypedValue> {
+        let (column, at) = name.strip_prefix('@')?.strip_prefix(&*self.name)?.strip_prefix('_')?.split_once('_')?;
+        self.values.get(column.parse::<usize>().ok()?)?.get(at.parse::<usize>().ok()?)
+    }
+
+    /// What is so of each row of another table whose `columns` are one of the keys, so that it is found, and locked, alone.
+    fn one_of(&self, table: &Table, columns: &[usize], alias: &str) -> String {
+        let of_column = |(column, (values, &place)): (usize, (&Vec<TypedValue>, &usize))| {
+            let names: Vec<String> = (0..values.len()).map(|at| self.variable_name(column, at)).collect();
+            let test = |names: &str| format!(" AND {alias}.{} IN ({names})", quote(&table.columns[place].name));
+            if names.is_empty() { String::new() } else { test(&names.join(", ")) }
+        };
+        self.values.iter().zip(columns).enumerate().map(of_column).collect()
+    }
+
     pub(super) fn resolved(&self) -> Resolved {
         Resolved::Table { provider: Arc::clone(&self.provider), columns: self.columns.clone() }
     }
@@ -138,7 +165,7 @@ impl Interpreter<'_> {
         };
         let columns = table.columns.iter().enumerate().map(column).collect();
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: rows, columns });
+        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: rows, columns, values: Vec::new() });
         let held = self.hold_added(run, target, key, &name, "TABLOCK, HOLDLOCK");
         self.changed_keys.pop();
         held
@@ -163,10 +190,11 @@ impl Interpreter<'_> {
         let given: Vec<String> = (0..their.len()).map(|at| format!("k.c{at} IS NOT NULL")).collect();
         let text = format!(
             "SELECT TOP (1) 1 AS missing FROM {keys} AS k WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS t WITH ({hint}) \
-             WHERE {})",
+             WHERE {}{})",
             given.join(" AND "),
             full_name(target, &other)?,
-            equal(&other, &their, "t")
+            equal(&other, &their, "t"),
+            self.one_of_keys(&other, &their, "t")
         );
         match self.has_rows(run, &text)? {
             false => Ok(()),
@@ -260,10 +288,12 @@ impl Interpreter<'_> {
             ReferentialRule::NoAction => {
                 let text = format!(
                     "SELECT TOP (1) 1 AS left_behind FROM {keys} AS k WHERE EXISTS (SELECT 1 FROM {child_name} AS c WITH \
-                     (READCOMMITTEDLOCK) WHERE {}) AND NOT EXISTS (SELECT 1 FROM {} AS t WITH (READCOMMITTEDLOCK) WHERE {})",
+                     (READCOMMITTEDLOCK) WHERE {}{}) AND NOT EXISTS (SELECT 1 FROM {} AS t WITH (READCOMMITTEDLOCK) WHERE {}{})",
                     equal(child, own, "c"),
+                    self.one_of_keys(child, own, "c"),
                     full_name(target, target.table())?,
-                    equal(target.table(), their, "t")
+                    equal(target.table(), their, "t"),
+                    self.one_of_keys(target.table(), their, "t")
                 );
                 return match self.has_rows(run, &text)? {
                     false => Ok(()),
@@ -307,10 +337,19 @@ impl Interpreter<'_> {
             RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| SqlError::internal(error.to_string()))
         });
         let batches = batches.collect::<Result<Vec<_>, SqlError>>()?;
+        let values = match batches.iter().map(RecordBatch::num_rows).sum::<usize>() <= KEYS_MAX {
+            true => (0..old.len()).map(|at| values_of(&columns[at], at, &batches)).collect::<Result<_, _>>()?,
+            false => Vec::new(),
+        };
         let provider = MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(sql_error_of)?;
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: Arc::new(provider), columns });
+        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: Arc::new(provider), columns, values });
         Ok(name)
+    }
+
+    /// See [`ChangedKeys::one_of`]; of the keys that were made nameable last.
+    fn one_of_keys(&self, table: &Table, columns: &[usize], alias: &str) -> String {
+        self.changed_keys.last().map_or_else(String::new, |keys| keys.one_of(table, columns, alias))
     }
 
     /// Whether a query, which is a part of the statement, gives rows.
@@ -327,6 +366,20 @@ impl Interpreter<'_> {
         })?;
         Ok(found)
     }
+}
+
+/// The values of a column, each once, without NULL.
+fn values_of(column: &SourceColumn, at: usize, batches: &[RecordBatch]) -> Result<Vec<TypedValue>, SqlError> {
+    let mut values: Vec<TypedValue> = Vec::new();
+    for batch in batches {
+        for row in (0..batch.num_rows()).filter(|&row| batch.column(at).is_valid(row)) {
+            let value = array_value(batch.column(at), row, column.sql_type)?;
+            values.push(TypedValue { sql_type: column.sql_type, value });
+        }
+    }
+    // Rows of one key mostly come together; one that is named twice does no harm.
+    values.dedup();
+    Ok(values)
 }
 
 /// The schema that a table lies in.

@@ -318,7 +318,8 @@ impl NameResolver for Names<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<TypedValue> {
-        self.frame.get(name).cloned()
+        let of_keys = || self.changed_keys.iter().find_map(|keys| keys.variable(name));
+        self.frame.get(name).or_else(of_keys).cloned()
     }
 
     fn global_variable(&self, name: &str) -> Option<TypedValue> {
