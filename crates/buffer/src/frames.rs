@@ -276,9 +276,10 @@ impl StateWords {
         // SAFETY: a state word of zero is an atomic integer of zero: absent, version 0.
         let fresh = Box::into_raw(unsafe { Box::<Segment>::new_zeroed().assume_init() });
         let slot = &self.segments[number as usize / SEGMENT_PAGES];
-        if slot.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_ok() {
-            self.allocated.fetch_add(1, Relaxed);
-        } else {
+        // Counted before it can be found, so that whoever finds it and is found by `segments` was counted.
+        self.allocated.fetch_add(1, Relaxed);
+        if slot.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
+            self.allocated.fetch_sub(1, Relaxed);
             // SAFETY: another thread was first, so `fresh` was never shared.
             drop(unsafe { Box::from_raw(fresh) });
         }
@@ -295,9 +296,11 @@ impl StateWords {
         self.segment_or_allocate(number).cell(number)
     }
 
-    /// The segments in use, by page number.
+    /// The segments in use, by page number. Of those that come meanwhile it may miss any.
     pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentRef<'_>> {
-        (0..SEGMENTS).filter_map(|index| self.segment((index * SEGMENT_PAGES) as u32))
+        let used = (0..SEGMENTS).filter_map(|index| self.segment((index * SEGMENT_PAGES) as u32));
+        // The table is long, and most files use its beginning alone.
+        used.take(self.allocated.load(Acquire) as usize)
     }
 
     /// Bytes of state words.

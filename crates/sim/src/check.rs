@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use hobt_access::AllocationCheck;
+use hobt_catalog::{DatabaseSnapshot, IndexKind, Table};
 use hobt_engine::{Database, EngineError};
+use hobt_types::Value;
 
-use crate::model::Tables;
-use crate::rows::{hobt_of, read};
+use crate::model::{self, IndexShape, Objects, Shape};
+use crate::rows::{OpenTable, function_of};
 
 /// Why a check could not be made, or what it found.
 #[derive(Debug)]
@@ -23,31 +25,65 @@ impl From<EngineError> for CheckError {
     }
 }
 
-/// The users' tables with their rows. Nothing may be changing the database.
-pub(crate) fn contents(database: &Database) -> Result<Tables, CheckError> {
+/// The users' tables with their rows, and their sequences. Nothing may be changing the database.
+pub(crate) fn contents(database: &Database) -> Result<Objects, CheckError> {
     let snapshot = database.snapshot();
     snapshot.check().map_err(|error| CheckError::Found(format!("the catalog: {error:?}")))?;
-    let mut tables = Tables::new();
+    let mut tables = BTreeMap::new();
     // In an order that does not change from run to run.
     let users: BTreeMap<_, _> =
         snapshot.tables.values().filter(|table| !table.is_system).map(|table| (&table.name, table)).collect();
     for table in users.into_values() {
-        let hobt = hobt_of(database, table)?;
-        let (rows, _) = read(database, &hobt)?;
-        let counted = hobt.row_count();
+        let found = |text: String| CheckError::Found(format!("table {}: {text}", table.name));
+        let open = OpenTable::to_read(database, &snapshot, table)?;
+        let (rows, _) = open.read()?;
+        let counted: u64 = open.writer().base().iter().map(|store| store.hobt().row_count()).sum();
         if counted != rows.len() as u64 {
-            return Err(CheckError::Found(format!(
-                "table {} counts {counted} rows and has {}",
-                table.name,
-                rows.len()
-            )));
+            return Err(found(format!("it counts {counted} rows and has {}", rows.len())));
         }
-        tables.insert(table.name.clone(), rows);
+        let differing = open.writer().check_indexes(&|| false).map_err(|error| database.storage_error(error))?;
+        if let Some(index) = differing.first() {
+            return Err(found(format!("an index differs: {index:?}")));
+        }
+        tables.insert(table.name.clone(), model::Table { shape: shape_of(&snapshot, table), rows });
     }
-    Ok(tables)
+    let partitioned = tables.values().filter(|table| table.shape.boundaries.is_some()).count();
+    let (functions, schemes) = (snapshot.partition_functions.len(), snapshot.partition_schemes.len());
+    if (functions, schemes) != (partitioned, partitioned) {
+        let text = format!("{partitioned} partitioned tables, {functions} functions, {schemes} schemes");
+        return Err(CheckError::Found(text));
+    }
+    let sequences = snapshot.sequences.values().map(|sequence| sequence.name.clone()).collect();
+    Ok(Objects { tables, sequences })
 }
 
-/// Whether allocation, run lists, pages and counts of all tables agree, the system's too.
+/// What the catalog says of a table.
+pub(crate) fn shape_of(snapshot: &DatabaseSnapshot, table: &Table) -> Shape {
+    let name = |place: usize| table.columns[place].name.clone();
+    let indexes = table.indexes.iter().filter(|index| index.kind != IndexKind::Heap).map(|index| {
+        let shape = IndexShape {
+            is_clustered: index.kind == IndexKind::Clustered,
+            is_unique: index.options.is_unique,
+            key: index.key.iter().map(|part| name(part.column)).collect(),
+            included: index.included.iter().map(|place| name(*place)).collect(),
+        };
+        (index.name.clone().unwrap_or_default(), shape)
+    });
+    let boundary = |value: &Value| if let Value::Int(boundary) = value { *boundary } else { i64::MIN };
+    let checks = table.constraints.checks.iter().map(|check| (check.head.name.clone(), None));
+    let keys = table.constraints.foreign_keys.iter().map(|key| {
+        let referenced = snapshot.tables.get(&key.referenced).map_or("", |table| table.name.as_str());
+        (key.head.name.clone(), Some(referenced.to_owned()))
+    });
+    Shape {
+        columns: table.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect(),
+        indexes: indexes.collect(),
+        boundaries: function_of(snapshot, table).map(|function| function.boundaries.iter().map(boundary).collect()),
+        constraints: checks.chain(keys).collect(),
+    }
+}
+
+/// Whether allocation, run lists, pages, trees and counts of all tables agree, the system's too.
 pub(crate) fn allocation(database: &Database) -> Result<(), CheckError> {
     let failed = |error| CheckError::Engine(database.storage_error(error));
     let mut check = AllocationCheck::new(database.storage()).map_err(failed)?;
@@ -56,7 +92,11 @@ pub(crate) fn allocation(database: &Database) -> Result<(), CheckError> {
         snapshot.tables.values().flat_map(|table| &table.indexes).flat_map(|index| &index.partitions).collect();
     hobts.sort_unstable_by_key(|partition| partition.hobt);
     for partition in hobts {
-        check.add_hobt(&*database.hobt_to_read(partition.hobt)?).map_err(failed)?;
+        let store = database.store_to_read(partition.hobt)?;
+        match store.tree() {
+            Some(tree) => check.add_tree(tree).map_err(failed)?,
+            None => check.add_hobt(store.hobt()).map_err(failed)?,
+        }
     }
     let findings = check.finish();
     if findings.is_empty() {

@@ -21,7 +21,9 @@
 //!
 //! Leaves to others: several threads at once, SQL, real devices (the tests of crate `hobt` kill real processes).
 
+mod build;
 mod check;
+mod definitions;
 mod model;
 mod rows;
 mod script;

@@ -1,30 +1,94 @@
 //! What the databases must hold: each session's tables, as they are committed and as its open transaction has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use hobt_types::SqlType;
 
 use crate::simulation::DATABASES;
 
-/// A row without its key.
+/// A row without its key. What its table has no column for is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(crate) number: Option<i64>,
     pub(crate) payload: Option<Arc<[u8]>>,
+    pub(crate) extra: Option<i32>,
 }
 
 /// The rows of a table by their key.
 pub(crate) type Rows = BTreeMap<i32, Row>;
 
-/// One session's tables in one database, by name.
-pub(crate) type Tables = BTreeMap<String, Rows>;
+/// An index of a table: `(is clustered, is unique)`, its key's columns and those that it includes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct IndexShape {
+    pub(crate) is_clustered: bool,
+    pub(crate) is_unique: bool,
+    pub(crate) key: Vec<String>,
+    pub(crate) included: Vec<String>,
+}
 
-/// One session's tables, a map for each database.
+/// What the catalog says of a table.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct State(pub(crate) Vec<Tables>);
+pub(crate) struct Shape {
+    /// Its columns, in order.
+    pub(crate) columns: Vec<(String, SqlType)>,
+    /// Its indexes, by their names.
+    pub(crate) indexes: BTreeMap<String, IndexShape>,
+    /// The boundaries of its partition function, if it has one.
+    pub(crate) boundaries: Option<Vec<i64>>,
+    /// Its constraints by their names: for a foreign key the table that it refers to, for a check nothing.
+    pub(crate) constraints: BTreeMap<String, Option<String>>,
+}
+
+impl Shape {
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.columns.iter().any(|(known, _)| known == name)
+    }
+
+    /// Whether an index names a column.
+    pub(crate) fn is_indexed(&self, column: &str) -> bool {
+        self.indexes.values().any(|index| index.key.iter().chain(&index.included).any(|name| name == column))
+    }
+
+    /// Whether one of its foreign keys refers to a table.
+    pub(crate) fn refers_to(&self, name: &str) -> bool {
+        self.constraints.values().any(|referenced| referenced.as_deref() == Some(name))
+    }
+
+    pub(crate) fn has_foreign_key(&self) -> bool {
+        self.constraints.values().any(Option::is_some)
+    }
+}
+
+/// A table.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Table {
+    pub(crate) shape: Shape,
+    pub(crate) rows: Rows,
+}
+
+/// What one session has in one database, by name.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Objects {
+    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) sequences: BTreeSet<String>,
+}
+
+impl Objects {
+    /// Whether a foreign key of another table refers to a table.
+    pub(crate) fn is_referenced(&self, name: &str) -> bool {
+        let others = self.tables.iter().filter(|(other, _)| *other != name);
+        others.into_iter().any(|(_, table)| table.shape.refers_to(name))
+    }
+}
+
+/// What one session has, database by database.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct State(pub(crate) Vec<Objects>);
 
 impl State {
     pub(crate) fn new(databases: usize) -> State {
-        State(vec![Tables::new(); databases])
+        State(vec![Objects::default(); databases])
     }
 
     /// How what was found differs, database by database.
@@ -63,8 +127,8 @@ impl Truth {
 #[derive(Debug)]
 pub(crate) struct Delayed {
     pub(crate) session: usize,
-    /// What the session's tables in the database were before.
-    pub(crate) before: Tables,
+    /// What the session had in the database before.
+    pub(crate) before: Objects,
 }
 
 /// Takes what was found of each session's tables for the truth from now on; says what is wrong with it, if something is.
@@ -114,30 +178,43 @@ fn differences_of(truths: &[&mut Truth], found: &[State]) -> String {
 }
 
 /// How what was found differs from what was expected, in a few words.
-pub(crate) fn differences(expected: &Tables, found: &Tables) -> String {
+pub(crate) fn differences(expected: &Objects, found: &Objects) -> String {
     let mut text = Vec::new();
+    if expected.sequences != found.sequences {
+        text.push(format!("sequences {:?} expected, {:?} found", expected.sequences, found.sequences));
+    }
+    let (expected, found) = (&expected.tables, &found.tables);
     for name in expected.keys().filter(|name| !found.contains_key(*name)) {
         text.push(format!("table {name} is gone"));
     }
     for name in found.keys().filter(|name| !expected.contains_key(*name)) {
         text.push(format!("table {name} should not be there"));
     }
-    for (name, rows) in expected {
-        let Some(others) = found.get(name) else { continue };
-        let lost: Vec<i32> = rows.keys().filter(|key| !others.contains_key(key)).copied().collect();
-        let surplus: Vec<i32> = others.keys().filter(|key| !rows.contains_key(key)).copied().collect();
-        let changed = rows.iter().filter(|(key, row)| others.get(key).is_some_and(|other| other != *row)).count();
-        if !(lost.is_empty() && surplus.is_empty() && changed == 0) {
-            text.push(format!(
-                "table {name}: {} rows expected, {} found; {} lost {:?}, {} too many {:?}, {changed} differ",
-                rows.len(),
-                others.len(),
-                lost.len(),
-                &lost[..lost.len().min(5)],
-                surplus.len(),
-                &surplus[..surplus.len().min(5)],
-            ));
+    for (name, table) in expected {
+        let Some(other) = found.get(name) else { continue };
+        if table.shape != other.shape {
+            text.push(format!("table {name}: {:?} expected, {:?} found", table.shape, other.shape));
         }
+        text.extend(differences_of_rows(&table.rows, &other.rows).map(|rows| format!("table {name}: {rows}")));
     }
     if text.is_empty() { "nothing differs".to_owned() } else { text.join("; ") }
+}
+
+/// The same of the rows of one table.
+pub(crate) fn differences_of_rows(rows: &Rows, others: &Rows) -> Option<String> {
+    let lost: Vec<i32> = rows.keys().filter(|key| !others.contains_key(key)).copied().collect();
+    let surplus: Vec<i32> = others.keys().filter(|key| !rows.contains_key(key)).copied().collect();
+    let changed = rows.iter().filter(|(key, row)| others.get(key).is_some_and(|other| other != *row)).count();
+    let differs = !(lost.is_empty() && surplus.is_empty() && changed == 0);
+    differs.then(|| {
+        format!(
+            "{} rows expected, {} found; {} lost {:?}, {} too many {:?}, {changed} differ",
+            rows.len(),
+            others.len(),
+            lost.len(),
+            &lost[..lost.len().min(5)],
+            surplus.len(),
+            &surplus[..surplus.len().min(5)],
+        )
+    })
 }

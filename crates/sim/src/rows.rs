@@ -3,33 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hobt_access::{Hobt, LoadColumn, LoadValues, Loader};
-use hobt_base::{PageId, SlotId};
-use hobt_catalog::Table;
-use hobt_engine::{ColumnDefinition, DataSpaceDefinition, Database, EngineError, TableDefinition};
-use hobt_page::{RowImage, StoredValue, ValidityBits};
+use hobt_catalog::{DataSpace, DatabaseSnapshot, PartitionFunction, Table};
+use hobt_engine::{Database, EngineError, RowAt, RowUpdate, TableWriter, WriteError};
+use hobt_page::RowImage;
 use hobt_txn::StatementContext;
-use hobt_types::{MaxLength, SqlType};
+use hobt_types::{SqlType, Value};
 
 use crate::model::{Row, Rows};
 
 /// Where the rows of a table lie.
-pub(crate) type Places = BTreeMap<i32, (PageId, SlotId)>;
-
-/// `CREATE TABLE dbo.<name> (id int NOT NULL, number bigint, payload varbinary(max))`.
-pub(crate) fn definition(name: &str) -> TableDefinition {
-    TableDefinition {
-        schema: "dbo".to_owned(),
-        name: name.to_owned(),
-        columns: vec![
-            ColumnDefinition::new("id", SqlType::Int, false),
-            ColumnDefinition::new("number", SqlType::BigInt, true),
-            ColumnDefinition::new("payload", SqlType::VarBinary(MaxLength::Max), true),
-        ],
-        data_space: DataSpaceDefinition::Default,
-        indexes: Vec::new(),
-    }
-}
+pub(crate) type Places = BTreeMap<i32, RowAt>;
 
 /// Bytes that say whose they are.
 pub(crate) fn payload(key: i32, length: usize) -> Arc<[u8]> {
@@ -43,107 +26,144 @@ pub(crate) fn payload(key: i32, length: usize) -> Arc<[u8]> {
     bytes.into()
 }
 
-pub(crate) fn insert(
-    database: &Database,
-    hobt: &Arc<Hobt>,
-    ctx: &StatementContext,
-    key: i32,
-    row: &Row,
-) -> Result<(), EngineError> {
-    hobt.insert(ctx, &image(key, row)).map(drop).map_err(|error| database.storage_error(error))
+/// A table that is open to be read and changed.
+pub(crate) struct OpenTable<'d> {
+    database: &'d Database,
+    writer: TableWriter,
+    function: Option<Arc<PartitionFunction>>,
 }
 
-/// Puts a row in the place of another one.
-pub(crate) fn replace(
-    database: &Database,
-    hobt: &Arc<Hobt>,
-    ctx: &StatementContext,
-    (page, slot): (PageId, SlotId),
-    key: i32,
-    row: &Row,
-) -> Result<(), EngineError> {
-    hobt.replace(ctx, page, slot, &image(key, row)).map(drop).map_err(|error| database.storage_error(error))
-}
-
-fn image(key: i32, row: &Row) -> RowImage {
-    let (key, number) = (key.to_le_bytes(), row.number.map(i64::to_le_bytes));
-    let number = number.as_ref().map(|bytes| &bytes[..]);
-    RowImage::new([Some(&key[..]), number, row.payload.as_deref()])
-}
-
-/// Loads rows in bulk, a few batches of them, and publishes them as `SELECT INTO` does.
-pub(crate) fn load(
-    database: &Database,
-    hobt: &Arc<Hobt>,
-    ctx: &Arc<StatementContext>,
-    rows: &[(i32, Row)],
-    batch_rows: usize,
-) -> Result<(), EngineError> {
-    let storage_error = |error| database.storage_error(error);
-    let mut loader = Loader::new(Arc::clone(hobt), Arc::clone(ctx));
-    for batch in rows.chunks(batch_rows) {
-        let keys: Vec<u8> = batch.iter().flat_map(|(key, _)| key.to_le_bytes()).collect();
-        let numbers: Vec<u8> = batch.iter().flat_map(|(_, row)| row.number.unwrap_or(0).to_le_bytes()).collect();
-        let payloads: Vec<&[u8]> = batch.iter().map(|(_, row)| row.payload.as_deref().unwrap_or(&[])).collect();
-        let number_bits = bits(batch, |row| row.number.is_some());
-        let payload_bits = bits(batch, |row| row.payload.is_some());
-        let validity = |bytes| Some(ValidityBits { bytes, offset: 0 });
-        let columns = [
-            LoadColumn { values: LoadValues::Fixed(&keys), validity: None },
-            LoadColumn { values: LoadValues::Fixed(&numbers), validity: validity(&number_bits) },
-            LoadColumn { values: LoadValues::Variable(payloads), validity: validity(&payload_bits) },
-        ];
-        loader.append(batch.len(), &columns).map_err(storage_error)?;
+impl<'d> OpenTable<'d> {
+    pub(crate) fn new(
+        database: &'d Database,
+        snapshot: &DatabaseSnapshot,
+        table: &Arc<Table>,
+    ) -> Result<OpenTable<'d>, EngineError> {
+        let writer = TableWriter::open(database, snapshot, Arc::clone(table))?;
+        Ok(OpenTable { database, writer, function: function_of(snapshot, table) })
     }
-    let loaded = loader.finish().map_err(storage_error)?;
-    for file in database.storage().files() {
-        file.disk().sync().map_err(|error| storage_error(error.into()))?;
+
+    /// The same to be read alone: the database stays clean.
+    pub(crate) fn to_read(
+        database: &'d Database,
+        snapshot: &DatabaseSnapshot,
+        table: &Arc<Table>,
+    ) -> Result<OpenTable<'d>, EngineError> {
+        let writer = TableWriter::open_to_read(database, snapshot, Arc::clone(table))?;
+        Ok(OpenTable { database, writer, function: function_of(snapshot, table) })
     }
-    hobt.publish(ctx, vec![loaded]).map_err(storage_error)
-}
 
-fn bits(rows: &[(i32, Row)], is_valid: impl Fn(&Row) -> bool) -> Vec<u8> {
-    let mut bits = vec![0; rows.len().div_ceil(8)];
-    for (at, (_, row)) in rows.iter().enumerate() {
-        bits[at / 8] |= u8::from(is_valid(row)) << (at % 8);
+    pub(crate) fn writer(&self) -> &TableWriter {
+        &self.writer
     }
-    bits
-}
 
-pub(crate) fn hobt_of(database: &Database, table: &Table) -> Result<Arc<Hobt>, EngineError> {
-    database.hobt(table.base_index().partitions[0].hobt)
-}
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        self.writer.table()
+    }
 
-/// All rows of a table, with their places.
-pub(crate) fn read(database: &Database, hobt: &Hobt) -> Result<(Rows, Places), EngineError> {
-    let mut rows = Rows::new();
-    let mut places = Places::new();
-    let mut wrong = None;
-    let fixed = |value: Option<Vec<u8>>| value.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-    let read = hobt.for_each_row(&mut |page, slot, view| {
-        let value = |column| match view.stored(column, slot) {
-            Ok(StoredValue::Null) => Ok(None),
-            Ok(StoredValue::InRow(bytes)) => Ok(Some(bytes.to_vec())),
-            Ok(StoredValue::Pointer(pointer)) => hobt.large_value(&pointer, None).map(Some),
-            Err(damage) => Err(hobt_access::AccessError::Damaged { file: String::new(), page, damage }),
+    /// The partition where a row of this key belongs.
+    pub(crate) fn partition_of(&self, key: i32) -> usize {
+        self.function.as_ref().map_or(0, |function| function.partition_of(&Value::Int(i64::from(key))))
+    }
+
+    pub(crate) fn insert(&self, ctx: &StatementContext, key: i32, row: &Row) -> Result<(), EngineError> {
+        let inserted = self.writer.insert(ctx, self.partition_of(key), &image(self.table(), key, row));
+        inserted.map(drop).map_err(|error| refused(self.database, error))
+    }
+
+    pub(crate) fn delete(&self, ctx: &StatementContext, at: &RowAt) -> Result<(), EngineError> {
+        self.writer.delete(ctx, at).map_err(|error| refused(self.database, error))
+    }
+
+    /// Puts rows in the places of others.
+    pub(crate) fn replace(&self, ctx: &StatementContext, rows: Vec<(RowAt, i32, Row)>) -> Result<(), EngineError> {
+        let update = |(at, key, row): (RowAt, i32, Row)| RowUpdate {
+            at,
+            partition: self.partition_of(key),
+            row: image(self.table(), key, &row),
         };
-        let key = fixed(value(0)?).map(i32::from_le_bytes);
-        let number = value(1)?.and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()).map(i64::from_le_bytes);
-        let row = Row { number, payload: value(2)?.map(Into::into) };
-        match (key, u16::try_from(slot)) {
-            (Some(key), Ok(slot)) => {
-                places.insert(key, (page, SlotId(slot)));
-                if rows.insert(key, row).is_some() {
-                    wrong = Some(format!("row {key} is there twice"));
-                }
-            }
-            _ => wrong = Some(format!("a row without a key on page {page}")),
-        }
-        Ok(())
-    });
-    read.map_err(|error| database.storage_error(error))?;
-    match wrong {
-        None => Ok((rows, places)),
-        Some(text) => Err(EngineError::from(hobt_base::SqlError::new(hobt_base::number::IO_ERROR, text))),
+        let updates: Vec<RowUpdate> = rows.into_iter().map(update).collect();
+        self.writer.update(ctx, &updates, &mut || false).map_err(|error| refused(self.database, error))
     }
+
+    /// All rows, with their places.
+    ///
+    /// # Errors
+    /// A page cannot be read, or a row has no key, a key that is there already, or lies in another's partition.
+    pub(crate) fn read(&self) -> Result<(Rows, Places), EngineError> {
+        let (mut rows, mut places, mut wrong) = (Rows::new(), Places::new(), None);
+        for partition in 0..self.writer.base().len() {
+            let read = self.writer.for_each_row(partition, &mut |at, stored| {
+                match row_of(self.table(), stored) {
+                    Some((key, row)) => {
+                        if self.partition_of(key) != partition {
+                            wrong = Some(format!("row {key} is in partition {partition}"));
+                        }
+                        places.insert(key, at.clone());
+                        if rows.insert(key, row).is_some() {
+                            wrong = Some(format!("row {key} is there twice"));
+                        }
+                    }
+                    None => wrong = Some(format!("a row without a key at {at:?}")),
+                }
+                true
+            });
+            read.map_err(|error| self.database.storage_error(error))?;
+        }
+        match wrong {
+            None => Ok((rows, places)),
+            Some(text) => Err(EngineError::from(hobt_base::SqlError::new(hobt_base::number::IO_ERROR, text))),
+        }
+    }
+}
+
+/// How a table is partitioned.
+pub(crate) fn function_of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<Arc<PartitionFunction>> {
+    let DataSpace::Scheme { scheme, .. } = table.base_index().data_space else { return None };
+    snapshot.partition_function_by_id(snapshot.partition_scheme_by_id(scheme)?.function).map(Arc::clone)
+}
+
+/// Nobody else changes a session's tables, and no key comes twice: what is refused is damage.
+pub(crate) fn refused(database: &Database, error: WriteError) -> EngineError {
+    match error {
+        WriteError::Storage(error) => database.storage_error(error),
+        other => EngineError::from(hobt_base::SqlError::new(hobt_base::number::IO_ERROR, format!("{other:?}"))),
+    }
+}
+
+/// The bytes of a row's value in a column.
+fn value(column: &str, sql_type: SqlType, key: i32, row: &Row) -> Option<Vec<u8>> {
+    match column {
+        "id" => Some(key.to_le_bytes().to_vec()),
+        "number" if sql_type == SqlType::Int => {
+            row.number.map(|number| i32::try_from(number).expect("three times a key").to_le_bytes().to_vec())
+        }
+        "number" => row.number.map(|number| number.to_le_bytes().to_vec()),
+        "extra" => row.extra.map(|extra| extra.to_le_bytes().to_vec()),
+        _ => row.payload.as_ref().map(|payload| payload.to_vec()),
+    }
+}
+
+/// A row as a table stores it, without hidden columns.
+pub(crate) fn image(table: &Table, key: i32, row: &Row) -> RowImage {
+    let values: Vec<_> = table.columns.iter().map(|column| value(&column.name, column.sql_type, key, row)).collect();
+    RowImage::new(values.iter().map(Option::as_deref))
+}
+
+/// The key and the row that a table has stored; nothing if there is no key.
+fn row_of(table: &Table, stored: &RowImage) -> Option<(i32, Row)> {
+    let mut key = None;
+    let mut row = Row { number: None, payload: None, extra: None };
+    let int = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).ok().map(i32::from_le_bytes);
+    for (place, column) in table.columns.iter().enumerate() {
+        let Some(bytes) = stored.value(place) else { continue };
+        match column.name.as_str() {
+            "id" => key = int(bytes),
+            "number" if column.sql_type == SqlType::Int => row.number = int(bytes).map(i64::from),
+            "number" => row.number = bytes.try_into().ok().map(i64::from_le_bytes),
+            "extra" => row.extra = int(bytes),
+            _ => row.payload = Some(bytes.into()),
+        }
+    }
+    Some((key?, row))
 }

@@ -8,9 +8,11 @@ use hobt_catalog::Growth;
 use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition, LogDescription};
 use hobt_txn::StatementContext;
 
-use crate::model::{Delayed, Row, Rows, State, Tables};
-use crate::rows::{self, hobt_of};
-use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix, small_file};
+use crate::build::load_heap;
+use crate::definitions;
+use crate::model::{Delayed, Objects, Row, State, Table, differences_of_rows};
+use crate::rows::{self, OpenTable, image};
+use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, session_prefix, small_file, small_log};
 
 /// Names of tables that a session has in a database, at most.
 const TABLES_MAX: usize = 4;
@@ -22,7 +24,7 @@ const LOG_FILES_MAX: u32 = 4;
 
 /// What one action of a statement does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
+pub(crate) enum Action {
     Insert,
     InsertLarge,
     Delete,
@@ -31,22 +33,42 @@ enum Action {
     Truncate,
     Create,
     Drop,
+    AddIndex,
+    DropIndex,
+    Rebuild,
+    AlterColumns,
+    Constraint,
+    Split,
+    Merge,
+    TruncatePartition,
+    Switch,
+    Sequence,
 }
 
 /// By their weights.
-const ACTIONS: [(Action, usize); 8] = [
-    (Action::Insert, 30),
+const ACTIONS: [(Action, usize); 18] = [
+    (Action::Insert, 40),
     (Action::InsertLarge, 8),
     (Action::Delete, 18),
     (Action::Update, 14),
-    (Action::Load, 10),
-    (Action::Truncate, 5),
+    (Action::Load, 16),
+    (Action::Truncate, 4),
     (Action::Create, 9),
-    (Action::Drop, 6),
+    (Action::Drop, 5),
+    (Action::AddIndex, 9),
+    (Action::DropIndex, 4),
+    (Action::Rebuild, 3),
+    (Action::AlterColumns, 6),
+    (Action::Constraint, 4),
+    (Action::Split, 5),
+    (Action::Merge, 3),
+    (Action::TruncatePartition, 3),
+    (Action::Switch, 6),
+    (Action::Sequence, 6),
 ];
 
 /// Why an action did not come to its end.
-enum Wrong {
+pub(crate) enum Wrong {
     Engine(EngineError),
     Model(String),
 }
@@ -58,7 +80,7 @@ impl From<EngineError> for Wrong {
 }
 
 /// The lock of a table that no other session uses.
-fn unlocked(_table: ObjectId) -> Result<(), SqlError> {
+pub(crate) fn unlocked(_table: ObjectId) -> Result<(), SqlError> {
     Ok(())
 }
 
@@ -122,6 +144,7 @@ impl Simulation {
             let definition = DatabaseDefinition {
                 name: name.clone(),
                 primary: vec![small_file(&name)],
+                log: vec![small_log(&name)],
                 ..DatabaseDefinition::default()
             };
             instance.create_database(&definition).map_err(|error| self.stop("CREATE DATABASE", &error))?;
@@ -375,36 +398,47 @@ impl Simulation {
         session: usize,
         database: &DatabaseUse,
         ctx: &Arc<StatementContext>,
-        tables: &mut Tables,
+        objects: &mut Objects,
     ) -> Result<(), Wrong> {
         let action = self.choose_action();
-        let free =
-            (0..TABLES_MAX).map(|n| format!("{}{n}", session_prefix(session))).find(|name| !tables.contains_key(name));
-        if tables.is_empty() || action == Action::Create {
-            let Some(name) = free else { return Ok(()) };
-            self.note(format!("s{session}: CREATE TABLE {}.{name}", database.name()));
-            database.create_table(ctx, &rows::definition(&name))?;
-            tables.insert(name, Rows::new());
-            return Ok(());
+        let free = (0..TABLES_MAX)
+            .map(|n| format!("{}{n}", session_prefix(session)))
+            .find(|name| !objects.tables.contains_key(name));
+        if action == Action::Sequence {
+            return self.sequence(session, database, ctx, objects);
         }
-        let at = self.below(tables.len());
-        let name = tables.keys().nth(at).expect("below their number").clone();
-        self.note(format!("s{session}: {action:?} {}.{name} ({} rows)", database.name(), tables[&name].len()));
+        if objects.tables.is_empty() || action == Action::Create {
+            let Some(name) = free else { return Ok(()) };
+            return self.create_table(session, database, ctx, objects, &name);
+        }
+        let at = self.below(objects.tables.len());
+        let name = objects.tables.keys().nth(at).expect("below their number").clone();
+        let rows = objects.tables[&name].rows.len();
+        self.note(format!("s{session}: {action:?} {}.{name} ({rows} rows)", database.name()));
+        let is_referenced = objects.is_referenced(&name);
         match action {
-            Action::Drop => {
-                database.drop_table(ctx, "dbo", &name, &mut unlocked)?;
-                tables.remove(&name);
-                return Ok(());
+            Action::Drop | Action::Truncate | Action::TruncatePartition if is_referenced => {
+                return definitions::is_refused(database, ctx, &name, action);
             }
+            Action::Drop => return definitions::drop_table(database, ctx, objects, &name),
             Action::Truncate => {
                 database.truncate_table(ctx, "dbo", &name, &mut unlocked)?;
-                tables.insert(name, Rows::new());
+                objects.tables.get_mut(&name).expect("it was chosen from them").rows.clear();
                 return Ok(());
             }
+            Action::Switch => return self.switch(database, ctx, objects, free),
+            Action::Constraint => return self.constraint(database, ctx, objects, &name),
             _ => {}
         }
-        let model = tables.get_mut(&name).expect("it was chosen from them");
+        let model = objects.tables.get_mut(&name).expect("it was chosen from them");
         match action {
+            Action::AddIndex => self.add_index(database, ctx, &name, model),
+            Action::DropIndex => self.drop_index(database, ctx, &name, model, is_referenced),
+            Action::Rebuild => self.rebuild(database, ctx, &name, model),
+            Action::AlterColumns => self.alter_columns(database, ctx, &name, model),
+            Action::Split => self.split(database, ctx, &name, model),
+            Action::Merge => self.merge(database, ctx, &name, model),
+            Action::TruncatePartition => self.truncate_partition(database, ctx, &name, model),
             Action::Insert => {
                 let count = 1 + self.below(40);
                 self.insert(database, ctx, &name, model, count, 300)
@@ -418,18 +452,25 @@ impl Simulation {
         }
     }
 
-    /// A new key and a row of it.
-    fn new_row(&mut self, bytes_max: usize) -> (i32, Row) {
+    /// A new key and a row of it, as far as a table has columns for it.
+    fn new_row(&mut self, model: &Table, bytes_max: usize) -> (i32, Row) {
         let key = self.next_key;
         self.next_key += 1;
-        let number = if self.chance(80) { Some(i64::from(key) * 3) } else { None };
+        let number = if self.chance(80) { Some(i64::from(key) * 3 % 1000) } else { None };
         let payload = if self.chance(85) {
             let length = self.below(bytes_max + 1);
             Some(rows::payload(key, length))
         } else {
             None
         };
-        (key, Row { number, payload })
+        let extra = self.chance(50).then_some(key / 2);
+        let has = |column| model.shape.has_column(column);
+        let row = Row {
+            number: number.filter(|_| has("number")),
+            payload: payload.filter(|_| has("payload")),
+            extra: extra.filter(|_| has("extra")),
+        };
+        (key, row)
     }
 
     fn insert(
@@ -437,40 +478,48 @@ impl Simulation {
         database: &DatabaseUse,
         ctx: &StatementContext,
         name: &str,
-        model: &mut Rows,
+        model: &mut Table,
         count: usize,
         bytes_max: usize,
     ) -> Result<(), Wrong> {
-        if model.len() > ROWS_MAX {
+        if model.rows.len() > ROWS_MAX {
             return Ok(());
         }
-        let hobt = self.hobt(database, ctx, name)?;
+        let open = open(database, ctx, name)?;
         for _ in 0..count {
-            let (key, row) = self.new_row(bytes_max);
-            rows::insert(database, &hobt, ctx, key, &row)?;
-            model.insert(key, row);
+            let (key, row) = self.new_row(model, bytes_max);
+            open.insert(ctx, key, &row)?;
+            model.rows.insert(key, row);
         }
         Ok(())
     }
 
+    /// Loads rows in bulk; where there are indexes, one by one.
     fn load(
         &mut self,
         database: &DatabaseUse,
         ctx: &Arc<StatementContext>,
         name: &str,
-        model: &mut Rows,
+        model: &mut Table,
     ) -> Result<(), Wrong> {
-        if model.len() > ROWS_MAX {
+        if model.rows.len() > ROWS_MAX {
             return Ok(());
         }
-        let hobt = self.hobt(database, ctx, name)?;
+        let open = open(database, ctx, name)?;
         let count = [0, 3, 60, 500][self.below(4)];
         let bytes_max = if self.chance(10) { 12_000 } else { 250 };
+        let Some(heaps) = open.writer().heaps() else {
+            return self.insert(database, ctx, name, model, count / 5, bytes_max);
+        };
         let count = if bytes_max > 250 { count / 10 } else { count };
-        let loaded: Vec<(i32, Row)> = (0..count).map(|_| self.new_row(bytes_max)).collect();
+        let loaded: Vec<(i32, Row)> = (0..count).map(|_| self.new_row(model, bytes_max)).collect();
         let batch_rows = 1 + self.below(200);
-        rows::load(database, &hobt, ctx, &loaded, batch_rows)?;
-        model.extend(loaded);
+        for (partition, heap) in heaps.iter().enumerate() {
+            let own = loaded.iter().filter(|(key, _)| open.partition_of(*key) == partition);
+            let images: Vec<_> = own.map(|(key, row)| image(open.table(), *key, row)).collect();
+            load_heap(database, heap, ctx, &images, batch_rows)?;
+        }
+        model.rows.extend(loaded);
         Ok(())
     }
 
@@ -480,47 +529,47 @@ impl Simulation {
         database: &DatabaseUse,
         ctx: &StatementContext,
         name: &str,
-        model: &mut Rows,
+        model: &mut Table,
         replaces: bool,
     ) -> Result<(), Wrong> {
-        let hobt = self.hobt(database, ctx, name)?;
-        let (found, places) = rows::read(database, &hobt)?;
-        if found != *model {
-            let of = |rows: Rows| Tables::from([(name.to_owned(), rows)]);
-            let text = crate::model::differences(&of(model.clone()), &of(found));
-            return Err(Wrong::Model(format!("{} read amid a transaction: {text}", database.name())));
+        let open = open(database, ctx, name)?;
+        let (found, places) = open.read()?;
+        if let Some(text) = differences_of_rows(&model.rows, &found) {
+            return Err(Wrong::Model(format!("{} {name} read amid a transaction: {text}", database.name())));
         }
-        if model.is_empty() {
+        if model.rows.is_empty() {
             return Ok(());
         }
-        let first = self.below(model.len());
+        let first = self.below(model.rows.len());
         let count = 1 + self.below(25);
-        let keys: Vec<i32> = model.keys().skip(first).take(count).copied().collect();
-        for key in keys {
-            let (page, slot) = places[&key];
-            if replaces {
-                let (_, row) = self.new_row(300);
-                rows::replace(database, &hobt, ctx, (page, slot), key, &row)?;
-                model.insert(key, row);
-            } else {
-                hobt.delete(ctx, page, slot).map_err(|error| database.storage_error(error))?;
-                model.remove(&key);
+        let keys: Vec<i32> = model.rows.keys().skip(first).take(count).copied().collect();
+        if replaces {
+            let mut updates = Vec::with_capacity(keys.len());
+            for key in keys {
+                // Some rows get another key, and so may go to another place of a tree, or to another partition.
+                let (other, row) = self.new_row(model, 300);
+                let new = if self.chance(20) { other } else { key };
+                updates.push((places[&key].clone(), new, row.clone()));
+                model.rows.remove(&key);
+                model.rows.insert(new, row);
+            }
+            open.replace(ctx, updates)?;
+        } else {
+            for key in keys {
+                open.delete(ctx, &places[&key])?;
+                model.rows.remove(&key);
             }
         }
         Ok(())
     }
+}
 
-    fn hobt(
-        &mut self,
-        database: &DatabaseUse,
-        ctx: &StatementContext,
-        name: &str,
-    ) -> Result<Arc<hobt_access::Hobt>, Wrong> {
-        let snapshot = database.snapshot_of(ctx);
-        let table = snapshot.table(1, name);
-        let table = table.ok_or_else(|| Wrong::Model(format!("table {name} is not in the catalog")))?;
-        Ok(hobt_of(database, table)?)
-    }
+/// Opens a table as a statement sees it.
+pub(crate) fn open<'d>(database: &'d DatabaseUse, ctx: &StatementContext, name: &str) -> Result<OpenTable<'d>, Wrong> {
+    let snapshot = database.snapshot_of(ctx);
+    let table = snapshot.table(1, name);
+    let table = table.ok_or_else(|| Wrong::Model(format!("table {name} is not in the catalog")))?;
+    Ok(OpenTable::new(database, &snapshot, table)?)
 }
 
 fn session_id(session: usize) -> SessionId {

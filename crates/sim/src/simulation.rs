@@ -1,6 +1,6 @@
 //! The lives of an instance: it starts, is checked, does what the script says, and dies.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use hobt_engine::{
 use hobt_txn::{Savepoint, Transaction};
 
 use crate::check::{CheckError, allocation, contents};
-use crate::model::{Delayed, State, Tables, Truth, settle};
+use crate::model::{Delayed, Objects, State, Truth, settle};
 use crate::{Options, Report};
 
 /// Kinds of operations that can fail.
@@ -86,6 +86,9 @@ pub(crate) struct Simulation {
     pub(crate) next_key: i32,
     pub(crate) files_added: u32,
     pub(crate) log_files_added: u32,
+    pub(crate) sequences_made: u32,
+    /// The last value that was taken of each sequence whose making is committed.
+    pub(crate) sequence_values: BTreeMap<String, i128>,
     pub(crate) report: Report,
     settings: InstanceSettings,
     events: VecDeque<String>,
@@ -97,6 +100,16 @@ pub(crate) fn small_file(name: &str) -> FileDefinition {
         name: Some(name.to_owned()),
         size_pages: Some(256),
         growth: Some(Growth::Pages(64)),
+        ..FileDefinition::default()
+    }
+}
+
+/// The smallest log, which grows by one segment.
+pub(crate) fn small_log(database: &str) -> FileDefinition {
+    FileDefinition {
+        name: Some(format!("{database}_log")),
+        size_pages: Some(512),
+        growth: Some(Growth::Pages(128)),
         ..FileDefinition::default()
     }
 }
@@ -125,6 +138,8 @@ impl Simulation {
             next_key: 1,
             files_added: 0,
             log_files_added: 0,
+            sequences_made: 0,
+            sequence_values: BTreeMap::new(),
             report: Report::default(),
             settings,
             events: VecDeque::new(),
@@ -226,6 +241,7 @@ impl Simulation {
             let definition = DatabaseDefinition {
                 name: name.to_owned(),
                 primary: vec![small_file(name)],
+                log: vec![small_log(name)],
                 ..DatabaseDefinition::default()
             };
             let made = self.instance().create_database(&definition);
@@ -386,7 +402,8 @@ impl Simulation {
             let checked = allocation(&database).and_then(|()| contents(&database));
             found.push(checked.map_err(|error| self.check_failed(name, error))?);
         }
-        let rows = found.iter().flat_map(|tables| tables.values()).map(|rows| rows.len() as u64).sum();
+        let tables = found.iter().flat_map(|objects| objects.tables.values());
+        let rows = tables.map(|table| table.rows.len() as u64).sum();
         self.settle(found, has_started)?;
         Ok(rows)
     }
@@ -399,15 +416,20 @@ impl Simulation {
         }
     }
 
-    fn settle(&mut self, mut found: Vec<Tables>, has_started: bool) -> Step<()> {
+    fn settle(&mut self, mut found: Vec<Objects>, has_started: bool) -> Step<()> {
         let theirs = |session: usize| {
             let prefix = session_prefix(session);
-            let of_session = |tables: &mut Tables| tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect();
+            let of_session = |objects: &mut Objects| Objects {
+                tables: objects.tables.extract_if(.., |name, _| name.starts_with(&prefix)).collect(),
+                sequences: objects.sequences.extract_if(.., |name| name.starts_with(&prefix)).collect(),
+            };
             State(found.iter_mut().map(of_session).collect())
         };
         let states: Vec<State> = (0..SESSIONS).map(theirs).collect();
-        if let Some((tables, database)) = found.iter().zip(DATABASES).find(|(tables, _)| !tables.is_empty()) {
-            return Err(Stop::Bug(format!("{database}: tables {:?} are nobody's", tables.keys())));
+        let is_anything = |(objects, _): &(&Objects, &str)| **objects != Objects::default();
+        if let Some((objects, database)) = found.iter().zip(DATABASES).find(is_anything) {
+            let (tables, sequences) = (objects.tables.keys(), &objects.sequences);
+            return Err(Stop::Bug(format!("{database}: tables {tables:?} and sequences {sequences:?} are nobody's")));
         }
         let mut truths: Vec<&mut Truth> = self.sessions.iter_mut().map(|session| &mut session.truth).collect();
         // While it lives an instance has everything that it has acknowledged.

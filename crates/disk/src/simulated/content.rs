@@ -14,7 +14,10 @@ const SECTOR: u64 = SECTOR_SIZE as u64;
 /// How many states of a sector between its last sync and its newest are kept.
 const STATES_MAX: usize = 3;
 
-type Sector = Box<[u8; SECTOR_SIZE]>;
+/// The bytes of a sector; `None` for zeros, of which files that are made are full.
+type Sector = Option<Box<[u8; SECTOR_SIZE]>>;
+
+const ZEROS: [u8; SECTOR_SIZE] = [0; SECTOR_SIZE];
 
 /// A sector that was written since the last sync.
 #[derive(Debug)]
@@ -128,8 +131,12 @@ impl Content {
             if chunk >= self.chunks.len() {
                 self.chunks.resize_with(chunk + 1, || None);
             }
+            let source_part = &source[range.clone()];
+            if self.chunks[chunk].is_none() && source_part.iter().all(|byte| *byte == 0) {
+                continue;
+            }
             let bytes = self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK].into());
-            bytes[within..within + range.len()].copy_from_slice(&source[range]);
+            bytes[within..within + range.len()].copy_from_slice(source_part);
         }
     }
 
@@ -153,14 +160,19 @@ impl Content {
         self.size = size;
     }
 
+    fn sector(&self, sector: u64) -> Sector {
+        let mut bytes = ZEROS;
+        self.read(sector * SECTOR, &mut bytes);
+        (bytes != ZEROS).then(|| Box::new(bytes))
+    }
+
     /// Keeps the states of the sectors of a range, which are about to be written.
     fn remember(&mut self, from: u64, to: u64) {
         let Some(mut unsynced) = self.unsynced.take() else { return };
         self.writes += 1;
         let newest = self.writes;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
-            let mut bytes = Box::new([0; SECTOR_SIZE]);
-            self.read(sector * SECTOR, &mut bytes[..]);
+            let bytes = self.sector(sector);
             match unsynced.entry(sector) {
                 Entry::Vacant(entry) => {
                     entry.insert(Unsynced { synced: bytes, between: Vec::new(), newest });
@@ -212,7 +224,7 @@ impl Content {
             }
             let older = states.between.iter().rev().find(|(write, _)| survival.keeps(random, *write, false));
             let bytes = older.map_or(&states.synced, |(_, bytes)| bytes);
-            self.put(sector * SECTOR, &bytes[..]);
+            self.put(sector * SECTOR, bytes.as_ref().map_or(&ZEROS[..], |bytes| &bytes[..]));
         }
         // Sectors beyond the end that were put back are cut off; those that a kept shrink cut off stay zero.
         self.size = self.size.max(self.synced_size);

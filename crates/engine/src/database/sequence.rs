@@ -484,6 +484,8 @@ impl Database {
         };
         if is_published {
             self.write_rows_alone(write)?;
+            // Where commits are delayed this one was too, and a crash would bring the same values again.
+            self.flush_log()?;
         } else {
             self.write_rows(ctx, write)?;
             self.forget_sequence_if_undone(ctx, id);

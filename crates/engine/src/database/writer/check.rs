@@ -66,7 +66,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
-    pub(crate) fn for_each_row(
+    pub fn for_each_row(
         &self,
         partition: usize,
         visit: &mut dyn FnMut(&RowAt, &RowImage) -> bool,
@@ -78,6 +78,22 @@ impl TableWriter {
             }
             Ok(())
         })
+    }
+
+    /// The entry of a row in a nonclustered index, given by its place in the table, and the partition of the index where it
+    /// belongs; nothing if there is no such index, or it is disabled.
+    ///
+    /// # Errors
+    /// The value of a partitioning column is damaged.
+    pub fn index_entry(
+        &self,
+        place: usize,
+        at: &RowAt,
+        row: &RowImage,
+    ) -> std::result::Result<Option<(usize, RowImage)>, AccessError> {
+        let index = self.indexes.iter().find(|index| index.place == place);
+        let entry = index.map(|index| self.entry(index, at, row)).transpose();
+        entry.map_err(|error| self.storage_error(error))
     }
 
     /// Puts the entries of all rows into the nonclustered indexes at these places of the table, which are empty.
