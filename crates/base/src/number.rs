@@ -564,18 +564,40 @@ pub const SWITCH_COLLATION: i32 = 4945;
 pub const SWITCH_PERSISTED: i32 = 4946;
 /// There is no identical index.
 pub const SWITCH_NO_INDEX: i32 = 4947;
-/// The source and the target are no two tables.
-pub const SWITCH_TABLES_DIFFER: i32 = 4949;
+/// The source and the target are the same table.
+pub const SWITCH_SAME_TABLE: i32 = 4955;
 /// There is no such partition.
 pub const SWITCH_NO_PARTITION: i32 = 4950;
 /// A column has another ROWGUIDCOL property.
 pub const SWITCH_ROWGUID: i32 = 4958;
 /// A column is nullable in one table alone.
-pub const SWITCH_NULLABLE: i32 = 4961;
-/// A table has a foreign key.
+pub const SWITCH_NULLABLE: i32 = 4985;
+/// Two tables are partitioned by different columns.
+pub const SWITCH_PARTITION_COLUMNS: i32 = 4953;
+/// A check constraint of the source does not vouch for its rows, and that of the target does.
+pub const SWITCH_CHECK_NOT_TRUSTED: i32 = 4960;
+/// A column is computed in one table alone.
+pub const SWITCH_COMPUTED: i32 = 4965;
+/// A column is computed by two expressions.
+pub const SWITCH_COMPUTED_BY: i32 = 4966;
+/// A foreign key refers to the source.
+pub const SWITCH_REFERENCED: i32 = 4967;
+/// The source does not have a foreign key of the target.
 pub const SWITCH_FOREIGN_KEY: i32 = 4968;
-/// The source does not have a check constraint of the target.
+/// A foreign key is disabled in the source, and not in the target.
+pub const SWITCH_FOREIGN_KEY_DISABLED: i32 = 4969;
+/// The source does not have a check constraint of the target's table.
 pub const SWITCH_CHECK: i32 = 4970;
+/// The source does not have a check constraint of a column of the target.
+pub const SWITCH_COLUMN_CHECK: i32 = 4971;
+/// The source has another check constraint on the column.
+pub const SWITCH_OTHER_CHECK: i32 = 4972;
+/// The range of the source's partition is not within that of the target's.
+pub const SWITCH_NOT_SUBSET: i32 = 4973;
+/// A foreign key of the source does not vouch for its rows, and that of the target does.
+pub const SWITCH_FOREIGN_KEY_NOT_TRUSTED: i32 = 4974;
+/// A check constraint is NOT FOR REPLICATION in one table alone.
+pub const SWITCH_CHECK_REPLICATION: i32 = 4975;
 /// The source has rows that do not belong into the partition of the target.
 pub const SWITCH_RANGE: i32 = 4982;
 /// An index is partitioned otherwise than its table.

@@ -38,6 +38,12 @@ fn refuse<T>(number: i32, text: String) -> Result<T> {
     Err(EngineError::statement(number, text))
 }
 
+/// The first foreign key that refers to a table, of any table.
+pub(super) fn first_reference_of_any<'s>(snapshot: &'s DatabaseSnapshot, table: &Table) -> Option<&'s ForeignKey> {
+    let mut keys = snapshot.tables.values().flat_map(|other| &other.constraints.foreign_keys);
+    keys.find(|key| key.referenced == table.id)
+}
+
 /// The first foreign key that refers to a table, of another table; with `index`, to that index alone, of any table.
 pub(super) fn first_reference<'s>(
     snapshot: &'s DatabaseSnapshot,

@@ -1,8 +1,10 @@
 //! Partitions that change hands: `ALTER TABLE … SWITCH`, and `TRUNCATE TABLE … WITH (PARTITIONS (…))`.
 //!
 //! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones under
-//! that of the source. So the tables must agree in everything that says how rows lie in pages, and the rows must be such as
-//! the target's partition takes. Where the definitions do not say so the rows are looked at.
+//! that of the source. So the tables must agree in everything that says how rows lie in pages (`agreement`), and the rows must
+//! be such as the target's partition takes. Where the definitions do not say so the rows are looked at.
+
+mod agreement;
 
 use std::sync::Arc;
 
@@ -47,8 +49,8 @@ impl Database {
     /// `ALTER TABLE source SWITCH [PARTITION x] TO target [PARTITION y]`.
     ///
     /// # Errors
-    /// 4902, 4904, 4905, 4911, 4913, 4914, 4938, 4940, 4942 to 4947, 4950, 4958, 4961, 4968, 4970, 4982, 7733; what `lock`
-    /// returns; a device's error, after which the statement must be rolled back.
+    /// 4902, 4904, 4905, 4911, 4913, 4914, 4938, 4940, 4942 to 4947, 4950, 4953, 4955, 4958, 4960, 4965 to 4975, 4982, 4985,
+    /// 7733; what `lock` returns; a device's error, after which the statement must be rolled back.
     pub fn switch_partition(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -60,8 +62,8 @@ impl Database {
         let snapshot = self.snapshot_of(ctx);
         let from_side = Side { table: &from, partition: partition_of(&from, source.partition)? };
         let to_side = Side { table: &to, partition: partition_of(&to, target.partition)? };
-        check_columns(&from, &to)?;
-        check_constraints(&from, &to)?;
+        agreement::check_columns(&from, &to)?;
+        agreement::check_constraints(&snapshot, &from, &to)?;
         let pairs = index_pairs(&snapshot, &from_side, &to_side)?;
         self.check_empty(&to_side)?;
         self.check_rows_fit(&snapshot, &from_side, &to_side)?;
@@ -100,8 +102,8 @@ impl Database {
         let schema_of = |side: &SwitchSide| snapshot.schema_id(&side.schema).ok_or_else(|| missing(&side.name));
         let (from_schema, to_schema) = (schema_of(source)?, schema_of(target)?);
         if from_schema == to_schema && name_equals(&source.name, &target.name) {
-            let text = format!("Table '{}' is both the source and the target. Name two tables.", source.name);
-            return Err(refused(number::SWITCH_TABLES_DIFFER, text));
+            let text = format!("The source table '{}' and target table '{}' are same.", source.name, target.name);
+            return Err(refused(number::SWITCH_SAME_TABLE, text));
         }
         let mut locked: Option<[ObjectId; 2]> = None;
         for _ in 0..CLAIM_ATTEMPTS {
@@ -151,15 +153,22 @@ impl Database {
         })
     }
 
-    /// 4982.
+    /// 4953, 4973, 4982.
     fn check_rows_fit(&self, snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> Result<()> {
         let Some((column, function)) = partitioning(snapshot, to.table.base_index()) else { return Ok(()) };
-        if let Some((own, of)) = partitioning(snapshot, from.table.base_index())
-            && own == column
-            && of.range_right == function.range_right
-            && bounds(of, from.partition) == bounds(function, to.partition)
-        {
-            return Ok(());
+        let own = partitioning(snapshot, from.table.base_index());
+        if let Some((own, of)) = own {
+            if own != column {
+                let text = format!(
+                    "The columns set used to partition the table '{}' is different from the column set used to partition the \
+                     table '{}'.",
+                    from.table.name, to.table.name
+                );
+                return Err(refused(number::SWITCH_PARTITION_COLUMNS, text));
+            }
+            if of.range_right == function.range_right && bounds(of, from.partition) == bounds(function, to.partition) {
+                return Ok(());
+            }
         }
         let sql_type = from.table.columns[column].sql_type;
         let writer = TableWriter::open_to_read(self, snapshot, Arc::new(from.table.clone()))?;
@@ -172,6 +181,16 @@ impl Database {
         looked.map_err(|error| self.storage_error(error))?;
         if fits {
             return Ok(());
+        }
+        if own.is_some() {
+            let text = format!(
+                "Range defined by partition {} in table '{}' is not a subset of range defined by partition {} in table '{}'.",
+                from.partition + 1,
+                from.table.name,
+                to.partition + 1,
+                to.table.name
+            );
+            return Err(refused(number::SWITCH_NOT_SUBSET, text));
         }
         let text = format!(
             "Check constraints of source table '{}' allow values that are not allowed by range defined by partition {} on \
@@ -187,7 +206,7 @@ impl Database {
     /// their last. Gives the table's id.
     ///
     /// # Errors
-    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has
+    /// As [`Database::truncate_table`], 4712 among them; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has
     /// none.
     pub fn truncate_partitions(
         self: &Arc<Database>,
@@ -203,6 +222,7 @@ impl Database {
         };
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
+        super::table::check_may_be_truncated(&self.snapshot_of(ctx), &table)?;
         let base = table.base_index();
         if matches!(base.data_space, DataSpace::Filegroup(_)) {
             let text = format!(
@@ -288,84 +308,6 @@ fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
             })
         }
     }
-}
-
-/// 4942 to 4946, 4958, 4961.
-fn check_columns(from: &Table, to: &Table) -> Result<()> {
-    let (source, target) = (&from.name, &to.name);
-    if from.columns.len() != to.columns.len() || from.layout_version != to.layout_version {
-        let text = format!(
-            "Table '{source}' has {} columns and table '{target}' has {} columns, or columns that were dropped.",
-            from.columns.len(),
-            to.columns.len()
-        );
-        return Err(refused(number::SWITCH_COLUMN_COUNT, text));
-    }
-    for (ordinal, (one, other)) in (1..).zip(from.columns.iter().zip(&to.columns)) {
-        let name = &one.name;
-        let (number, text) = if !name_equals(name, &other.name) {
-            let text = format!(
-                "Column '{name}' at ordinal {ordinal} in table '{source}' has a different name than the column '{}' at the \
-                 same ordinal in table '{target}'.",
-                other.name
-            );
-            (number::SWITCH_COLUMN_NAME, text)
-        } else if one.sql_type != other.sql_type {
-            let text = format!(
-                "Column '{name}' has data type {} in source table '{source}' which is different from its type {} in target \
-                 table '{target}'.",
-                one.sql_type, other.sql_type
-            );
-            (number::SWITCH_COLUMN_TYPE, text)
-        } else if one.collation != other.collation {
-            let text = format!("Column '{name}' does not have the same collation in tables '{source}' and '{target}'.");
-            (number::SWITCH_COLLATION, text)
-        } else if one.computed != other.computed {
-            let text = format!(
-                "Column '{name}' does not have the same persistent attribute in tables '{source}' and '{target}'."
-            );
-            (number::SWITCH_PERSISTED, text)
-        } else if one.is_rowguid != other.is_rowguid {
-            let text = format!(
-                "Column '{name}' does not have the same ROWGUIDCOL property in tables '{source}' and '{target}'."
-            );
-            (number::SWITCH_ROWGUID, text)
-        } else if one.nullable != other.nullable {
-            let (nullable, not) = if one.nullable { (source, target) } else { (target, source) };
-            let text = format!("Column '{name}' in table '{nullable}' is nullable and it is not nullable in '{not}'.");
-            (number::SWITCH_NULLABLE, text)
-        } else {
-            continue;
-        };
-        return Err(refused(number, text));
-    }
-    Ok(())
-}
-
-/// 4968, 4970: what the target demands of rows the source demands too.
-fn check_constraints(from: &Table, to: &Table) -> Result<()> {
-    let own = &from.constraints.checks;
-    for check in to.constraints.checks.iter().filter(|check| !check.head.is_disabled) {
-        let is_kept = own
-            .iter()
-            .any(|known| known.definition == check.definition && !known.head.is_disabled && !known.head.is_not_trusted);
-        if !is_kept {
-            let text = format!(
-                "Target table '{}' has a table level check constraint '{}' but the source table '{}' does not have a \
-                 corresponding constraint.",
-                to.name, check.head.name, from.name
-            );
-            return Err(refused(number::SWITCH_CHECK, text));
-        }
-    }
-    if let Some(key) = to.constraints.foreign_keys.first() {
-        let text = format!(
-            "Target table '{}' has a foreign key for constraint '{}', against which the rows of '{}' would have to be held.",
-            to.name, key.head.name, from.name
-        );
-        return Err(refused(number::SWITCH_FOREIGN_KEY, text));
-    }
-    Ok(())
 }
 
 /// Which index of the source goes with which of the target. 4913, 4914, 4938, 4940, 4947, 7733.

@@ -185,7 +185,7 @@ impl Database {
     /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
     ///
     /// # Errors
-    /// 4701, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
+    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
     /// be rolled back.
     pub fn truncate_table(
         self: &Arc<Database>,
@@ -202,11 +202,7 @@ impl Database {
         };
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
-        if super::foreign_key::first_reference(&self.snapshot_of(ctx), &table, None).is_some() {
-            let text =
-                format!("Cannot truncate table '{name}' because it is being referenced by a FOREIGN KEY constraint.");
-            return Err(EngineError::statement(number::TRUNCATE_REFERENCED, text));
-        }
+        check_may_be_truncated(&self.snapshot_of(ctx), &table)?;
         for store in self.stores_of(&table)? {
             let truncated = match &store {
                 RowStore::Heap(heap) => heap.truncate(ctx),
@@ -221,6 +217,20 @@ impl Database {
             Ok(())
         });
         Ok(table.id)
+    }
+}
+
+/// 4712.
+pub(super) fn check_may_be_truncated(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()> {
+    match super::foreign_key::first_reference(snapshot, table, None) {
+        None => Ok(()),
+        Some(_) => Err(EngineError::statement(
+            number::TRUNCATE_REFERENCED,
+            format!(
+                "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.",
+                table.name
+            ),
+        )),
     }
 }
 

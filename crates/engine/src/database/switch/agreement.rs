@@ -1,0 +1,240 @@
+//! In what the two tables of a switch must agree: columns and constraints.
+//!
+//! Columns agree in everything that says how rows lie in pages and what they mean. What the target demands of its rows, the
+//! source must have demanded of them too, by the same words: nothing is concluded from other conditions. Numbers and texts are
+//! those of SQL Server's list of errors, 4900 to 4999.
+
+use hobt_base::number;
+use hobt_catalog::{CheckConstraint, DatabaseSnapshot, ForeignKey, Table, TableColumn, VirtualColumn, name_equals};
+
+use super::refused;
+use crate::database::foreign_key::first_reference_of_any;
+use crate::error::{EngineError, Result};
+
+/// A column of a table, stored or not.
+#[derive(Clone, Copy)]
+enum AnyColumn<'t> {
+    Stored(&'t TableColumn),
+    Virtual(&'t VirtualColumn),
+}
+
+impl<'t> AnyColumn<'t> {
+    /// All columns of a table, in order.
+    fn all(table: &'t Table) -> Vec<AnyColumn<'t>> {
+        let stored = table.columns.iter().map(AnyColumn::Stored);
+        let mut all: Vec<_> = stored.chain(table.virtual_columns.iter().map(AnyColumn::Virtual)).collect();
+        all.sort_by_key(|column| match column {
+            AnyColumn::Stored(column) => column.id,
+            AnyColumn::Virtual(column) => column.id,
+        });
+        all
+    }
+
+    fn name(self) -> &'t str {
+        match self {
+            AnyColumn::Stored(column) => &column.name,
+            AnyColumn::Virtual(column) => &column.name,
+        }
+    }
+
+    /// What computes it.
+    fn computed(self) -> Option<&'t str> {
+        match self {
+            AnyColumn::Stored(column) => column.computed.as_deref(),
+            AnyColumn::Virtual(column) => Some(&column.definition),
+        }
+    }
+}
+
+/// 4942 to 4946, 4958, 4965, 4966, 4985.
+pub(super) fn check_columns(from: &Table, to: &Table) -> Result<()> {
+    let (source, target) = (&from.name, &to.name);
+    let (own, others) = (AnyColumn::all(from), AnyColumn::all(to));
+    // How often their definitions changed does not matter: heaps are made anew when a layout is.
+    if own.len() != others.len() {
+        let (own, others) = (own.len(), others.len());
+        let text = format!("Table '{source}' has {own} columns and table '{target}' has {others} columns.");
+        return Err(refused(number::SWITCH_COLUMN_COUNT, text));
+    }
+    for (ordinal, (one, other)) in (1..).zip(own.into_iter().zip(others)) {
+        let name = one.name();
+        if !name_equals(name, other.name()) {
+            let text = format!(
+                "Column '{name}' at ordinal {ordinal} in table '{source}' has a different name than the column '{}' at the \
+                 same ordinal in table '{target}'.",
+                other.name()
+            );
+            return Err(refused(number::SWITCH_COLUMN_NAME, text));
+        }
+        check_computed((one, source), (other, target))?;
+        if let (AnyColumn::Stored(one), AnyColumn::Stored(other)) = (one, other) {
+            check_stored((one, source), (other, target))?;
+        }
+    }
+    Ok(())
+}
+
+/// 4946, 4965, 4966.
+fn check_computed((one, source): (AnyColumn<'_>, &String), (other, target): (AnyColumn<'_>, &String)) -> Result<()> {
+    let name = one.name();
+    let (number, text) = match (one.computed(), other.computed()) {
+        (None, None) => return Ok(()),
+        (Some(own), Some(others)) if own != others => (
+            number::SWITCH_COMPUTED_BY,
+            format!(
+                "Computed column '{name}' defined as '{own}' in table '{source}' is different from the same column in table \
+                 '{target}' defined as '{others}'."
+            ),
+        ),
+        (Some(_), Some(_)) if matches!(one, AnyColumn::Stored(_)) != matches!(other, AnyColumn::Stored(_)) => (
+            number::SWITCH_PERSISTED,
+            format!("Column '{name}' does not have the same persistent attribute in tables '{source}' and '{target}'."),
+        ),
+        (Some(_), Some(_)) => return Ok(()),
+        (own, _) => {
+            let (computed, not) = if own.is_some() { (source, target) } else { (target, source) };
+            let text = format!(
+                "Column '{name}' in table '{computed}' is computed column but the same column in '{not}' is not computed."
+            );
+            (number::SWITCH_COMPUTED, text)
+        }
+    };
+    Err(refused(number, text))
+}
+
+/// 4944, 4945, 4958, 4985.
+fn check_stored((one, source): (&TableColumn, &String), (other, target): (&TableColumn, &String)) -> Result<()> {
+    let name = &one.name;
+    let differs =
+        |what: &str| format!("Column '{name}' does not have the same {what} in tables '{source}' and '{target}'.");
+    let (number, text) = if one.sql_type != other.sql_type {
+        let text = format!(
+            "Column '{name}' has data type {} in source table '{source}' which is different from its type {} in target table \
+             '{target}'.",
+            one.sql_type, other.sql_type
+        );
+        (number::SWITCH_COLUMN_TYPE, text)
+    } else if one.collation != other.collation {
+        (number::SWITCH_COLLATION, differs("collation"))
+    } else if one.is_rowguid != other.is_rowguid {
+        (number::SWITCH_ROWGUID, differs("ROWGUIDCOL property"))
+    } else if one.nullable != other.nullable {
+        (number::SWITCH_NULLABLE, differs("nullability attribute"))
+    } else {
+        return Ok(());
+    };
+    Err(refused(number, text))
+}
+
+/// What the target demands of rows the source demands too, and nobody refers to the rows that go.
+///
+/// # Errors
+/// 4960, 4967 to 4972, 4974, 4975.
+pub(super) fn check_constraints(snapshot: &DatabaseSnapshot, from: &Table, to: &Table) -> Result<()> {
+    if let Some(key) = first_reference_of_any(snapshot, from) {
+        let text = format!(
+            "SWITCH is not allowed because source table '{}' contains primary key for constraint '{}'.",
+            from.name, key.head.name
+        );
+        return Err(refused(number::SWITCH_REFERENCED, text));
+    }
+    let enabled = to.constraints.checks.iter().filter(|check| !check.head.is_disabled);
+    enabled.into_iter().try_for_each(|check| check_is_kept(check, from, to))?;
+    to.constraints.foreign_keys.iter().try_for_each(|key| foreign_key_is_kept(key, from, to))
+}
+
+/// The name of a column, stored or not, by its id.
+fn column_name(table: &Table, id: i32) -> Option<&str> {
+    AnyColumn::all(table).into_iter().find_map(|column| match column {
+        AnyColumn::Stored(stored) if stored.id == id => Some(stored.name.as_str()),
+        AnyColumn::Virtual(of) if of.id == id => Some(of.name.as_str()),
+        _ => None,
+    })
+}
+
+/// 4960, 4970, 4971, 4972, 4975.
+fn check_is_kept(check: &CheckConstraint, from: &Table, to: &Table) -> Result<()> {
+    let (source, target, name) = (&from.name, &to.name, &check.head.name);
+    let alike = || from.constraints.checks.iter().filter(|own| own.definition == check.definition);
+    let vouches =
+        |own: &&CheckConstraint| !own.head.is_disabled && (!own.head.is_not_trusted || check.head.is_not_trusted);
+    if let Some(own) = alike().find(vouches) {
+        if own.head.not_for_replication == check.head.not_for_replication {
+            return Ok(());
+        }
+        let text = format!(
+            "Check constraint '{}' in source table '{source}' and check constraint '{name}' in target table '{target}' have \
+             different 'Not For Replication' settings.",
+            own.head.name
+        );
+        return Err(refused(number::SWITCH_CHECK_REPLICATION, text));
+    }
+    if let Some(own) = alike().next() {
+        let text = format!(
+            "Check constraint '{}' in source table '{source}' is NOCHECK constraint but the matching check constraint '{name}' \
+             in target table '{target}' is CHECK.",
+            own.head.name
+        );
+        return Err(refused(number::SWITCH_CHECK_NOT_TRUSTED, text));
+    }
+    let column = check.column.and_then(|id| column_name(to, id));
+    let of_column = |own: &CheckConstraint| own.column.and_then(|id| column_name(from, id)) == column;
+    Err(match column {
+        Some(_) if from.constraints.checks.iter().any(of_column) => {
+            let text = format!(
+                "Check constraints or partition function of source table '{source}' allows values that are not allowed by \
+                 check constraints or partition function on target table '{target}'. Give the source the same CHECK \
+                 constraint as '{name}'."
+            );
+            refused(number::SWITCH_OTHER_CHECK, text)
+        }
+        Some(_) => missing("column", number::SWITCH_COLUMN_CHECK, (target, name, source)),
+        None => missing("table", number::SWITCH_CHECK, (target, name, source)),
+    })
+}
+
+fn missing(level: &str, number: i32, (target, name, source): (&str, &str, &str)) -> EngineError {
+    let text = format!(
+        "Target table '{target}' has a {level} level check constraint '{name}' but the source table '{source}' does not have a \
+         corresponding constraint."
+    );
+    refused(number, text)
+}
+
+/// 4968, 4969, 4974.
+fn foreign_key_is_kept(key: &ForeignKey, from: &Table, to: &Table) -> Result<()> {
+    let (source, target, name) = (&from.name, &to.name, &key.head.name);
+    let pairs = |table: &Table, key: &ForeignKey| {
+        let name = |id: &i32| column_name(table, *id).map(str::to_lowercase);
+        let mut pairs: Vec<_> = key.columns.iter().map(name).zip(key.referenced_columns.iter().copied()).collect();
+        pairs.sort();
+        pairs
+    };
+    let wanted = pairs(to, key);
+    let corresponds = |own: &&ForeignKey| own.referenced == key.referenced && pairs(from, own) == wanted;
+    let own = from.constraints.foreign_keys.iter().filter(corresponds);
+    // The one that says most of the rows.
+    let Some(own) = own.min_by_key(|own| (own.head.is_disabled, own.head.is_not_trusted)) else {
+        let text = format!(
+            "Target table '{target}' has foreign key for constraint '{name}' but source table '{source}' does not have \
+             corresponding key."
+        );
+        return Err(refused(number::SWITCH_FOREIGN_KEY, text));
+    };
+    let own_name = &own.head.name;
+    if own.head.is_disabled && !key.head.is_disabled {
+        let text = format!(
+            "Foreign key constraint '{own_name}' is disabled in source table '{source}' and the corresponding constraint \
+             '{name}' is enabled in target table '{target}'. The source table constraint must be enabled."
+        );
+        return Err(refused(number::SWITCH_FOREIGN_KEY_DISABLED, text));
+    }
+    if own.head.is_not_trusted && !key.head.is_not_trusted {
+        let text = format!(
+            "Foreign key constraint '{own_name}' is NOCHECK in source table '{source}' and the corresponding constraint \
+             '{name}' is CHECK in target table '{target}'. The source table constraint must be in CHECK."
+        );
+        return Err(refused(number::SWITCH_FOREIGN_KEY_NOT_TRUSTED, text));
+    }
+    Ok(())
+}
