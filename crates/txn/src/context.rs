@@ -250,6 +250,10 @@ pub struct StatementContextSettings {
     pub memory: Arc<MemoryBudget>,
 }
 
+/// What a statement has seen before it was asked to see what is there by now: [`StatementContext::look_at_present`].
+#[must_use = "the statement goes on with what it has seen"]
+pub struct EarlierView(View);
+
 /// What a statement sees of others.
 enum View {
     /// What stands in the pages.
@@ -390,6 +394,19 @@ impl StatementContext {
         if let View::OfStatement { seen, .. } = &mut *self.view.lock() {
             *seen = None;
         }
+    }
+
+    /// Until the view that this gives is put back ([`StatementContext::look_back`]), the statement sees what has committed by the
+    /// time that it next looks, whatever it or its transaction has seen before: what is to be so when it has ended cannot be
+    /// held against the past. Nothing of the statement may be reading meanwhile but what looks so.
+    pub fn look_at_present(&self, beside: Option<Stamp>) -> EarlierView {
+        let present = View::OfStatement { beside: beside.unwrap_or_default(), seen: None };
+        EarlierView(std::mem::replace(&mut *self.view.lock(), present))
+    }
+
+    /// Sees what it has seen before [`StatementContext::look_at_present`].
+    pub fn look_back(&self, EarlierView(view): EarlierView) {
+        *self.view.lock() = view;
     }
 
     /// What the statement sees of others' changes; `None` if it reads what stands in the pages, under locks or without.

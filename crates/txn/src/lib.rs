@@ -26,7 +26,9 @@ pub use chain::{
     COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,
     TransactionLog,
 };
-pub use context::{IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError};
+pub use context::{
+    EarlierView, IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,
+};
 pub use decision::{
     DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
 };

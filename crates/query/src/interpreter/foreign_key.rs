@@ -303,6 +303,9 @@ impl Interpreter<'_> {
         };
         let batch = hobt_tsql::parse_batch(&text)?;
         let options = BindOptions::default();
+        // While the statement waited for its rows others may have come that refer to them. A transaction that sees one
+        // snapshot leaves them be; they are found when all has its place.
+        run.context.look_again();
         match batch.statements.first().map(|statement| &statement.kind) {
             Some(StatementKind::Update(update)) => self.change_within_run(run, options, Change::Update(update))?,
             Some(StatementKind::Delete(delete)) => self.change_within_run(run, options, Change::Delete(delete))?,
@@ -352,8 +355,16 @@ impl Interpreter<'_> {
         self.changed_keys.last().map_or_else(String::new, |keys| keys.one_of(table, columns, alias))
     }
 
-    /// Whether a query, which is a part of the statement, gives rows.
+    /// Whether a query, which is a part of the statement, gives rows. It sees what has committed by now: what somebody has
+    /// committed while the statement waited for its rows, or since its transaction's snapshot, must not be left behind.
     fn has_rows(&mut self, run: &Arc<StatementRun>, text: &str) -> Result<bool, Failure> {
+        let earlier = run.context.look_at_present(self.state.viewer());
+        let found = self.has_rows_now(run, text);
+        run.context.look_back(earlier);
+        found
+    }
+
+    fn has_rows_now(&mut self, run: &Arc<StatementRun>, text: &str) -> Result<bool, Failure> {
         let batch = hobt_tsql::parse_batch(text)?;
         let Some(StatementKind::Select(select)) = batch.statements.first().map(|first| &first.kind) else {
             return Err(SqlError::internal("the query over changed keys is none").into());
