@@ -170,6 +170,9 @@ fn append_structure(
     log.log().append(epoch, &record, reservation)
 }
 
+/// Room for the record of a change of a row, as most are.
+const CHANGE_BYTES: usize = 512;
+
 /// Where a record goes, and what pays for its room.
 struct Destination<'a> {
     log: &'a TransactionLog,
@@ -263,7 +266,7 @@ impl Storage {
             counts: logged.counts,
             rows: logged.rows,
         };
-        let mut payload = Vec::with_capacity(HEAD_BYTES);
+        let mut payload = Vec::with_capacity(CHANGE_BYTES);
         head.encode(&mut payload);
         let head_bytes = payload.len();
         change.encode(&mut payload);

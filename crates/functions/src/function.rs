@@ -3,6 +3,8 @@
 //! The functions themselves live in the folders of their subject; [`lookup`] finds them. `CAST`, `CONVERT`, `CASE` and
 //! `IIF` are expressions of the binder's own.
 
+use std::cell::Cell;
+
 use arrow::array::ArrayRef;
 use hobt_base::{SqlError, number};
 use hobt_types::{Collation, SqlType, Value};
@@ -57,10 +59,23 @@ impl FunctionContext {
     /// The machine's time and a fresh seed.
     pub fn now() -> FunctionContext {
         let utc = chrono::Utc::now();
-        let offset = chrono::Local::now().offset().local_minus_utc();
         let now_utc = utc.timestamp() * 10_000_000 + i64::from(utc.timestamp_subsec_nanos() / 100);
+        let offset = offset_at(utc.timestamp());
         FunctionContext { now_local: now_utc + i64::from(offset) * 10_000_000, now_utc, random_seed: rand::random() }
     }
+}
+
+/// The zone's seconds east of UTC, which is asked for once a second: asking costs more than the time itself.
+fn offset_at(second: i64) -> i32 {
+    thread_local! {
+        static KNOWN: Cell<(i64, i32)> = const { Cell::new((i64::MIN, 0)) };
+    }
+    KNOWN.with(|known| {
+        if known.get().0 != second {
+            known.set((second, chrono::Local::now().offset().local_minus_utc()));
+        }
+        known.get().1
+    })
 }
 
 /// One call of a function over a batch.
@@ -116,7 +131,12 @@ pub struct FunctionDef {
     pub result_type: ResultType,
     /// Its evaluation.
     pub evaluate: Evaluate,
+    /// The same for one value, of some functions without arguments.
+    pub one: Option<EvaluateOne>,
 }
+
+/// The value of a function without arguments, where no batch is made.
+pub type EvaluateOne = fn(&FunctionContext) -> Value;
 
 impl FunctionDef {
     pub(crate) const fn new(
@@ -133,7 +153,13 @@ impl FunctionDef {
             volatility: Volatility::Immutable,
             result_type,
             evaluate,
+            one: None,
         }
+    }
+
+    pub(crate) const fn with_one(mut self, one: EvaluateOne) -> FunctionDef {
+        self.one = Some(one);
+        self
     }
 
     pub(crate) const fn with_date_part(mut self) -> FunctionDef {

@@ -25,7 +25,8 @@ pub(crate) enum Form {
 impl RowImage {
     /// The image of a row, values in table order.
     pub fn new<'a>(values: impl IntoIterator<Item = ColumnValue<'a>>) -> RowImage {
-        let mut image = RowImage::default();
+        let values = values.into_iter();
+        let mut image = RowImage::for_columns(values.size_hint().0);
         for value in values {
             image.push(value.unwrap_or_default(), if value.is_none() { Form::Null } else { Form::InRow });
         }
@@ -43,6 +44,12 @@ impl RowImage {
             }
         }
         image
+    }
+
+    /// An image without values, with room for those of so many columns.
+    fn for_columns(columns: usize) -> RowImage {
+        const BYTES_OF_COLUMN: usize = 24;
+        RowImage { bytes: Vec::with_capacity(columns * BYTES_OF_COLUMN), ends: Vec::with_capacity(columns) }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], form: Form) {

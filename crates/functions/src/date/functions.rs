@@ -3,7 +3,7 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int64Type;
 use hobt_base::SqlError;
-use hobt_types::{MaxLength, SqlType};
+use hobt_types::{MaxLength, SqlType, Value};
 
 use super::calendar::{BASE_TICKS, TICKS_PER_DAY, round_to_datetime};
 use super::{add, construct, difference, extract};
@@ -13,11 +13,16 @@ use crate::error::{date_conversion, invalid_argument};
 use crate::function::{ArgType, Call, FunctionDef, Volatility};
 
 pub(crate) static FUNCTIONS: &[FunctionDef] = &[
-    now("GETDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local)),
-    now("CURRENT_TIMESTAMP", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local)),
-    now("GETUTCDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_utc)),
-    now("SYSDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_local)),
-    now("SYSUTCDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_utc)),
+    now("GETDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local))
+        .with_one(|context| one(context.now_local, SqlType::DateTime)),
+    now("CURRENT_TIMESTAMP", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_local))
+        .with_one(|context| one(context.now_local, SqlType::DateTime)),
+    now("GETUTCDATE", |_| Ok(SqlType::DateTime), |call| clock(call, call.context.now_utc))
+        .with_one(|context| one(context.now_utc, SqlType::DateTime)),
+    now("SYSDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_local))
+        .with_one(|context| one(context.now_local, DATETIME2)),
+    now("SYSUTCDATETIME", |_| Ok(DATETIME2), |call| clock(call, call.context.now_utc))
+        .with_one(|context| one(context.now_utc, DATETIME2)),
     FunctionDef::new("DATEADD", (2, 2), |args| temporal_type(args, 1, "dateadd"), add::dateadd).with_date_part(),
     FunctionDef::new("DATETRUNC", (1, 1), |args| temporal_type(args, 0, "datetrunc"), add::datetrunc).with_date_part(),
     FunctionDef::new("DATE_BUCKET", (2, 3), bucket_type, add::date_bucket).with_date_part(),
@@ -74,6 +79,10 @@ fn bucket_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
         }
         _ => Ok(sql_type),
     }
+}
+
+fn one(ticks: i64, sql_type: SqlType) -> Value {
+    Value::Int(round_to_datetime(ticks, sql_type))
 }
 
 fn clock(call: &Call<'_>, ticks: i64) -> Result<ArrayRef, SqlError> {

@@ -25,9 +25,12 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("CHECKSUM", (1, usize::MAX), |_| Ok(SqlType::Int), |call| checksum(call, false)),
     FunctionDef::new("BINARY_CHECKSUM", (1, usize::MAX), |_| Ok(SqlType::Int), |call| checksum(call, true)),
     FunctionDef::new("HASHBYTES", (2, 2), hashbytes_type, hashbytes),
-    FunctionDef::new("NEWID", (0, 0), |_| Ok(SqlType::UniqueIdentifier), newid).with_volatility(Volatility::Volatile),
+    FunctionDef::new("NEWID", (0, 0), |_| Ok(SqlType::UniqueIdentifier), newid)
+        .with_volatility(Volatility::Volatile)
+        .with_one(|_| Value::Guid(random_guid(&mut rand::rng()))),
     FunctionDef::new("NEWSEQUENTIALID", (0, 0), |_| Ok(SqlType::UniqueIdentifier), sequential::newsequentialid)
-        .with_volatility(Volatility::Volatile),
+        .with_volatility(Volatility::Volatile)
+        .with_one(|_| Value::Guid(sequential::next())),
 ];
 
 /// Folds bytes: rotate by four, then exclusive or.
@@ -152,18 +155,23 @@ fn hashbytes(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     Ok(Arc::new(builder.finish()))
 }
 
+/// A random guid of version 4, in the sort order that is the carrier's.
+fn random_guid(random: &mut impl rand::RngCore) -> [u8; 16] {
+    let mut stored = [0u8; 16];
+    random.fill_bytes(&mut stored);
+    // The version is the high half of the third group, which is stored little-endian.
+    stored[7] = stored[7] & 0x0F | 0x40;
+    stored[8] = stored[8] & 0x3F | 0x80;
+    guid_to_sort_order(stored)
+}
+
 /// Random guids of version 4.
 fn newid(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
-    use rand::{RngCore, SeedableRng};
+    use rand::SeedableRng;
     let mut random = rand::rngs::StdRng::from_rng(&mut rand::rng());
     let mut builder = FixedSizeBinaryBuilder::with_capacity(call.rows, 16);
     for _ in 0..call.rows {
-        let mut stored = [0u8; 16];
-        random.fill_bytes(&mut stored);
-        // The version is the high half of the third group, which is stored little-endian.
-        stored[7] = stored[7] & 0x0F | 0x40;
-        stored[8] = stored[8] & 0x3F | 0x80;
-        builder.append_value(guid_to_sort_order(stored)).map_err(from_arrow)?;
+        builder.append_value(random_guid(&mut random)).map_err(from_arrow)?;
     }
     Ok(Arc::new(builder.finish()))
 }

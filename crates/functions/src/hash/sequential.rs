@@ -59,12 +59,21 @@ pub(super) fn newsequentialid(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let first = take_times(call.rows as u64);
     let mut builder = FixedSizeBinaryBuilder::with_capacity(call.rows, 16);
     for time in first..first + call.rows as u64 {
-        let mut guid = [0; 16];
-        guid[..8].copy_from_slice(node());
-        guid[8..].copy_from_slice(&(VERSION | time & (VERSION - 1)).to_be_bytes());
-        builder.append_value(guid).map_err(from_arrow)?;
+        builder.append_value(guid_of(time)).map_err(from_arrow)?;
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// One guid, as [`newsequentialid`] gives them.
+pub(super) fn next() -> [u8; 16] {
+    guid_of(take_times(1))
+}
+
+fn guid_of(time: u64) -> [u8; 16] {
+    let mut guid = [0; 16];
+    guid[..8].copy_from_slice(node());
+    guid[8..].copy_from_slice(&(VERSION | time & (VERSION - 1)).to_be_bytes());
+    guid
 }
 
 #[cfg(test)]

@@ -167,6 +167,9 @@ impl Compiler<'_> {
             Operation::Negate(sql_type) | Operation::BitNot(sql_type) => (vec![*sql_type], Outcome::Of(*sql_type)),
             Operation::BinaryKey => (vec![BYTES], Outcome::Key),
             Operation::Like(_) => (vec![TEXT; arguments.len()], Outcome::Condition),
+            Operation::Function { def, .. } if arguments.is_empty() && def.one.is_some() => {
+                return def.one.map(Node::One);
+            }
             Operation::Function { arguments, result, .. } => (arguments.clone(), Outcome::Of(*result)),
             Operation::PartitionNumber(function) => (vec![function.parameter], Outcome::Of(SqlType::Int)),
             Operation::GroupingBit { .. }

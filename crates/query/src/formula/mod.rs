@@ -17,6 +17,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use hobt_base::{Position, SqlError};
 use hobt_functions::arithmetic::integer_values;
+use hobt_functions::function::EvaluateOne;
 use hobt_functions::{BinaryOperator, Column, FunctionContext, array_value, value_to_array};
 use hobt_types::{Collation, SqlType, TypedValue, Value};
 
@@ -96,6 +97,8 @@ enum Node {
         to: SqlType,
     },
     SortKey(Box<Node>, Collation),
+    /// A function without arguments.
+    One(EvaluateOne),
     Kernel {
         kernel: Arc<Kernel>,
         arguments: Vec<(Node, SqlType)>,
@@ -218,6 +221,7 @@ impl Node {
                 }
                 value => value,
             },
+            Node::One(evaluate) => evaluate(given.now()),
             Node::Kernel { kernel, arguments, result } => {
                 let column = |(argument, sql_type): &(Node, SqlType)| {
                     Ok(Column::Scalar(value_to_array(&argument.evaluate(given)?, *sql_type)?))

@@ -4,17 +4,22 @@
 //! its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the version
 //! that needs them ([`KeyVersions::keep_row`]).
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use hobt_base::{HobtId, Stamp};
 use hobt_page::RowImage;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::Before;
 use crate::Snapshot;
+
+/// So many parts a tree's versions are in, each behind a lock of its own: transactions that change other keys mostly do not
+/// meet.
+const PARTS: usize = 16;
+/// With more trees than this, those without versions are forgotten.
+const TREES: usize = 256;
 
 #[derive(Debug)]
 struct KeyVersion {
@@ -24,53 +29,107 @@ struct KeyVersion {
     changes: u32,
 }
 
-/// By key its versions, the oldest first.
-type TreeVersions = BTreeMap<Arc<[u8]>, Vec<KeyVersion>>;
+/// The versions of a key, the oldest first. Most keys have one.
+#[derive(Debug)]
+struct VersionsOfKey {
+    first: KeyVersion,
+    more: Vec<KeyVersion>,
+}
+
+impl VersionsOfKey {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &KeyVersion> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut KeyVersion> {
+        std::iter::once(&mut self.first).chain(&mut self.more)
+    }
+
+    fn last_mut(&mut self) -> &mut KeyVersion {
+        self.more.last_mut().unwrap_or(&mut self.first)
+    }
+
+    /// Takes those of a writer out; `false` if there are no others.
+    fn forget(&mut self, writer: Stamp) -> bool {
+        self.more.retain(|version| version.writer != writer);
+        if self.first.writer != writer {
+            return true;
+        }
+        if self.more.is_empty() {
+            return false;
+        }
+        self.first = self.more.remove(0);
+        true
+    }
+
+    /// What stood in a row's place before the oldest change that is not seen; `None` if what stands there is seen.
+    fn before_unseen(&self, snapshot: &Snapshot) -> Option<&Before> {
+        let unseen = self.iter().rev().take_while(|version| !snapshot.sees(version.writer));
+        unseen.last().map(|version| &version.before)
+    }
+}
+
+/// By key its versions.
+type Part = BTreeMap<Arc<[u8]>, VersionsOfKey>;
+
+/// The versions of a tree, by what its keys' bytes come to.
+#[derive(Debug, Default)]
+struct Tree([Mutex<Part>; PARTS]);
+
+impl Tree {
+    fn part(&self, key: &[u8]) -> MutexGuard<'_, Part> {
+        let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        let mixed = key.iter().fold(0xCBF2_9CE4_8422_2325, mix);
+        // The high bits are the ones that depend on all bytes.
+        let part = usize::try_from(mixed >> 40).expect("24 bits") % PARTS;
+        self.0[part].lock()
+    }
+}
 
 /// The versions of all trees of a database.
 #[derive(Debug, Default)]
 pub(super) struct KeyVersions {
-    trees: RwLock<HashMap<HobtId, Mutex<TreeVersions>>>,
-}
-
-/// What stood in a row's place before the oldest change that is not seen; `None` if what stands there is seen.
-fn before_unseen<'v>(versions: &'v [KeyVersion], snapshot: &Snapshot) -> Option<&'v Before> {
-    let unseen = versions.iter().rev().take_while(|version| !snapshot.sees(version.writer));
-    unseen.last().map(|version| &version.before)
+    trees: RwLock<HashMap<HobtId, Tree>>,
 }
 
 impl KeyVersions {
     /// Adds a version, unless the writer has one of this key; its key then.
     pub(super) fn put(&self, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) -> Option<Arc<[u8]>> {
-        let add = |tree: &mut TreeVersions| {
+        let add = |part: &mut Part| {
             let version = KeyVersion { writer, before, changes: 1 };
-            if let Some(versions) = tree.get_mut(key) {
-                if let Some(own) = versions.last_mut().filter(|version| version.writer == writer) {
-                    own.changes += 1;
+            if let Some(versions) = part.get_mut(key) {
+                let last = versions.last_mut();
+                if last.writer == writer {
+                    last.changes += 1;
                     return None;
                 }
-                versions.push(version);
-                return Some(tree.get_key_value(key).expect("just looked at").0.clone());
+                versions.more.push(version);
+                return Some(part.get_key_value(key).expect("just looked at").0.clone());
             }
             let key: Arc<[u8]> = key.into();
-            tree.insert(Arc::clone(&key), vec![version]);
+            part.insert(Arc::clone(&key), VersionsOfKey { first: version, more: Vec::new() });
             Some(key)
         };
         {
             let trees = self.trees.read();
             if let Some(tree) = trees.get(&hobt) {
-                return add(&mut tree.lock());
+                return add(&mut tree.part(key));
             }
         }
-        add(self.trees.write().entry(hobt).or_default().get_mut())
+        let mut trees = self.trees.write();
+        if trees.len() >= TREES {
+            trees.retain(|_, tree| tree.0.iter_mut().any(|part| !part.get_mut().is_empty()));
+        }
+        let tree = trees.entry(hobt).or_default();
+        add(&mut tree.part(key))
     }
 
     /// Puts a deleted row's values into the versions that say that it was there, before others take their place.
     pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return };
-        let mut tree = tree.lock();
-        let Some(versions) = tree.get_mut(key) else { return };
+        let mut part = tree.part(key);
+        let Some(versions) = part.get_mut(key) else { return };
         let mut kept = None;
         for version in versions.iter_mut().filter(|version| version.before == Before::Present) {
             version.before = Before::Row(Arc::clone(kept.get_or_insert_with(|| Arc::new(row.clone()))));
@@ -91,30 +150,34 @@ impl KeyVersions {
         if high.is_some_and(|high| high <= low) {
             return Vec::new();
         }
-        let tree = tree.lock();
-        let changed = tree.range::<[u8], _>(bounds).filter_map(|(key, versions)| {
-            before_unseen(versions, snapshot).map(|before| (Arc::clone(key), before.clone()))
-        });
-        changed.collect()
+        let mut changed = Vec::new();
+        for part in &tree.0 {
+            let part = part.lock();
+            changed.extend(part.range::<[u8], _>(bounds).filter_map(|(key, versions)| {
+                versions.before_unseen(snapshot).map(|before| (Arc::clone(key), before.clone()))
+            }));
+        }
+        changed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        changed
     }
 
     /// See [`super::VersionStore::key_change`].
     pub(super) fn change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
         let trees = self.trees.read();
-        let tree = trees.get(&hobt)?.lock();
-        before_unseen(tree.get(key)?, snapshot).cloned()
+        let part = trees.get(&hobt)?.part(key);
+        part.get(key)?.before_unseen(snapshot).cloned()
     }
 
     pub(super) fn has(&self, hobt: HobtId, key: &[u8]) -> bool {
-        self.trees.read().get(&hobt).is_some_and(|tree| tree.lock().contains_key(key))
+        self.trees.read().get(&hobt).is_some_and(|tree| tree.part(key).contains_key(key))
     }
 
     /// See [`super::VersionStore::undone_key`].
     pub(super) fn undone(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return };
-        let mut tree = tree.lock();
-        let own = tree.get_mut(key).and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
+        let mut part = tree.part(key);
+        let own = part.get_mut(key).and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
         if let Some(own) = own {
             own.changes = own.changes.saturating_sub(1);
         }
@@ -124,49 +187,37 @@ impl KeyVersions {
     pub(super) fn is_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return false };
-        let tree = tree.lock();
-        let last = tree.get(key).and_then(|versions| versions.iter().rfind(|version| version.changes > 0));
+        let part = tree.part(key);
+        let last = part.get(key).and_then(|versions| versions.iter().rfind(|version| version.changes > 0));
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
     /// Forgets what a transaction had put.
     pub(super) fn forget(&self, writer: Stamp, keys: &[(HobtId, Arc<[u8]>)]) {
-        let mut emptied = Vec::new();
-        {
-            let trees = self.trees.read();
-            for (hobt, key) in keys {
-                let Some(tree) = trees.get(hobt) else { continue };
-                let mut tree = tree.lock();
-                let Some(versions) = tree.get_mut(key) else { continue };
-                versions.retain(|version| version.writer != writer);
-                if versions.is_empty() {
-                    tree.remove(key);
-                    if tree.is_empty() {
-                        emptied.push(*hobt);
-                    }
-                }
-            }
-        }
-        for hobt in emptied {
-            if let Entry::Occupied(mut entry) = self.trees.write().entry(hobt)
-                && entry.get_mut().get_mut().is_empty()
-            {
-                entry.remove();
+        let trees = self.trees.read();
+        for (hobt, key) in keys {
+            let Some(tree) = trees.get(hobt) else { continue };
+            let mut part = tree.part(key);
+            if part.get_mut(key).is_some_and(|versions| !versions.forget(writer)) {
+                part.remove(key);
             }
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        let of_tree = |tree: &Mutex<TreeVersions>| tree.lock().values().map(Vec::len).sum::<usize>();
-        self.trees.read().values().map(of_tree).sum()
+        self.of_parts(|part| part.values().map(|versions| 1 + versions.more.len()).sum())
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let of_key = |(key, versions): (&Arc<[u8]>, &Vec<KeyVersion>)| {
+        let of_key = |(key, versions): (&Arc<[u8]>, &VersionsOfKey)| {
             let of_version = |version: &KeyVersion| size_of::<KeyVersion>() + version.before.row_bytes();
             key.len() + size_of::<Arc<[u8]>>() + versions.iter().map(of_version).sum::<usize>()
         };
-        let of_tree = |tree: &Mutex<TreeVersions>| tree.lock().iter().map(of_key).sum::<usize>();
-        self.trees.read().values().map(of_tree).sum()
+        self.of_parts(|part| part.iter().map(of_key).sum())
+    }
+
+    fn of_parts(&self, count: impl Fn(&Part) -> usize) -> usize {
+        let trees = self.trees.read();
+        trees.values().flat_map(|tree| &tree.0).map(|part| count(&part.lock())).sum()
     }
 }
