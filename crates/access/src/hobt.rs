@@ -323,7 +323,8 @@ impl Hobt {
         self.storage.change(page, id, Some(&self.identity), change, logged)
     }
 
-    pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+    /// The error of a page of it that is not what it should be.
+    pub fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
         self.storage.damaged(page, damage)
     }
 

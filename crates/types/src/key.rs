@@ -18,6 +18,7 @@
 //! Values come as pages hold them (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own are no
 //! keys, nor are the `max` types. How long a key may be is left to the index.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::{Collation, MaxLength, SqlType};
@@ -149,6 +150,33 @@ impl KeyColumn {
 }
 
 impl KeyColumn {
+    /// How the key of a value and the bytes of a key are ordered, where that can be told without making the value's key: of
+    /// numbers and guids that cannot be NULL, in ascending order.
+    pub fn compare(&self, value: Option<&[u8]>, key: &[u8]) -> Option<Ordering> {
+        let bytes = value.filter(|bytes| self.sql_type.physical().width() == Some(bytes.len()))?;
+        if self.nullable || self.descending {
+            return None;
+        }
+        match self.sql_type {
+            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => Some(bytes.cmp(key)),
+            SqlType::SmallInt
+            | SqlType::Int
+            | SqlType::BigInt
+            | SqlType::Date
+            | SqlType::Time { .. }
+            | SqlType::SmallDateTime
+            | SqlType::DateTime
+            | SqlType::DateTime2 { .. } => {
+                let mut turned = [0; 8];
+                let turned = &mut turned[..bytes.len()];
+                turned.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+                turned[0] ^= 0x80;
+                Some((*turned).cmp(key))
+            }
+            _ => None,
+        }
+    }
+
     /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation, or
     /// itself without zeros at its end.
     pub fn encode_compared(&self, compared: &[u8], out: &mut Vec<u8>) {

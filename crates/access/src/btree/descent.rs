@@ -160,6 +160,31 @@ impl BTree {
         }
     }
 
+    /// The leaf to which a key belongs, and before it the page above it: all that most splits change. The root is held
+    /// shared on the way and by nobody for longer. `None` for a tree whose root is that page, or the leaf.
+    pub(super) fn write_lower_path(&self, key: &[u8]) -> Result<Option<Vec<Step<'_>>>, AccessError> {
+        let mut id = self.root;
+        let mut page = self.read(id)?;
+        let mut level = self.level_of(id, &page)?;
+        while level > 1 {
+            let child = self.child(id, &page, Target::Key(key), None)?;
+            level -= 1;
+            if level == 1 {
+                let above = self.write(child)?;
+                drop(page);
+                self.expect_level(child, &above, 1)?;
+                let leaf = self.child(child, &above, Target::Key(key), None)?;
+                let page = self.write(leaf)?;
+                self.expect_level(leaf, &page, 0)?;
+                return Ok(Some(vec![Step { id: child, page: above }, Step { id: leaf, page }]));
+            }
+            let next = self.read(child)?;
+            self.expect_level(child, &next, level)?;
+            (id, page) = (child, next);
+        }
+        Ok(None)
+    }
+
     /// The leaf to which a key belongs, last, and before it the pages above it that a split of it may change: either the
     /// first of them is the root, or it has room for any separator.
     pub(super) fn write_path(&self, key: &[u8]) -> Result<Vec<Step<'_>>, AccessError> {

@@ -7,6 +7,8 @@
 //! Whether a key is unique is no matter here: all keys of a tree differ. One that SQL lets repeat ends in a hidden
 //! column that makes them differ.
 
+use std::cmp::Ordering;
+
 use hobt_page::{EncodingDamage, EncodingReader, PageDamage, RowImage, RowLayout, RowPage};
 use hobt_types::{Collation, KeyColumn, KeyError, MaxLength, SqlType};
 
@@ -155,6 +157,26 @@ impl TreeKey {
             encoded.map_err(|_| PageDamage::Structure { rule: "the value of a key column" })?;
         }
         Ok(())
+    }
+
+    /// How the key of a slot and `key` are ordered; `scratch` is made use of.
+    ///
+    /// # Errors
+    /// The slot holds what is no value of a key column.
+    pub(super) fn compare_slot(
+        &self,
+        page: &RowPage<'_>,
+        slot: usize,
+        key: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<Ordering, PageDamage> {
+        if let [part] = self.columns.as_slice()
+            && let Some(order) = part.key.compare(page.value(part.column, slot)?, key)
+        {
+            return Ok(order);
+        }
+        self.of_slot(page, slot, scratch)?;
+        Ok(scratch.as_slice().cmp(key))
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

@@ -236,10 +236,7 @@ impl BTree {
     /// Where in a leaf's order the row with a key is, deleted or not, or would be.
     fn find_in(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<Result<usize, usize>, AccessError> {
         let mut other = Vec::with_capacity(key.len() + 16);
-        let mut compare = |slot: usize| -> Result<_, PageDamage> {
-            self.key.of_slot(page, slot, &mut other)?;
-            Ok(other.as_slice().cmp(key))
-        };
+        let mut compare = |slot: usize| -> Result<_, PageDamage> { self.key.compare_slot(page, slot, key, &mut other) };
         let find = || {
             // Keys that rise come behind all others.
             if let Some(last) = page.row_count().checked_sub(1)

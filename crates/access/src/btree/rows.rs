@@ -58,6 +58,7 @@ impl BTree {
             Put::Duplicate => Some(Err(BTreeError::Duplicate)),
             Put::NoRoom => None,
         };
+        let mut needs_whole_path = false;
         loop {
             // Before the guards, so that it ends behind them.
             let mut hold = Hold::new();
@@ -68,7 +69,11 @@ impl BTree {
             }
             drop(step);
             hold.end();
-            let mut path = self.write_path(key)?;
+            let lower = if needs_whole_path { None } else { self.write_lower_path(key)? };
+            let mut path = match lower {
+                Some(path) => path,
+                None => self.write_path(key)?,
+            };
             hold.begin();
             let leaf = path.last_mut().expect("a path ends in a leaf");
             self.drop_seen_ghosts(context, leaf)?;
@@ -76,7 +81,7 @@ impl BTree {
             if let Some(done) = answer(put(leaf)?) {
                 return done;
             }
-            self.split(path, Wanted { key, row }, None, Some(context))?;
+            needs_whole_path = !self.split(path, Wanted { key, row }, None, Some(context))?;
         }
     }
 

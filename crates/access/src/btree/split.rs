@@ -51,7 +51,8 @@ fn narrow(count: usize) -> u16 {
 
 impl BTree {
     /// Makes one split on the way to room for a row in the leaf at the path's end. The record takes the room that `chain`
-    /// has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time.
+    /// has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time. `false`, and
+    /// nothing is done, where the path does not begin high enough.
     ///
     /// # Errors
     /// The row fits no page, the filegroup or the log is full, a page is damaged.
@@ -61,7 +62,7 @@ impl BTree {
         wanted: Wanted<'_>,
         chain: Option<&Arc<LogChain>>,
         context: Option<&StatementContext>,
-    ) -> Result<(), AccessError> {
+    ) -> Result<bool, AccessError> {
         let leaf = path.last().expect("a path ends in a leaf");
         let view = self.leaf(leaf.id, &leaf.page)?;
         let LeafCut { kept, mut separator } = self.cut_leaf(leaf.id, &view, wanted)?;
@@ -69,11 +70,13 @@ impl BTree {
         let mut kept_entries = None;
         loop {
             if at == 0 {
-                assert_eq!(path[0].id, self.root, "a path begins with room for an entry, or with the root");
+                if path[0].id != self.root {
+                    return Ok(false);
+                }
                 self.push_down(&mut path[0], chain)?;
                 self.notes.note_split(self.root);
                 self.hobt.note_operations(Operation::NonleafAllocation, 1);
-                return Ok(());
+                return Ok(true);
             }
             let parent = &path[at - 1];
             let page = self.index(parent.id, &parent.page)?;
@@ -91,7 +94,6 @@ impl BTree {
             Some(kept) => {
                 self.split_index(parent, left, kept, &separator, chain)?;
                 self.hobt.note_operations(Operation::NonleafAllocation, 1);
-                Ok(())
             }
             None => {
                 if let Some(context) = context {
@@ -100,9 +102,9 @@ impl BTree {
                 self.split_leaf(parent, left, kept, &separator, wanted.row, chain)?;
                 self.notes.note_split(left.id);
                 self.hobt.note_operations(Operation::LeafAllocation, 1);
-                Ok(())
             }
         }
+        Ok(true)
     }
 
     fn cut_leaf(&self, id: PageId, view: &RowPage<'_>, wanted: Wanted<'_>) -> Result<LeafCut, AccessError> {

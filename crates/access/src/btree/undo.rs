@@ -62,7 +62,8 @@ impl BTree {
     ) -> Result<(), AccessError> {
         while !self.try_undo(chain, lsn, done, writer)? {
             let KeyChange::Replaced { key, row } = done else { unreachable!("a bit has room") };
-            self.split(self.write_path(key)?, Wanted { key, row }, chain, None)?;
+            let divided = self.split(self.write_path(key)?, Wanted { key, row }, chain, None)?;
+            assert!(divided, "the whole path begins with room for an entry, or with the root");
         }
         Ok(())
     }

@@ -555,8 +555,7 @@ impl TableWriter {
     }
 
     fn damaged(&self, hobt: &Hobt, page: PageId, damage: PageDamage) -> WriteError {
-        let file = hobt.storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-        WriteError::Storage(AccessError::Damaged { file, page, damage })
+        WriteError::Storage(hobt.damaged(page, damage))
     }
 
     fn missing(&self, partition: usize) -> WriteError {

@@ -7,7 +7,7 @@
 use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_functions::common_type;
-use hobt_tsql::ast::{Assignment, ColumnName, ComparisonOperator, Condition, Expression};
+use hobt_tsql::ast::{Assignment, ColumnName, ComparisonOperator, Condition, Expression, SelectItem, VariableName};
 use hobt_types::SqlType;
 
 use super::arithmetic::{binary, operator_of};
@@ -27,18 +27,29 @@ pub struct BoundRow {
     pub rest: Option<BoundExpr>,
     /// The columns that change, by their places in the table, and what they become in their types.
     pub values: Vec<(usize, BoundExpr)>,
+    /// What is read of the row, with the variables that it is assigned to, if it is.
+    pub read: Vec<(Option<VariableName>, BoundExpr)>,
+}
+
+/// What a statement does with the row that it names.
+#[derive(Clone, Copy)]
+pub enum RowUse<'s> {
+    /// Changes it, or with no assignments takes it away.
+    Change(&'s [Assignment]),
+    /// Reads it: a select list.
+    Read(&'s [SelectItem]),
 }
 
 impl Binder<'_> {
-    /// Binds the condition and the assignments of a statement that changes rows of `table`, named `name` in it; `key` are the
-    /// places of a unique index's columns.
+    /// Binds the condition of a statement that reads or changes rows of `table`, named `name` in it, and what it does with them;
+    /// `key` are the places of a unique index's columns.
     pub fn bind_row_by_key(
         &self,
         table: &Table,
         name: &str,
         key: &[usize],
         condition: &Condition,
-        assignments: &[Assignment],
+        usage: RowUse<'_>,
     ) -> Option<BoundRow> {
         let columns = rule_columns(table).ok()?;
         let rows = self.row_scope(name, &columns).ok()?;
@@ -70,6 +81,10 @@ impl Binder<'_> {
                 Some(bit_of(self.row_condition(&rows, &whole).ok()?, position))
             }
         };
+        let (assignments, items) = match usage {
+            RowUse::Change(assignments) => (assignments, [].as_slice()),
+            RowUse::Read(items) => ([].as_slice(), items),
+        };
         let mut set: Vec<(usize, BoundExpr)> = Vec::with_capacity(assignments.len());
         for assignment in assignments {
             let (place, value) = self.assigned_of_row(table, name, &rows, assignment)?;
@@ -78,7 +93,24 @@ impl Binder<'_> {
             }
             set.push((place, value));
         }
-        Some(BoundRow { key, rest, values: set })
+        let read = items.iter().map(|item| self.read_of_row(&rows, item)).collect::<Option<_>>()?;
+        Some(BoundRow { key, rest, values: set, read })
+    }
+
+    fn read_of_row(&self, rows: &RowScope, item: &SelectItem) -> Option<(Option<VariableName>, BoundExpr)> {
+        let (variable, value) = match item {
+            SelectItem::Value { value, .. } => (None, value),
+            SelectItem::Assign { variable, operator, value } if operator.arithmetic().is_none() => {
+                (Some(variable.clone()), value)
+            }
+            SelectItem::Assign { .. } | SelectItem::Wildcard { .. } => return None,
+        };
+        let bound = self.row_value(rows, value).ok()?;
+        let bound = match &variable {
+            Some(variable) => implicit(bound, self.resolver.variable(&variable.value)?.sql_type).ok()?,
+            None => bound,
+        };
+        Some((variable, bound))
     }
 
     /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all that are

@@ -69,7 +69,7 @@ use hobt_types::Value;
 
 pub use assignment::BoundAssignments;
 pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
-pub use by_key::BoundRow;
+pub use by_key::{BoundRow, RowUse};
 pub use change::BoundChange;
 pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};

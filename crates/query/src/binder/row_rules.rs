@@ -98,7 +98,7 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    fn row_value(&self, rows: &RowScope, expression: &Expression) -> Result<BoundExpr, SqlError> {
+    pub(super) fn row_value(&self, rows: &RowScope, expression: &Expression) -> Result<BoundExpr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
         let bound = self.refusing_next_values(11719, || self.expression(expression, site))?;

@@ -19,7 +19,7 @@ use hobt_tsql::ast::{
 };
 use hobt_txn::locks::LockMode;
 
-use super::direct::Learned;
+use super::direct::{Learned, Wanted};
 use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
 use super::failure::Failure;
 use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
@@ -54,7 +54,10 @@ pub(super) struct Prepared {
 }
 
 impl Interpreter<'_> {
-    pub(super) fn select(&mut self, select: &SelectStatement) -> Result<Outcome, Failure> {
+    pub(super) fn select(&mut self, select: &SelectStatement, learned: &mut Learned) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.run_learned(Wanted::Read(select), learned)? {
+            return Ok(outcome);
+        }
         let hints = QueryHints::read(&select.options).map_err(Failure::of_binding)?;
         if assigns(&select.query) {
             return self.select_into_variables(select, &hints);
@@ -464,7 +467,7 @@ pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     options
 }
 
-fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
+pub(super) fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
     let column = |column: &crate::binder::ResultColumn| ResultColumn {
         name: column.name.clone().unwrap_or_default(),
         sql_type: column.sql_type,

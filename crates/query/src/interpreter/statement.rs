@@ -40,7 +40,7 @@ impl Interpreter<'_> {
             self.note_command(command(&statement.kind));
         }
         match &statement.kind {
-            StatementKind::Select(select) => self.select(select),
+            StatementKind::Select(select) => self.select(select, learned),
             StatementKind::Insert(insert) => self.insert(insert, caught_here, learned),
             StatementKind::Update(update) => self.update(update, learned),
             StatementKind::Delete(delete) => self.delete(delete, learned),

@@ -175,6 +175,24 @@ fn keys_compare_as_their_values_do() {
 }
 
 #[test]
+fn a_value_is_compared_with_a_key_as_its_key_is() {
+    let mut random = SplitMix64::new(11);
+    let mut compared = 0;
+    for round in 0..20_000 {
+        let column = columns(&mut random, 1).remove(0);
+        let (one, other) = (value(&mut random, &column), value(&mut random, &column));
+        let (left, right) = (key(&[column], &[one.clone()]), key(&[column], &[other]));
+        if let Some(order) = column.compare(one.as_deref(), &right) {
+            assert_eq!(order, left.cmp(&right), "{column:?}, round {round}");
+            // The beginning of a key is below it.
+            assert_eq!(column.compare(one.as_deref(), &left[..left.len() - 1]), Some(Ordering::Greater));
+            compared += 1;
+        }
+    }
+    assert!(compared > 1_000, "only {compared}");
+}
+
+#[test]
 fn every_type_is_a_key_but_those_without_a_limit() {
     for sql_type in TYPES {
         assert!(KeyColumn::new(sql_type, Collation::default(), true, false).is_some(), "{sql_type}");

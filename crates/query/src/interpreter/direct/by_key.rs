@@ -6,8 +6,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
+use hobt_access::BTree;
 use hobt_base::{DatabaseId, SqlError};
-use hobt_catalog::{DatabaseSnapshot, row_image, value_from_bytes};
+use hobt_catalog::{DatabaseSnapshot, IndexUse, IndexUser, Table, row_image, value_from_bytes};
 use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::FunctionContext;
 use hobt_page::RowImage;
@@ -23,7 +24,7 @@ use super::super::names::UsedTable;
 use super::super::run::Interpreter;
 use super::GivenValues;
 use super::insert::{Locked, has_rules};
-use crate::binder::{BindOptions, Binder, BoundExpr};
+use crate::binder::{BindOptions, Binder, BoundExpr, RowUse};
 use crate::execute::{DirectValue, InsertTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
@@ -43,10 +44,10 @@ pub(in super::super) struct DirectChange {
 }
 
 /// A row, and a session's values.
-struct GivenRow<'a> {
-    row: &'a RowImage,
-    types: &'a [SqlType],
-    session: GivenValues<'a>,
+pub(super) struct GivenRow<'a> {
+    pub(super) row: &'a RowImage,
+    pub(super) types: &'a [SqlType],
+    pub(super) session: GivenValues<'a>,
 }
 
 impl Given for GivenRow<'_> {
@@ -121,8 +122,8 @@ impl Interpreter<'_> {
         let names = self.names_alone();
         let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
         let key: Vec<usize> = base.key.iter().map(|part| part.column).collect();
-        let set = assignments.unwrap_or_default();
-        let bound = binder.bind_row_by_key(table, &name.name.value, &key, condition, set)?;
+        let usage = RowUse::Change(assignments.unwrap_or_default());
+        let bound = binder.bind_row_by_key(table, &name.name.value, &key, condition, usage)?;
         if !binder.is_timeless() {
             return None;
         }
@@ -154,15 +155,20 @@ impl Interpreter<'_> {
     pub(super) fn run_direct_change(&mut self, change: &DirectChange) -> Result<Option<u64>, Failure> {
         let isolation = self.state.options.isolation;
         if !matches!(isolation, IsolationLevel::ReadCommitted | IsolationLevel::ReadUncommitted)
-            || !self.may_run_directly(change.current, &change.locks)
+            || !self.may_run_directly(change.current, change.locks.patience)
         {
             return Ok(None);
         }
+        self.database().begin_change().map_err(SqlError::from)?;
         self.in_direct_context(|this, context| {
             this.lock_directly(context, &change.store, &change.locks, &change.locked)?;
             if !Arc::ptr_eq(&this.database().snapshot(), &change.snapshot) {
                 return Ok(None);
             }
+            this.count_seek(change.store.table());
+            let changed: Option<Vec<usize>> =
+                change.values.as_ref().map(|values| values.iter().map(|(place, _)| *place).collect());
+            change.store.note_update(&this.environment.instance, changed.as_deref());
             this.change_row(context, change).map(Some)
         })
     }
@@ -171,19 +177,9 @@ impl Interpreter<'_> {
         let (table, writer) = (change.store.table(), change.store.writer());
         let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
         let now = OnceCell::new();
-        let mut values = vec![Value::Null; types.len()];
-        for (place, formula) in &change.key {
-            let value = formula.evaluate(&self.given_at(&now))?;
-            if value.is_null() {
-                return Ok(0);
-            }
-            values[*place] = value;
-        }
-        // A value that the column cannot have is no row's.
-        let Ok(sought) = row_image(types.iter().copied(), &values) else { return Ok(0) };
         let hobt = writer.base()[0].hobt();
         let tree = writer.base()[0].tree().ok_or_else(|| SqlError::internal("a clustered index that is no tree"))?;
-        let Ok(key) = tree.key_of(&sought) else { return Ok(0) };
+        let Some(key) = self.sought_key(tree, &change.key, &types, &now)? else { return Ok(0) };
         let row_locks = context.row_locks(hobt.storage().database_tag(), hobt.id());
         let mut taken = Vec::new();
         if let Some(locks) = &row_locks {
@@ -202,6 +198,34 @@ impl Interpreter<'_> {
         }
         row_locks.iter().for_each(|locks| locks.escalate_if_due());
         Ok(u64::from(changed))
+    }
+
+    /// The key that a statement looks for; `None` if no row can have it.
+    pub(super) fn sought_key(
+        &self,
+        tree: &BTree,
+        key: &[(usize, Formula)],
+        types: &[SqlType],
+        now: &OnceCell<FunctionContext>,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let mut values = vec![Value::Null; types.len()];
+        for (place, formula) in key {
+            let value = formula.evaluate(&self.given_at(now))?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            values[*place] = value;
+        }
+        // A value that the column cannot have is no row's.
+        let Ok(sought) = row_image(types.iter().copied(), &values) else { return Ok(None) };
+        Ok(tree.key_of(&sought).ok())
+    }
+
+    /// Counts a seek in a table's first index.
+    pub(super) fn count_seek(&self, table: &Table) {
+        if self.environment.instance.counts_index_use() {
+            table.base_index().usage.note(IndexUse::Seek, IndexUser::User);
+        }
     }
 
     /// Changes the row if the rest of the condition is true of it.

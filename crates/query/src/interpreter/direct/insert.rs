@@ -7,7 +7,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, Stamp};
+use hobt_base::{DatabaseId, SqlError, Stamp};
 use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, TargetName};
 use hobt_txn::locks::LockMode;
@@ -138,11 +138,12 @@ impl Interpreter<'_> {
     pub(super) fn run_direct_insert(&mut self, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
         let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
         if is_snapshot
-            || !self.may_run_directly(insert.current, &insert.locks)
+            || !self.may_run_directly(insert.current, insert.locks.patience)
             || self.inserts_identity(insert.store.database(), &insert.target.table)
         {
             return Ok(None);
         }
+        self.database().begin_change().map_err(SqlError::from)?;
         self.in_direct_context(|this, context| this.lock_and_insert(context, insert))
     }
 

@@ -7,6 +7,7 @@
 
 mod by_key;
 mod insert;
+mod read;
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_functions::FunctionContext;
 use hobt_sync::{processor, waits};
 use hobt_tsql::ast::{
-    ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, Span, StatisticsKind, VariableName,
+    ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, SelectStatement, Span, StatisticsKind,
+    VariableName,
 };
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
@@ -37,6 +39,7 @@ use crate::formula::{self, Formula, Given};
 
 use by_key::DirectChange;
 use insert::{DirectInsert, Locked};
+use read::DirectRead;
 
 /// So many statements are noted with the session at once.
 const NOTED_TOGETHER: u64 = 1000;
@@ -70,6 +73,7 @@ pub(super) struct Statements {
 enum Direct {
     Insert(Box<DirectInsert>),
     Change(Box<DirectChange>, DoneKind),
+    Read(Box<DirectRead>),
 }
 
 /// A statement that may be learned.
@@ -77,6 +81,7 @@ enum Direct {
 pub(super) enum Wanted<'s> {
     Insert(&'s Insert),
     Change(Change<'s>),
+    Read(&'s SelectStatement),
 }
 
 impl Statements {
@@ -153,16 +158,18 @@ impl Interpreter<'_> {
         let known = self.statements.learned.get_mut(place).and_then(Option::take);
         let Some(direct) = known.or_else(|| self.learn(wanted)) else { return Ok(None) };
         self.count_direct();
-        let (done, kind) = match &direct {
-            Direct::Insert(insert) => (self.run_direct_insert(insert), DoneKind::Insert),
-            Direct::Change(change, kind) => (self.run_direct_change(change), *kind),
+        let counted = |kind| move |rows: Option<u64>| rows.map(|rows| Outcome::counted(kind, rows));
+        let done = match &direct {
+            Direct::Insert(insert) => self.run_direct_insert(insert).map(counted(DoneKind::Insert)),
+            Direct::Change(change, kind) => self.run_direct_change(change).map(counted(*kind)),
+            Direct::Read(read) => self.run_direct_read(read),
         };
         if let Ok(None) = done {
             // What it knew has changed: it is learned anew.
             return Ok(None);
         }
         self.statements.learned[place] = Some(direct);
-        Ok(done?.map(|rows| Outcome::counted(kind, rows)))
+        done
     }
 
     fn learn(&self, wanted: Wanted<'_>) -> Option<Direct> {
@@ -175,17 +182,18 @@ impl Interpreter<'_> {
                 };
                 Direct::Change(Box::new(self.learn_change(change)?), kind)
             }
+            Wanted::Read(select) => Direct::Read(Box::new(self.learn_read(select)?)),
         })
     }
 
     /// Whether the session is as it was when a statement was learned: in the same database, waiting as long for locks, and
     /// wanting no more to be told than then.
-    fn may_run_directly(&self, current: DatabaseId, locks: &RowLockSettings) -> bool {
+    fn may_run_directly(&self, current: DatabaseId, as_patient: Patience) -> bool {
         let options = &self.state.options;
         let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
         let figures = [StatisticsKind::Io, StatisticsKind::Profile, StatisticsKind::Xml];
         self.state.database.id() == current
-            && locks.patience == patience
+            && as_patient == patience
             && !figures.iter().any(|kind| options.statistics(*kind))
     }
 
@@ -195,7 +203,6 @@ impl Interpreter<'_> {
         body: impl FnOnce(&mut Self, &StatementContext) -> Result<Option<R>, Failure>,
     ) -> Result<Option<R>, Failure> {
         let database = self.database();
-        database.begin_change().map_err(SqlError::from)?;
         let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
         let instance = &self.environment.instance;
         let cancelled = Arc::clone(&self.cancelled);

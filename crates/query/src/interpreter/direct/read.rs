@@ -1,0 +1,210 @@
+//! `SELECT` of the row with a key of the clustered index, without a plan: into variables, or as a result set of one row.
+//!
+//! Under `READ COMMITTED` with versions alone, which locks no row: the row is shown as the statement sees it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use hobt_access::BTree;
+use hobt_base::{DatabaseId, PageId, SlotId, SqlError};
+use hobt_catalog::{DatabaseSnapshot, Table};
+use hobt_engine::TableWriter;
+use hobt_functions::{carrier, value_to_array};
+use hobt_page::RowPage;
+use hobt_tsql::ast::{QueryBody, SelectItem, SelectStatement, TableSource};
+use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::{IoCounts, StatementContext};
+use hobt_types::{SqlType, Value};
+
+use super::super::event::{DoneKind, Event, ResultColumn};
+use super::super::failure::Failure;
+use super::super::query::shown_columns;
+use super::super::reading::{Reading, Rows};
+use super::super::run::{Interpreter, Outcome};
+use super::by_key::GivenRow;
+use crate::binder::{BindOptions, Binder, RowUse};
+use crate::execute::lock_error;
+use crate::formula::{self, Formula};
+use crate::source::access_error;
+
+/// A `SELECT` of one row that is known well enough to be run without being bound.
+pub(in super::super) struct DirectRead {
+    table: Arc<Table>,
+    tree: Arc<BTree>,
+    snapshot: Arc<DatabaseSnapshot>,
+    current: DatabaseId,
+    patience: Patience,
+    key: Vec<(usize, Formula)>,
+    rest: Option<Formula>,
+    values: Vec<Formula>,
+    goes_to: GoesTo,
+}
+
+/// Where the values go.
+enum GoesTo {
+    /// Into the variables of these places.
+    Variables(Vec<usize>),
+    /// To the client.
+    Client(Vec<ResultColumn>, SchemaRef),
+}
+
+impl Interpreter<'_> {
+    /// What a `SELECT` needs to run without being bound; `None` where it is more than some values of the row of one key.
+    pub(super) fn learn_read(&self, select: &SelectStatement) -> Option<DirectRead> {
+        let query = &select.query;
+        let QueryBody::Select(body) = &query.body else { return None };
+        let is_plain = select.options.is_empty()
+            && query.with.is_empty()
+            && query.order_by.is_empty()
+            && query.offset.is_none()
+            && !body.distinct
+            && body.top.is_none()
+            && body.into.is_none()
+            && body.group_by.is_none()
+            && body.having.is_none()
+            && body.windows.is_empty();
+        let [TableSource::Table(named)] = body.from.as_slice() else { return None };
+        if !is_plain || named.sample.is_some() || !named.hints.is_empty() || named.name.name.value.starts_with('#') {
+            return None;
+        }
+        let place = self.place(&named.name).ok()?;
+        let (database, snapshot) = (&place.database, place.database.snapshot());
+        let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
+        let base = table.base_index();
+        let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
+        let is_usable = has_tree && !base.options.is_disabled && !table.is_system;
+        let reading = Reading::of(&[], false, self.state.options.isolation, (database, table));
+        if database.id() != self.state.database.id() || !is_usable || reading.rows != Rows::OfStatement {
+            return None;
+        }
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
+        let name = named.alias.as_ref().unwrap_or(&named.name.name);
+        let names = self.names_alone();
+        let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
+        let key: Vec<usize> = base.key.iter().map(|part| part.column).collect();
+        let usage = RowUse::Read(&body.items);
+        let bound = binder.bind_row_by_key(table, &name.value, &key, body.condition.as_ref()?, usage)?;
+        if !binder.is_timeless() {
+            return None;
+        }
+        let place_of = |name: &str| self.frame().place_of(name);
+        let over_row = |bound| formula::compile_over(bound, &types, &place_of);
+        let formulas = key.iter().zip(&bound.key).map(|(place, bound)| Some((*place, over_row(bound)?)));
+        let key = formulas.collect::<Option<Vec<_>>>()?;
+        let rest = match &bound.rest {
+            Some(rest) => Some(over_row(rest)?),
+            None => None,
+        };
+        let values = bound.read.iter().map(|(_, value)| over_row(value)).collect::<Option<Vec<_>>>()?;
+        let goes_to = match body.items.first()? {
+            SelectItem::Assign { .. } => {
+                let places = bound.read.iter().map(|(variable, _)| place_of(&variable.as_ref()?.value));
+                GoesTo::Variables(places.collect::<Option<_>>()?)
+            }
+            _ => {
+                // What the client is told of the columns is what it is told of the query.
+                let known = Binder::new(&names, BindOptions::default()).bind_query(query).ok()?;
+                let columns = shown_columns(&known);
+                let same = columns.iter().map(|column| column.sql_type).eq(values.iter().map(Formula::sql_type));
+                if !same {
+                    return None;
+                }
+                let field = |column: &ResultColumn| Field::new(&column.name, carrier(column.sql_type), true);
+                let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+                GoesTo::Client(columns, schema)
+            }
+        };
+        // A list that mixes the two is refused.
+        let assigns = matches!(goes_to, GoesTo::Variables(_));
+        if bound.read.iter().any(|(variable, _)| variable.is_some() != assigns) {
+            return None;
+        }
+        let opened = TableWriter::open_to_read(database, &snapshot, Arc::clone(table)).ok()?;
+        let tree = Arc::clone(opened.base()[0].tree()?);
+        let options = &self.state.options;
+        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let (table, current) = (Arc::clone(table), self.state.database.id());
+        Some(DirectRead { table, tree, snapshot, current, patience, key, rest, values, goes_to })
+    }
+
+    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    ///
+    /// # Errors
+    /// As the statement that is bound.
+    pub(super) fn run_direct_read(&mut self, read: &DirectRead) -> Result<Option<Outcome>, Failure> {
+        let database = self.database();
+        let reading = Reading::of(&[], false, self.state.options.isolation, (&database, &read.table));
+        let is_captured = self.capture.is_some();
+        if is_captured || reading.rows != Rows::OfStatement || !self.may_run_directly(read.current, read.patience) {
+            return Ok(None);
+        }
+        database.check_usable().map_err(SqlError::from)?;
+        let Some(found) = self.in_direct_context(|this, context| this.read_row(context, read))? else {
+            return Ok(None);
+        };
+        let rows = u64::from(found.is_some());
+        match (&read.goes_to, found) {
+            (GoesTo::Variables(places), found) => {
+                for (place, value) in places.iter().zip(found.into_iter().flatten()) {
+                    self.frame_mut().set_at(*place, value)?;
+                }
+                Ok(Some(Outcome::assigned_from(rows)))
+            }
+            (GoesTo::Client(columns, schema), found) => {
+                self.send(Event::ResultSet(columns.clone()))?;
+                if let Some(values) = found {
+                    let arrays =
+                        values.iter().zip(columns).map(|(value, column)| value_to_array(value, column.sql_type));
+                    let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+                    let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
+                    self.send(Event::Rows(batch.map_err(|error| SqlError::internal(error.to_string()))?))?;
+                }
+                self.send(Event::ResultSetDone { rows })?;
+                Ok(Some(Outcome::counted(DoneKind::Select, rows)))
+            }
+        }
+    }
+
+    /// The values of the row, `Some(None)` where there is none.
+    fn read_row(
+        &mut self,
+        context: &StatementContext,
+        read: &DirectRead,
+    ) -> Result<Option<Option<Vec<Value>>>, Failure> {
+        let manager = self.environment.instance.locks();
+        let table = LockResource::Object(self.state.database.id(), read.table.id);
+        let is_cancelled = || context.is_cancelled();
+        let (owner, mode) = (context.lock_owner(), LockMode::SchemaStability);
+        let held = manager.hold(owner, table, mode, read.patience, &is_cancelled);
+        let _held = held.map_err(|error| lock_error(self.state.id, error))?;
+        if !Arc::ptr_eq(&self.database().snapshot(), &read.snapshot) {
+            return Ok(None);
+        }
+        self.count_seek(&read.table);
+        context.read_versions(self.state.viewer());
+        let types: Vec<SqlType> = read.table.columns.iter().map(|column| column.sql_type).collect();
+        let now = OnceCell::new();
+        let Some(key) = self.sought_key(&read.tree, &read.key, &types, &now)? else { return Ok(Some(None)) };
+        let show = |id: PageId, page: &RowPage<'_>, slot: SlotId| {
+            page.row_image(usize::from(slot.0)).map_err(|damage| (id, damage))
+        };
+        let found = read.tree.find_visible(&key, (context, false), &IoCounts::default(), show);
+        let found = found.map_err(|error| access_error(&self.database(), error))?;
+        let Some(row) = found else { return Ok(Some(None)) };
+        let row = row.map_err(|(id, damage)| access_error(&self.database(), read.tree.hobt().damaged(id, damage)))?;
+        if (0..types.len()).any(|place| row.is_pointer(place)) {
+            // Long values are fetched by the way through a query.
+            return Ok(None);
+        }
+        let given = GivenRow { row: &row, types: &types, session: self.given_at(&now) };
+        if let Some(rest) = &read.rest
+            && rest.evaluate(&given)? != Value::Int(1)
+        {
+            return Ok(Some(None));
+        }
+        let values = read.values.iter().map(|formula| formula.evaluate(&given)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(Some(values)))
+    }
+}
