@@ -526,9 +526,14 @@ impl<'a> PageCell<'a> {
         loop {
             match attempt(self) {
                 Latched::Busy => {}
-                settled => return settled,
+                Latched::Guard(guard) => return Latched::Guard(guard),
+                Latched::Absent => {
+                    self.pass_wake_on();
+                    return Latched::Absent;
+                }
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.pass_wake_on();
                 return Latched::Busy;
             }
             // A load takes as long as the disk does: no use to spin.
@@ -542,17 +547,34 @@ impl<'a> PageCell<'a> {
             waiting.begin(for_load);
             let patience = for_load.then(|| Instant::now() + LOAD_PATIENCE);
             let until = deadline.into_iter().chain(patience).min();
-            self.park(until, |word| !word.is_absent() && !admits(word));
+            self.park(exclusive, until, |word| !word.is_absent() && !admits(word));
             if for_load && self.load().is_loading() {
                 self.words.load_owners.publish();
             }
         }
     }
 
-    fn park(self, deadline: Option<Instant>, in_the_way: impl Fn(StateWord) -> bool) {
-        parking::park(self.key(), deadline, || {
+    fn park(self, exclusive: bool, deadline: Option<Instant>, in_the_way: impl Fn(StateWord) -> bool) {
+        parking::park(self.key(), exclusive, deadline, || {
             self.update(|word| in_the_way(word).then(|| word.with(WAITERS))).is_some()
         });
+    }
+
+    /// Wakes who is next, now that the mark was taken away; it is put back if others are left.
+    fn wake_next(self) {
+        parking::wake_next(self.key(), || {
+            // A page that is gone meanwhile, and brought in again, knows of no mark.
+            self.update(|word| (!word.is_absent()).then(|| word.with(WAITERS))).is_some()
+        });
+    }
+
+    /// Has somebody else look at the word, who may have been woken to do so and has no use for it.
+    #[cold]
+    fn pass_wake_on(self) {
+        let word = StateWord(self.cell.0.fetch_and(!WAITERS, AcqRel));
+        if word.has(WAITERS) {
+            self.wake_next();
+        }
     }
 
     /// Takes the right to bring an absent page in.
@@ -594,9 +616,8 @@ impl<'a> PageCell<'a> {
     /// Lets an exclusive latch go, as `next` has it (or drops the page, if it has no frame), and wakes who waits.
     fn settle(self, next: impl Fn(StateWord) -> StateWord) {
         let before = self.update(|word| Some(next(word).without(WAITERS)));
-        if before.is_some_and(|word| word.has(WAITERS)) {
-            parking::wake(self.key());
-        }
+        let Some(before) = before.filter(|word| word.has(WAITERS)) else { return };
+        if next(before).is_resident() { self.wake_next() } else { parking::wake_all(self.key()) }
     }
 
     /// Copies 64-bit words of the page without a latch.
@@ -807,7 +828,7 @@ impl Drop for SharedGuard<'_> {
         // The last holder lets writers in; a page with as many holders as the word can count makes readers wait too.
         if before.has(WAITERS) && (before.is_shared_once() || !before.admits_shared()) {
             self.page.cell.0.fetch_and(!WAITERS, AcqRel);
-            parking::wake(self.page.key());
+            self.page.wake_next();
         }
     }
 }

@@ -65,7 +65,6 @@ mod frames;
 mod load;
 #[deny(unsafe_code)]
 mod load_owner;
-#[deny(unsafe_code)]
 mod parking;
 #[deny(unsafe_code)]
 mod pool;

@@ -1,6 +1,7 @@
 //! Latches at the level of the word: who waits, who wakes, what is booked.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hobt_sync::{WaitCounters, waits};
 
@@ -107,4 +108,44 @@ fn a_copy_that_straddles_a_change_is_refused() {
     assert_eq!(out[0], 7);
     drop(page);
     assert_eq!(words.get(2).expect("a word").copy_words(0, &mut out), Optimistic::NotResident);
+}
+
+#[test]
+fn many_who_wait_for_one_page_all_get_it_and_none_is_left_asleep() {
+    const ROUNDS: u32 = 2_000;
+    let (words, _free) = words_with_page(5);
+    let cell = words.get(5).expect("a word");
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let mut page = guard(cell.exclude(None));
+                    let count = u32::from_le_bytes(page[..4].try_into().expect("four bytes"));
+                    // Long enough that the others come to sleep.
+                    std::thread::yield_now();
+                    page[..4].copy_from_slice(&(count + 1).to_le_bytes());
+                }
+            });
+        }
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let page = guard(cell.share());
+                    let before = page[0];
+                    std::thread::yield_now();
+                    assert_eq!(page[0], before, "nobody changes a page that is read");
+                }
+            });
+        }
+        // Who gives up passes his wake on.
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let soon = Instant::now() + Duration::from_micros(20);
+                drop(cell.exclude(Some(soon)));
+            }
+        });
+    });
+    let page = guard(cell.share());
+    assert_eq!(u32::from_le_bytes(page[..4].try_into().expect("four bytes")), 6 * ROUNDS);
+    assert!(!cell.load().has(WAITERS), "nobody is left");
 }
