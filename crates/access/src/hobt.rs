@@ -25,6 +25,7 @@ use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
+use hobt_txn::locks::RangeLockers;
 use hobt_txn::{COMMIT_RECORD, LogChain, StatementContext, UndoError};
 use parking_lot::RwLock;
 
@@ -53,6 +54,7 @@ pub struct Hobt {
     is_counted: AtomicBool,
     state: Latch<State>,
     operations: OperationCounters,
+    range_lockers: Arc<RangeLockers>,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl Hobt {
             is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
+            range_lockers: Arc::default(),
         });
         hobt.create_list_page(first, &[run])?;
         let chain = storage.chain_of(context);
@@ -239,12 +242,18 @@ impl Hobt {
             is_counted: AtomicBool::new(true),
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
+            range_lockers: Arc::default(),
         }))
     }
 
     /// The heap's id.
     pub fn id(&self) -> HobtId {
         self.identity.id
+    }
+
+    /// Who has locked ranges of its keys.
+    pub fn range_lockers(&self) -> &Arc<RangeLockers> {
+        &self.range_lockers
     }
 
     /// The first page of the run list.

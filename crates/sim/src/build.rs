@@ -89,6 +89,7 @@ fn build_tree(
         BTreeError::Storage(error) => database.storage_error(error),
         BTreeError::Duplicate => refused(database, WriteError::Duplicate { index: 0, key: Vec::new() }),
         BTreeError::KeyTooLong { bytes } => refused(database, WriteError::KeyTooLong { index: 0, bytes }),
+        BTreeError::RangeLocked { .. } => unreachable!("a builder inserts nothing between other rows"),
     };
     images.sort_by_cached_key(|image| tree.key_of(image).unwrap_or_default());
     let mut builder = TreeBuilder::new(tree, ctx, 0).map_err(|error| database.storage_error(error))?;

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_base::{DatabaseId, HobtId, ObjectId, PageId, SlotId};
 
 use crate::Transaction;
-use crate::locks::{GrantKind, KeyHash, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
+use crate::locks::{
+    GrantKind, KeyHash, LockError, LockManager, LockMode, LockOwner, LockResource, Patience, RangeLockers,
+};
 
 /// A row, as locks name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -151,6 +153,73 @@ impl RowLocks {
             self.last_page.store(noted, Ordering::Relaxed);
         }
         lock(LockResource::Rid(database, hobt, page, slot), mode)
+    }
+
+    /// Locks a key of `hobt` until the transaction has ended, in a mode that may say something of the gap before it, waiting for
+    /// those in the way; whether the transaction had not locked it so before.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock`].
+    pub fn lock_key(
+        &self,
+        hobt: HobtId,
+        key: KeyHash,
+        mode: LockMode,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<bool, LockError> {
+        let mut is_new = false;
+        self.each(hobt, RowId::Key(key), mode, &mut |resource, mode| {
+            let grant = self.manager.lock(&self.owner, resource, mode, self.settings.patience, is_cancelled)?;
+            self.note(resource, grant.kind, grant.escalation_due, &mut Vec::new());
+            is_new = matches!(grant.kind, GrantKind::New | GrantKind::Converted);
+            Ok(())
+        })?;
+        Ok(is_new)
+    }
+
+    /// Counts the transaction among those who lock ranges of a tree. To be called before it looks which keys there are.
+    pub fn locks_ranges_of(&self, lockers: &Arc<RangeLockers>) {
+        self.owner.locks_ranges_of(lockers);
+    }
+
+    /// Whether a key may come into the gap before the key `next` of `hobt`; where somebody has locked that, what is to be waited
+    /// for by [`RowLocks::wait_for_gap`]. The new key of a transaction that has itself locked the gap parts it: it is locked so
+    /// that both parts are. Does not wait; the leaf where the key comes is held exclusively.
+    pub fn gap_before(&self, hobt: HobtId, next: KeyHash, new: KeyHash) -> Result<(), (KeyHash, LockMode)> {
+        let database = self.settings.database;
+        let resource = LockResource::Key(database, hobt, next);
+        let is_part_free = self.settings.escalates_to != EscalatesTo::Hobt
+            || self.manager.is_free_for(&self.owner, &LockResource::Hobt(database, hobt), LockMode::IntentExclusive);
+        if !is_part_free || !self.manager.is_free_for(&self.owner, &resource, LockMode::RangeInsertNull) {
+            return Err((next, LockMode::RangeInsertNull));
+        }
+        let held = self.manager.mode_held(&self.owner, &resource);
+        if held.is_none_or(|held| !held.is_range()) {
+            return Ok(());
+        }
+        let mode = LockMode::RangeExclusiveExclusive;
+        let both = self.manager.try_lock(&self.owner, LockResource::Key(database, hobt, new), mode);
+        both.map(drop).ok_or((new, mode))
+    }
+
+    /// Waits until nobody is in the way of what [`RowLocks::gap_before`] has named.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock`].
+    pub fn wait_for_gap(
+        &self,
+        hobt: HobtId,
+        (key, mode): (KeyHash, LockMode),
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), LockError> {
+        let mut taken = Vec::new();
+        self.lock(hobt, RowId::Key(key), mode, is_cancelled, &mut taken)?;
+        if mode == LockMode::RangeInsertNull {
+            // The key alone: what it lies in is part of what is about to be changed.
+            taken.retain(|resource| matches!(resource, LockResource::Key(..)));
+            self.release(&taken);
+        }
+        Ok(())
     }
 
     fn note(&self, resource: LockResource, kind: GrantKind, escalation_due: bool, taken: &mut Vec<LockResource>) {

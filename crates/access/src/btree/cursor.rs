@@ -69,9 +69,14 @@ impl KeyRange {
         (&self.low, self.high.as_deref())
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.is_empty || self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
+}
+
+/// Whether a range is of all keys that begin with some bytes.
+pub(super) fn is_point(range: &KeyRange) -> bool {
+    !range.is_empty && !range.low.is_empty() && behind_prefix(&range.low) == range.high
 }
 
 /// What a cursor shows a leaf to: its page, and which positions of its order are in range.

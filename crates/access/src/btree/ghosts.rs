@@ -2,7 +2,7 @@
 //!
 //! Whoever is among the running leaves a version at each key that it changes, which goes when all readers see the change,
 //! after its end. So a ghost without a version is dead for all: nobody sees the row, and nobody has its deletion left to
-//! undo. (Who writes without being among the running, as who starts an instance does, is alone with what it writes.)
+//! undo. A ghost whose gap somebody may have locked stays (`ranges`). (Who writes without being among the running, as who starts an instance does, is alone with what it writes.)
 
 use hobt_page::{PageChange, PageHeader};
 use hobt_txn::StatementContext;
@@ -14,7 +14,7 @@ use crate::change::Logged;
 
 impl BTree {
     /// Takes the ghosts of the leaf to which `key` belongs away, of which the caller says that nobody needs them: no
-    /// transaction that deleted a row of this leaf is open, and no reader goes back before it. How many there were, and the key
+    /// transaction that deleted a row of this leaf is open, no reader goes back before it, and nobody has locked ranges. How many there were, and the key
     /// from which on the next leaf's rows are; `None` for that if there is no next one. Not undone.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl BTree {
     ) -> Result<usize, AccessError> {
         let damaged = |damage| self.hobt.damaged(step.id, damage);
         let header = PageHeader::read(&step.page).map_err(damaged)?;
-        if header.deleted_count == 0 || context.running().is_none() {
+        if header.deleted_count == 0 || context.running().is_none() || self.hobt.range_lockers().any() {
             return Ok(0);
         }
         let (view, versions) = (self.leaf(step.id, &step.page)?, self.hobt.storage().versions());

@@ -27,6 +27,7 @@ mod ghosts;
 mod key;
 mod leaves;
 mod pages;
+mod ranges;
 mod rows;
 mod seek;
 mod split;
@@ -43,6 +44,7 @@ use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
 };
 use hobt_txn::StatementContext;
+use hobt_txn::locks::{KeyHash, LockMode};
 
 use crate::change::{Identity, Part};
 use crate::{AccessError, Hobt, Storage};
@@ -56,6 +58,7 @@ pub use check::TreeFigures;
 pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
 pub use key::{TreeKey, TreeKeyColumn};
 pub(crate) use leaves::LeafList;
+pub use ranges::{KeyOfRange, KeysOfRange};
 pub use seek::{SeekLeaf, SeekValues, TreeSeek};
 pub(crate) use undo::KeyChange;
 
@@ -69,6 +72,13 @@ pub enum BTreeError {
         /// Bytes of the key.
         bytes: usize,
     },
+    /// Somebody has locked the range where the key would come. Nothing was changed. To be waited for, and tried again.
+    RangeLocked {
+        /// The key whose lock is in the way.
+        key: KeyHash,
+        /// The mode in which it is to be locked.
+        mode: LockMode,
+    },
     /// Anything else.
     Storage(AccessError),
 }
@@ -80,6 +90,7 @@ impl fmt::Display for BTreeError {
             BTreeError::KeyTooLong { bytes } => {
                 write!(f, "a key of {bytes} bytes is longer than the {INDEX_KEY_BYTES_MAX} that an index can have")
             }
+            BTreeError::RangeLocked { key, .. } => write!(f, "the range that ends at the key {key} is locked"),
             BTreeError::Storage(error) => error.fmt(f),
         }
     }

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
 use hobt_sync::holds::Hold;
+use hobt_txn::locks::{KeyHash, LockMode};
 use hobt_txn::{Before, LogChain, StatementContext};
 
 use super::descent::Step;
+use super::ranges::Gap;
 use super::split::Wanted;
 use super::{BTree, BTreeError, KeyChange};
 use crate::AccessError;
@@ -26,6 +28,8 @@ enum Put {
     Done,
     Duplicate,
     NoRoom,
+    /// Somebody has locked the range where the row belongs.
+    RangeLocked((KeyHash, LockMode)),
 }
 
 impl BTree {
@@ -56,6 +60,7 @@ impl BTree {
         let answer = |put| match put {
             Put::Done => Some(Ok(())),
             Put::Duplicate => Some(Err(BTreeError::Duplicate)),
+            Put::RangeLocked((key, mode)) => Some(Err(BTreeError::RangeLocked { key, mode })),
             Put::NoRoom => None,
         };
         let mut needs_whole_path = false;
@@ -95,16 +100,24 @@ impl BTree {
         let chain = self.hobt.storage().chain_of(context);
         let writer = self.begin_change(context, step)?;
         let view = self.leaf(step.id, &step.page)?;
-        let change = match self.find_in(step.id, &view, key)? {
+        let found = self.find_in(step.id, &view, key)?;
+        if let Ok(position) = found
+            && !view.is_deleted(view.slot_at(position).map_err(|damage| self.hobt.damaged(step.id, damage))?)
+        {
+            return Ok(Put::Duplicate);
+        }
+        let behind = found.map_or_else(|position| position, |ghost| ghost + 1);
+        let _held_to_the_right = match self.gap_at(context, &view, behind, key)? {
+            Gap::Free(held) => held,
+            Gap::Locked(in_the_way) => return Ok(Put::RangeLocked(in_the_way)),
+        };
+        let change = match found {
             Err(position) => {
                 let position = u16::try_from(position).expect("a position of the page");
                 PageChange::InsertRow { position, row: row.clone(), writer }
             }
             Ok(position) => {
                 let slot = view.slot_at(position).map_err(|damage| self.hobt.damaged(step.id, damage))?;
-                if !view.is_deleted(slot) {
-                    return Ok(Put::Duplicate);
-                }
                 let slot = SlotId(u16::try_from(slot).expect("a slot of the page"));
                 if !self.replace_slot(context, chain.as_ref(), step, slot, key, row)? {
                     return Ok(Put::NoRoom);

@@ -15,7 +15,7 @@ use hobt_catalog::{
     value_from_bytes,
 };
 use hobt_page::{PageDamage, RowImage, StoredValue};
-use hobt_txn::locks::{KeyHash, LockError, LockMode};
+use hobt_txn::locks::{KeyHash, LockError, LockMode, LockResource};
 use hobt_txn::{RowId, Snapshot, StatementContext};
 use hobt_types::Value;
 
@@ -411,8 +411,7 @@ impl TableWriter {
         };
         if self.table.base_index().options.is_unique {
             let key = tree.key_of(row).map_err(|error| self.refusal(error, 0, row))?;
-            lock_key(ctx, tree, &key)?;
-            tree.insert(ctx, row).map_err(|error| self.refusal(error, 0, row))?;
+            insert_locked(ctx, tree, Some(&key), row)?.map_err(|error| self.refusal(error, 0, row))?;
             return Ok(RowAt::Tree { partition, key });
         }
         loop {
@@ -420,8 +419,7 @@ impl TableWriter {
             let uniqueifier = tree.next_uniqueifier(row).map_err(|error| self.refusal(error, 0, row))?;
             let whole = with_uniqueifier(row, uniqueifier);
             let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
-            lock_key(ctx, tree, &key)?;
-            match tree.insert(ctx, &whole) {
+            match insert_locked(ctx, tree, Some(&key), &whole)? {
                 Ok(()) => return Ok(RowAt::Tree { partition, key }),
                 // Somebody else has taken it meanwhile.
                 Err(BTreeError::Duplicate) => {}
@@ -501,25 +499,24 @@ impl TableWriter {
     ) -> std::result::Result<(), WriteError> {
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
-        self.lock_entry(ctx, index, tree, &entry, row)?;
-        tree.insert(ctx, &entry).map_err(|error| self.refusal(error, index.place, row))
+        let key = self.key_to_lock(index, tree, &entry, row)?;
+        let inserted = insert_locked(ctx, tree, key.as_deref(), &entry)?;
+        inserted.map_err(|error| self.refusal(error, index.place, row))
     }
 
-    /// Locks the key of an entry of a unique index. That of another index has its row's reference in it, and so is locked with
-    /// the row.
-    fn lock_entry(
+    /// The key of an entry, if it is locked by itself: that of a unique index. That of another index has its row's reference in
+    /// it, and so is locked with the row.
+    fn key_to_lock(
         &self,
-        ctx: &StatementContext,
         index: &IndexWriter,
         tree: &BTree,
         entry: &RowImage,
         row: &RowImage,
-    ) -> std::result::Result<(), WriteError> {
+    ) -> std::result::Result<Option<Vec<u8>>, WriteError> {
         if !self.table.indexes[index.place].options.is_unique {
-            return Ok(());
+            return Ok(None);
         }
-        let key = tree.key_of(entry).map_err(|error| self.refusal(error, index.place, row))?;
-        lock_key(ctx, tree, &key)
+        tree.key_of(entry).map(Some).map_err(|error| self.refusal(error, index.place, row))
     }
 
     fn delete_entry(
@@ -531,7 +528,9 @@ impl TableWriter {
     ) -> std::result::Result<(), WriteError> {
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
-        self.lock_entry(ctx, index, tree, &entry, row)?;
+        if let Some(key) = self.key_to_lock(index, tree, &entry, row)? {
+            lock_key(ctx, tree, &key)?;
+        }
         let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
         if tree.delete(ctx, &key)? {
             return Ok(());
@@ -550,6 +549,7 @@ impl TableWriter {
                 WriteError::Duplicate { index, key: key.collect() }
             }
             BTreeError::KeyTooLong { bytes } => WriteError::KeyTooLong { index, bytes },
+            BTreeError::RangeLocked { .. } => unreachable!("it is waited for where a row is inserted"),
             BTreeError::Storage(error) => WriteError::Storage(error),
         }
     }
@@ -566,13 +566,36 @@ impl TableWriter {
 }
 
 /// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has taken it
-/// away, or put it there, may take that back. Blocks.
-fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> std::result::Result<(), WriteError> {
-    let hobt = tree.hobt();
-    let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(()) };
+/// away, or put it there, may take that back. What was locked. Blocks.
+fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> std::result::Result<Vec<LockResource>, WriteError> {
+    let (hobt, mut taken) = (tree.hobt(), Vec::new());
+    let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(taken) };
     let row = RowId::Key(KeyHash::of(key));
-    let locked = locks.lock(hobt.id(), row, LockMode::Exclusive, &|| ctx.is_cancelled(), &mut Vec::new());
-    locked.map_err(|error| WriteError::Lock(ctx.session(), error))
+    let locked = locks.lock(hobt.id(), row, LockMode::Exclusive, &|| ctx.is_cancelled(), &mut taken);
+    locked.map_err(|error| WriteError::Lock(ctx.session(), error))?;
+    Ok(taken)
+}
+
+/// Inserts a row into a tree, with its key locked if that is given. Waits for those who have locked the range where it belongs,
+/// without the lock of the key: they may be about to put it there themselves. Blocks.
+fn insert_locked(
+    ctx: &StatementContext,
+    tree: &Arc<BTree>,
+    key: Option<&[u8]>,
+    row: &RowImage,
+) -> std::result::Result<std::result::Result<(), BTreeError>, WriteError> {
+    loop {
+        let taken = key.map(|key| lock_key(ctx, tree, key)).transpose()?;
+        let in_the_way = match tree.insert(ctx, row) {
+            Err(BTreeError::RangeLocked { key, mode }) => (key, mode),
+            done => return Ok(done),
+        };
+        let hobt = tree.hobt();
+        let locks = ctx.row_locks(hobt.storage().database_tag(), hobt.id()).expect("who locks rows asks for gaps");
+        locks.release(&taken.unwrap_or_default());
+        let waited = locks.wait_for_gap(hobt.id(), in_the_way, &|| ctx.is_cancelled());
+        waited.map_err(|error| WriteError::Lock(ctx.session(), error))?;
+    }
 }
 
 /// File, page and slot of a heap's row in one number.

@@ -14,6 +14,7 @@ use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::SqlError;
 use hobt_catalog::{DataSpace, Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
+use hobt_txn::locks::FIRST_ATTEMPT;
 use hobt_types::Value;
 
 use crate::source::HeapTable;
@@ -71,6 +72,28 @@ pub(crate) struct SeekPath {
 /// # Errors
 /// 8622 where a hint asks for a seek that is not possible; an index that cannot be opened.
 pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr]) -> Result<AccessPath, SqlError> {
+    choose_with(table, projection, conditions, false)
+}
+
+/// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because others
+/// do not wait for what a scan would lock.
+///
+/// # Errors
+/// As [`choose`].
+pub(crate) fn choose_to_lock(
+    table: &HeapTable,
+    projection: &[usize],
+    conditions: &[Expr],
+) -> Result<AccessPath, SqlError> {
+    choose_with(table, projection, conditions, true)
+}
+
+fn choose_with(
+    table: &HeapTable,
+    projection: &[usize],
+    conditions: &[Expr],
+    locks_ranges: bool,
+) -> Result<AccessPath, SqlError> {
     let definition = table.table();
     let schema = datafusion::catalog::TableProvider::schema(table);
     let predicates = predicate::predicates(definition, &schema, conditions);
@@ -95,7 +118,8 @@ pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr
         }
     }
     let Some((cost, path)) = best else { return seek_is_there(table, scan) };
-    let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_));
+    let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_))
+        || (locks_ranges && path.rows < f64::from(FIRST_ATTEMPT));
     let pages = table.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
     Ok(if is_forced || cost < pages { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
@@ -265,6 +289,16 @@ fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[Colum
         return Some(ranges);
     }
     Some(prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect())
+}
+
+impl AccessPath {
+    /// Whether it leads to all rows of the table, or to those of some of its partitions.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            AccessPath::Scan { partitions } => !partitions.is_empty(),
+            AccessPath::Seek(path) => path.is_whole(),
+        }
+    }
 }
 
 impl SeekPath {

@@ -261,6 +261,7 @@ fn tree_error(target: &InsertTarget, index: &hobt_catalog::Index, error: BTreeEr
     match error {
         BTreeError::Storage(error) => target.sql_error(error),
         BTreeError::Duplicate => target.duplicate_in_build(index, &[]),
+        BTreeError::RangeLocked { .. } => SqlError::internal("a range of a tree that nobody else has"),
         BTreeError::KeyTooLong { bytes } => {
             let text = format!(
                 "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length \

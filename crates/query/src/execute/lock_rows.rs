@@ -9,6 +9,8 @@
 //! is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late is not locked at all:
 //! the lock would be granted. One that does not fulfil the conditions, but is being changed, is waited for, since it may come to; so
 //! is one of a tree that somebody puts there. With `READPAST` a row that is locked is left out.
+//! `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row there. What the snapshot below
+//! shows may be older than that; it is looked at as under any other level.
 
 use std::fmt;
 use std::pin::Pin;
@@ -162,6 +164,7 @@ impl ExecutionPlan for LockRowsExec {
         Ok(Box::pin(LockRowsStream {
             input: Some(self.input.execute(0, context)?),
             input_schema: self.input.schema(),
+            has_begun: false,
             rows,
             is_of_key: self.is_of_key,
             columns: self.columns.clone(),
@@ -186,6 +189,8 @@ struct LockRowsStream {
     /// `None` when it has ended.
     input: Option<SendableRecordBatchStream>,
     input_schema: SchemaRef,
+    /// Whether the ranges are locked.
+    has_begun: bool,
     rows: RowLocker,
     /// Whether the conditions are about the key alone: who changes a row does not make it fulfil them.
     is_of_key: bool,
@@ -319,6 +324,12 @@ impl Stream for LockRowsStream {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        if !std::mem::replace(&mut this.has_begun, true)
+            && let Err(error) = this.rows.lock_ranges()
+        {
+            this.input = None;
+            return Poll::Ready(Some(Err(external(error))));
+        }
         loop {
             if this.left == 0 {
                 return Poll::Ready(None);

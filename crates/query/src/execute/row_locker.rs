@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use hobt_access::{BTree, KeyRange, RowStore};
+use hobt_access::{BTree, KeyOfRange, KeyRange, KeysOfRange, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexKind, Table};
 use hobt_engine::{RowAt, current_row};
@@ -75,6 +75,62 @@ impl RowLocker {
         match at {
             RowAt::Heap { page, slot, .. } => versions.is_changed(*page, *slot, view),
             RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, view),
+        }
+    }
+
+    /// Locks the ranges that are read, if no row may come into them: every key in them, and the first behind. Looks again until
+    /// it meets no key that it has not locked; who puts one there meanwhile is waited for.
+    ///
+    /// # Errors
+    /// 1205, 1222, 3617; a page is damaged or cannot be read.
+    pub(super) fn lock_ranges(&self) -> Result<(), SqlError> {
+        let (Some(mode), Some(locks)) = (self.reading.range, &self.locks) else { return Ok(()) };
+        match &self.path {
+            AccessPath::Scan { partitions } => {
+                let mut trees = partitions.iter().filter_map(|place| self.stores[*place].tree());
+                trees.try_for_each(|tree| self.lock_range(locks, tree, &KeyRange::all(), (mode, false)))
+            }
+            AccessPath::Seek(path) => {
+                let is_unique = self.table().indexes[path.index].options.is_unique;
+                let mut ranges =
+                    path.trees.iter().flat_map(|(_, tree)| path.ranges.iter().map(move |range| (tree, range)));
+                ranges.try_for_each(|(tree, range)| self.lock_range(locks, tree, range, (mode, is_unique)))
+            }
+        }
+    }
+
+    fn lock_range(
+        &self,
+        locks: &RowLocks,
+        tree: &Arc<BTree>,
+        range: &KeyRange,
+        (mode, is_unique): (LockMode, bool),
+    ) -> Result<(), SqlError> {
+        let is_cancelled = || self.run.is_cancelled();
+        let alone = match mode {
+            LockMode::RangeSharedShared => LockMode::Shared,
+            LockMode::RangeSharedUpdate => LockMode::Update,
+            _ => LockMode::Exclusive,
+        };
+        locks.locks_ranges_of(tree.hobt().range_lockers());
+        let mut found = Vec::new();
+        loop {
+            let mut is_new = false;
+            let mut keys = KeysOfRange::new(Arc::clone(tree), range, is_unique);
+            while keys.next(&mut found).map_err(|error| self.table.sql_error(error))? {
+                for KeyOfRange { key, is_all } in found.drain(..) {
+                    let mode = if is_all { alone } else { mode };
+                    let locked = locks.lock_key(tree.hobt().id(), key, mode, &is_cancelled);
+                    is_new |= locked.map_err(|error| lock_error(self.run.context.session(), error))?;
+                    locks.escalate_if_due();
+                }
+                if is_cancelled() {
+                    return Err(SqlError::cancelled());
+                }
+            }
+            if !is_new {
+                return Ok(());
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hobt_access::scan::{Scan, ScanSettings};
-use hobt_base::{EXTENT_PAGES, PAGE_SIZE, SessionId, SqlError};
+use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
 use hobt_catalog::{Index, IndexUse, IndexUser};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
@@ -37,6 +37,8 @@ pub struct StatementRun {
     report: Mutex<WorkerReport>,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
+    /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
+    whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
     counts_index_use: bool,
     /// What it does now is the engine's doing.
     is_internal: AtomicBool,
@@ -145,9 +147,31 @@ impl StatementRun {
             report: Mutex::default(),
             databases: Mutex::default(),
             left_out: AtomicBool::new(false),
+            whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
             is_internal: AtomicBool::new(false),
         }))
+    }
+
+    /// Notes that the statement reads all of a table and wants no row to come there.
+    pub(crate) fn ask_for_whole(&self, database: DatabaseId, table: ObjectId) {
+        let mut whole = self.whole.lock();
+        if whole.iter().all(|(known, _)| *known != (database, table)) {
+            whole.push(((database, table), false));
+        }
+    }
+
+    /// Whether there are tables of which that was noted since this was last asked: they are then locked as a whole when the
+    /// statement is bound anew.
+    pub(crate) fn takes_whole(&self) -> bool {
+        let mut is_new = false;
+        self.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
+        is_new
+    }
+
+    /// Whether a table is locked as a whole in place of its ranges.
+    pub(crate) fn is_whole(&self, database: DatabaseId, table: ObjectId) -> bool {
+        self.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
     }
 
     /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of them.

@@ -152,9 +152,10 @@ impl Names<'_> {
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         let isolation = self.state.options.isolation;
-        let reading = Reading::of(hints.hints, hints.places, isolation, (database, table));
-        self.used.borrow_mut().push(UsedTable::read(database.clone(), Arc::clone(table), reading));
         let run = self.statement()?;
+        let is_whole = run.is_whole(database.id(), table.id);
+        let reading = Reading::of(hints.hints, hints.places, isolation, (database, table), is_whole);
+        self.used.borrow_mut().push(UsedTable::read(database.clone(), Arc::clone(table), reading));
         match reading.rows {
             Rows::Present => {}
             Rows::OfStatement | Rows::Locked(RowReading { is_of_snapshot: false, .. }) => {

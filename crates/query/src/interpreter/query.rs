@@ -188,6 +188,20 @@ impl Interpreter<'_> {
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Prepared, Failure> {
+        loop {
+            if let Some(prepared) = self.prepare_once(run, options, bind)? {
+                return Ok(prepared);
+            }
+        }
+    }
+
+    /// The same; `None` if the plan reads all of a table that is to be locked as a whole for that.
+    fn prepare_once(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+    ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let query = self.bind_and_lock(run, options, bind)?;
         let executor = &self.environment.executor;
@@ -209,6 +223,9 @@ impl Interpreter<'_> {
         let rows = batch_rows(&executor.runtime, run.degree(), width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
         let plan = physical_plan(&planner, &logical)?;
+        if run.takes_whole() {
+            return Ok(None);
+        }
         let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;
         let plan = cancellable(plan, run)?;
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
@@ -216,7 +233,7 @@ impl Interpreter<'_> {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
         let grant = executor.gate.enter(&logical, &|| self.is_cancelled()).map_err(|_| Failure::cancelled())?;
-        Ok(Prepared { query, plan, task: planner.task_ctx(), _grant: grant })
+        Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
     }
 
     /// Binds, and locks the tables that were named.

@@ -88,12 +88,14 @@ impl Isolation {
 }
 
 impl Reading {
-    /// How a scan with these hints reads a table; `changes`: it finds the rows that its statement changes.
+    /// How a scan with these hints reads a table; `changes`: it finds the rows that its statement changes; `is_whole`: it is known
+    /// to read all of it.
     pub(super) fn of(
         hints: &[TableHint],
         changes: bool,
         session: IsolationLevel,
         (database, table): (&DatabaseUse, &Table),
+        is_whole: bool,
     ) -> Reading {
         let has = |wanted: TableHint| hints.contains(&wanted);
         let isolation = Isolation::of(hints, session, database);
@@ -103,18 +105,26 @@ impl Reading {
         let skips_locked = has(TableHint::ReadPast);
         let locked = |mode, is_kept| {
             let is_of_snapshot = isolation == Isolation::Snapshot;
-            Rows::Locked(RowReading { mode, is_kept, skips_locked, is_of_snapshot })
+            Rows::Locked(RowReading { mode, is_kept, skips_locked, is_of_snapshot, range: None })
         };
+        let in_ranges = |mode, range| {
+            let range = Some(range);
+            Rows::Locked(RowReading { mode, is_kept: true, skips_locked, is_of_snapshot: false, range })
+        };
+        // Of a heap, all is what lies between its rows.
+        let has_ranges = isolation == Isolation::Serializable && table.is_clustered() && !is_private;
         if changes {
             let mode = match mode_of_change(hints, database, table) {
-                // Of a heap, all is what lies between its rows.
-                LockMode::IntentExclusive if isolation == Isolation::Serializable => LockMode::SharedIntentExclusive,
+                LockMode::IntentExclusive if isolation == Isolation::Serializable && !has_ranges => {
+                    LockMode::SharedIntentExclusive
+                }
                 mode => mode,
             };
             let rows = match isolation {
                 _ if is_private => Rows::Present,
                 Isolation::Snapshot => Rows::OfTransaction,
                 _ if mode == LockMode::Exclusive => Rows::Present,
+                _ if has_ranges => in_ranges(LockMode::Exclusive, LockMode::RangeSharedUpdate),
                 _ if skips_locked => locked(LockMode::Exclusive, true),
                 _ => Rows::OfStatement,
             };
@@ -131,8 +141,15 @@ impl Reading {
         if has(TableHint::TabLockX) {
             return reading(LockMode::Exclusive, true, Rows::Present);
         }
-        if has(TableHint::TabLock) || (isolation == Isolation::Serializable && locks_more) {
+        if has(TableHint::TabLock) || (isolation == Isolation::Serializable && locks_more && !has_ranges) {
             return reading(row_mode, is_kept || locks_more, Rows::Present);
+        }
+        if locks_more && has_ranges {
+            let range = match row_mode {
+                LockMode::Exclusive => LockMode::RangeExclusiveExclusive,
+                _ => LockMode::RangeSharedUpdate,
+            };
+            return reading(LockMode::IntentExclusive, true, in_ranges(row_mode, range));
         }
         if locks_more && !is_private {
             return reading(LockMode::IntentExclusive, true, locked(row_mode, true));
@@ -143,6 +160,9 @@ impl Reading {
             Isolation::Snapshot if is_private => reading(LockMode::SchemaStability, false, Rows::Present),
             Isolation::Snapshot => reading(LockMode::SchemaStability, false, Rows::OfTransaction),
             _ if is_private => reading(LockMode::SchemaStability, false, Rows::OfStatement),
+            Isolation::Serializable if has_ranges && !is_whole => {
+                reading(LockMode::IntentShared, true, in_ranges(LockMode::Shared, LockMode::RangeSharedShared))
+            }
             Isolation::Serializable => reading(LockMode::Shared, true, Rows::Present),
             Isolation::Versions if !skips_locked => reading(LockMode::SchemaStability, false, Rows::OfStatement),
             Isolation::Versions | Isolation::ReadCommittedLock | Isolation::RepeatableRead => {

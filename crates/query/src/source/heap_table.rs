@@ -22,7 +22,7 @@ use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::access_path::{AccessHint, AccessPath, choose, missing_to};
+use crate::access_path::{AccessHint, AccessPath, choose, choose_to_lock, missing_to};
 use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::wrap::external;
 
@@ -51,6 +51,9 @@ pub struct RowReading {
     pub skips_locked: bool,
     /// Whether a row that was changed since the transaction first looked is an error.
     pub is_of_snapshot: bool,
+    /// How the keys of the ranges that are read are locked, so that no row comes into them: `RangeS-S`, `RangeS-U` or
+    /// `RangeX-X`.
+    pub range: Option<LockMode>,
 }
 
 impl fmt::Debug for HeapTable {
@@ -370,7 +373,14 @@ impl HeapTable {
         let output = projection.iter().map(position).collect();
         let read_schema = Arc::new(inner.schema.project(&read)?);
         let described = DFSchema::try_from(read_schema.as_ref().clone())?;
-        let path = choose(&inner, &read, conditions).map_err(external)?;
+        let path = match reading.range {
+            Some(_) => choose_to_lock(&inner, &read, conditions).map_err(external)?,
+            None => choose(&inner, &read, conditions).map_err(external)?,
+        };
+        if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
+            // Nobody puts a row anywhere: that is what the lock of the table says.
+            self.run.ask_for_whole(self.database.id(), self.table.id);
+        }
         let input = inner.scan_by(path.clone(), (read, read_schema), conditions)?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;

@@ -18,6 +18,7 @@
 //! | `resource` | what can be locked, and its texts |
 //! | `owner` | who holds locks, and which |
 //! | `queue` | one resource's holders and waiters: who is in whose way |
+//! | `range` | who has locked ranges of keys |
 //! | `table` | where the queues are |
 //! | `wait` | waiting: timeout, cancellation |
 //! | `deadlock` | circles of waiters, their victims, their graphs |
@@ -34,6 +35,7 @@ mod escalation;
 mod mode;
 mod owner;
 mod queue;
+mod range;
 mod resource;
 mod rows;
 mod table;
@@ -52,6 +54,7 @@ pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockReso
 pub use escalation::{Escalation, FIRST_ATTEMPT, NEXT_ATTEMPT};
 pub use mode::LockMode;
 pub use owner::{LockOwner, LockOwnerKind};
+pub use range::RangeLockers;
 pub use resource::{KeyHash, LockResource};
 pub use rows::{LockRow, LockStatus, LockWait};
 
@@ -216,6 +219,7 @@ impl LockManager {
             let released = self.release_from_table(owner, resource, true);
             debug_assert_eq!(released, Released::Gone, "what the owner's list has is held");
         }
+        owner.locks_ranges_no_more();
     }
 
     /// The mode in which the owner holds a resource.

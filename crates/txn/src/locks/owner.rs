@@ -8,7 +8,7 @@ use hobt_base::{SessionId, Stamp};
 use parking_lot::Mutex;
 
 use super::escalation::HobtCounts;
-use super::{LockMode, LockResource};
+use super::{LockMode, LockResource, RangeLockers};
 
 /// What kind of thing an owner of locks is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,6 +60,8 @@ pub(super) struct Held {
     /// In the order in which they were granted. Each once: the modes are in the tables.
     pub(super) locks: Vec<LockResource>,
     pub(super) hobts: HobtCounts,
+    /// The trees of which it has locked ranges.
+    pub(super) ranges: Vec<Arc<RangeLockers>>,
 }
 
 impl LockOwner {

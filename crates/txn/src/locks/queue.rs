@@ -197,6 +197,11 @@ impl Queue {
         self.first.is_none() && self.waiting().is_empty()
     }
 
+    /// Whether no session but this holds it in a mode that excludes `mode`.
+    pub(super) fn is_free_for(&self, session: SessionId, mode: LockMode) -> bool {
+        self.granted().all(|granted| granted.mode.is_compatible(mode) || granted.owner.session() == session)
+    }
+
     /// The mode in which the owner holds it.
     pub(super) fn mode_of(&self, owner: &Arc<LockOwner>) -> Option<LockMode> {
         self.granted().find(|granted| Arc::ptr_eq(&granted.owner, owner)).map(|granted| granted.mode)

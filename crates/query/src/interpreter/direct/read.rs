@@ -75,7 +75,7 @@ impl Interpreter<'_> {
         let base = table.base_index();
         let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
         let is_usable = has_tree && !base.options.is_disabled && !table.is_system;
-        let reading = Reading::of(&[], false, self.state.options.isolation, (database, table));
+        let reading = Reading::of(&[], false, self.state.options.isolation, (database, table), false);
         if database.id() != self.state.database.id() || !is_usable || reading.rows != Rows::OfStatement {
             return None;
         }
@@ -135,7 +135,7 @@ impl Interpreter<'_> {
     /// As the statement that is bound.
     pub(super) fn run_direct_read(&mut self, read: &DirectRead) -> Result<Option<Outcome>, Failure> {
         let database = self.database();
-        let reading = Reading::of(&[], false, self.state.options.isolation, (&database, &read.table));
+        let reading = Reading::of(&[], false, self.state.options.isolation, (&database, &read.table), false);
         let is_captured = self.capture.is_some();
         if is_captured || reading.rows != Rows::OfStatement || !self.may_run_directly(read.current, read.patience) {
             return Ok(None);
