@@ -10,7 +10,7 @@ use hobt_types::SqlType;
 use super::aggregate::aggregate_kind;
 use super::bound::{BoundExpr, ExprCollation};
 use super::next_value::InDefault;
-use super::{Binder, Site};
+use super::{Binder, Site, SystemFunction};
 use crate::wrap::{Kernel, Operation};
 
 /// Functions that exist over windows only.
@@ -163,6 +163,17 @@ impl Binder<'_> {
         }
     }
 
+    fn function_of_session(&self, name: &str, types: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {
+        let capitals = name.to_uppercase();
+        let is_it = |(known, of, _): &&(String, Vec<SqlType>, SystemFunction)| *known == capitals && of == types;
+        if let Some((_, _, function)) = self.functions.borrow().iter().find(is_it) {
+            return Ok(Some(function.clone()));
+        }
+        let Some(function) = self.resolver.system_function(name, types)? else { return Ok(None) };
+        self.functions.borrow_mut().push((capitals, types.to_vec(), function.clone()));
+        Ok(Some(function))
+    }
+
     fn system_function(
         &self,
         name: &str,
@@ -170,7 +181,7 @@ impl Binder<'_> {
         position: Position,
     ) -> Result<BoundExpr, SqlError> {
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
-        let Some(function) = self.resolver.system_function(name, &types)? else {
+        let Some(function) = self.function_of_session(name, &types)? else {
             return Err(SqlError::new(
                 number::UNKNOWN_FUNCTION,
                 format!("'{name}' is not a recognized built-in function name."),
@@ -182,7 +193,7 @@ impl Binder<'_> {
             return BoundExpr::literal((function.evaluate)(&values)?, function.result, position);
         }
         let operation = Operation::Rows {
-            name: name.to_string(),
+            name: name.to_uppercase(),
             arguments: types,
             result: function.result,
             evaluate: Arc::clone(&function.evaluate),

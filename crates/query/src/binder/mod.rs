@@ -65,7 +65,7 @@ use hobt_base::{Position, SqlError, number};
 use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value};
 use hobt_tsql::ast::{Condition, Expression, Query};
-use hobt_types::Value;
+use hobt_types::{SqlType, Value};
 
 pub use assignment::BoundAssignments;
 pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
@@ -116,6 +116,9 @@ pub struct Binder<'r> {
     options: BindOptions,
     context: Arc<FunctionContext>,
     progress: Rc<Progress>,
+    /// The session's functions that were asked for, by their names in capitals and the types of their arguments: what is
+    /// written twice is one function, so that `GROUP BY` recognises it.
+    functions: RefCell<Vec<(String, Vec<SqlType>, SystemFunction)>>,
 }
 
 /// How far a statement is bound: shared by the binders of the modules that it uses.
@@ -191,7 +194,13 @@ impl<'p> Site<'p> {
 impl<'r> Binder<'r> {
     /// A binder for one statement.
     pub fn new(resolver: &'r dyn NameResolver, options: BindOptions) -> Binder<'r> {
-        Binder { resolver, options, context: resolver.function_context(), progress: Rc::default() }
+        Binder {
+            resolver,
+            options,
+            context: resolver.function_context(),
+            progress: Rc::default(),
+            functions: RefCell::default(),
+        }
     }
 
     /// Binds the text of a module with the names of the database where it lives; `None` is the binder's own.
@@ -207,6 +216,7 @@ impl<'r> Binder<'r> {
             options: self.options,
             context: Arc::clone(&self.context),
             progress: Rc::clone(&self.progress),
+            functions: RefCell::default(),
         })
     }
 
