@@ -3,6 +3,9 @@
 use super::Definition;
 use super::value::{NULL, row};
 
+/// `request_reference_count` is a `smallint`.
+const GREATEST_COUNT: u32 = i16::MAX.unsigned_abs() as u32;
+
 pub(super) static VIEWS: &[Definition] = &[Definition::sys(
     "dm_tran_locks",
     "resource_type nvarchar(60)!, resource_subtype nvarchar(60)!, resource_database_id int!, \
@@ -23,7 +26,7 @@ pub(super) static VIEWS: &[Definition] = &[Definition::sys(
                 lock.mode.name(),
                 "LOCK",
                 lock.status.name(),
-                u64::from(lock.reference_count),
+                lock.reference_count.min(GREATEST_COUNT),
                 0,
                 lock.session.0,
                 0,
