@@ -42,6 +42,8 @@ pub(crate) struct Logged<'a> {
     rows: i8,
     /// Its room in the log was reserved before.
     is_reserved: bool,
+    /// Whose room it takes, where it belongs to no transaction.
+    payer: Option<&'a Arc<LogChain>>,
 }
 
 impl<'a> Logged<'a> {
@@ -56,7 +58,13 @@ impl<'a> Logged<'a> {
             counts: false,
             rows: 0,
             is_reserved: false,
+            payer: None,
         }
+    }
+
+    /// It stays, and is a part of what `with` belongs to: where that takes the room of another, so does this.
+    pub(crate) fn structure_of(with: Logged<'a>) -> Logged<'a> {
+        Logged { payer: with.chain.or(with.payer), ..Logged::structure() }
     }
 
     /// It belongs to a transaction; `None` in a database without a log.
@@ -182,6 +190,8 @@ struct Destination<'a> {
     chain: Option<&'a Arc<LogChain>>,
     /// What was reserved where there is none.
     own: &'a Reservation,
+    /// Whether more was reserved in `own` than this record takes, and stays there.
+    keeps_rest: bool,
 }
 
 /// A page's share of changes that are made together.
@@ -271,14 +281,15 @@ impl Storage {
         let head_bytes = payload.len();
         change.encode(&mut payload);
         let own = Reservation::default();
+        let paid = logged.payer.and_then(|payer| Some((payer, payer.paid_reservation()?)));
         if !logged.is_reserved {
             // What takes it back is no longer than the change, but may need an image of its own.
             let is_long = stands_alone(change) || before < log.log().epoch().begin;
             let once = payload.len() + HEAD_BYTES + if is_long { IMAGE_BYTES } else { 0 };
             let bytes = if logged.undo.is_some() { 2 * once } else { once };
-            match logged.chain {
-                Some(chain) => chain.reserve(bytes)?,
-                None => log.reserve(&own, bytes)?,
+            match (logged.chain, paid) {
+                (Some(chain), _) | (None, Some((chain, _))) => chain.reserve(bytes)?,
+                (None, None) => log.reserve(&own, bytes)?,
             }
         }
         match apply(page, rows, change) {
@@ -289,7 +300,8 @@ impl Storage {
             }
         }
         let mut has_image = false;
-        let to = Destination { log, hobt, chain: logged.chain, own: &own };
+        let (keeps_rest, own) = (paid.is_some(), paid.map_or(&own, |(_, reservation)| reservation));
+        let to = Destination { log, hobt, chain: logged.chain, own, keeps_rest };
         let appended = self.append(&to, kind::CHANGE, &mut payload, &mut |epoch, payload| {
             if !has_image && !stands_alone(change) && before < epoch.begin {
                 payload.truncate(head_bytes);
@@ -321,7 +333,9 @@ impl Storage {
             });
             match appended {
                 Ok(appended) => {
-                    to.log.log().release(to.own);
+                    if !to.keeps_rest {
+                        to.log.log().release(to.own);
+                    }
                     return Ok(appended);
                 }
                 Err(AppendError::EpochChanged) => {}
@@ -373,7 +387,7 @@ impl Storage {
                 return other.map(|_| None).map_err(damaged);
             }
         }
-        let to = Destination { log, hobt: Some(hobt), chain, own: &own };
+        let to = Destination { log, hobt: Some(hobt), chain, own: &own, keeps_rest: false };
         let appended = self.append(&to, kind::TOGETHER, &mut payload, &mut |epoch, payload| {
             let mut has_new_images = false;
             for (part, before) in parts.iter_mut().zip(&before) {
@@ -416,7 +430,8 @@ impl Storage {
         head.encode(&mut payload);
         PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
         chain.reserve(payload.len())?;
-        let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own: &Reservation::default() };
+        let own = &Reservation::default();
+        let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own, keeps_rest: false };
         Ok(self.append(&to, kind::CHANGE, &mut payload, &mut |_, _| {})?.lsn)
     }
 

@@ -128,7 +128,7 @@ impl Hobt {
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
         });
-        hobt.create_list_page(first, &[run])?;
+        hobt.create_list_page(first, &[run], Logged::structure())?;
         let chain = storage.chain_of(context);
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.

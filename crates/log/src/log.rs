@@ -494,6 +494,13 @@ impl Log {
         self.free_bytes.load(Ordering::Relaxed) >= needed
     }
 
+    /// Moves up to `bytes` of what one reservation has left to another; how many those were. What is reserved in all stays.
+    pub fn move_reserved(&self, from: &Reservation, to: &Reservation, bytes: u64) -> u64 {
+        let moved = from.take(bytes);
+        to.bytes.fetch_add(moved, Ordering::Relaxed);
+        moved
+    }
+
     /// Gives back what is left of a reservation: the transaction has ended.
     pub fn release(&self, reservation: &Reservation) {
         let left = reservation.bytes.swap(0, Ordering::Relaxed);

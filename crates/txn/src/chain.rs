@@ -223,7 +223,11 @@ impl TransactionLog {
     /// # Errors
     /// As [`LogChain::reserve`].
     pub fn reserve(&self, reservation: &Reservation, bytes: usize) -> Result<(), LogError> {
-        let reserved = self.log.reserve(reservation, record_bytes(bytes) as u64);
+        self.reserve_bytes(reservation, record_bytes(bytes) as u64)
+    }
+
+    fn reserve_bytes(&self, reservation: &Reservation, bytes: u64) -> Result<(), LogError> {
+        let reserved = self.log.reserve(reservation, bytes);
         reserved.map_err(|error| match error {
             LogError::Full { reason, .. } => LogError::Full { wait: self.log.truncation_wait(self.oldest()), reason },
             other => other,
@@ -286,17 +290,23 @@ impl TransactionLog {
     pub fn begin(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.begin_as(id)
+        self.begin_as(id, None)
     }
 
     /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone by itself.
     pub fn begin_structure(self: &Arc<TransactionLog>) -> Arc<LogChain> {
-        self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed))
+        self.begin_structure_for(None)
+    }
+
+    /// The same for what the undo of a transaction needs: it takes the room that `payer` has reserved for that, as far as it
+    /// goes, and gives back what is left of it.
+    pub fn begin_structure_for(self: &Arc<TransactionLog>, payer: Option<&Arc<LogChain>>) -> Arc<LogChain> {
+        self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned())
     }
 
     /// Goes on with a transaction that a crash left open, whose last record is at `last`.
     pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn) -> Arc<LogChain> {
-        let chain = self.begin_as(id);
+        let chain = self.begin_as(id, None);
         self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
         *chain.last.lock() = last;
         chain
@@ -307,13 +317,13 @@ impl TransactionLog {
         id >= STRUCTURE_TRANSACTION_FIRST
     }
 
-    fn begin_as(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+    fn begin_as(self: &Arc<TransactionLog>, id: u64, payer: Option<Arc<LogChain>>) -> Arc<LogChain> {
         let figures: Arc<Figures> = Arc::default();
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
-        let (reservation, last) = (Reservation::default(), Mutex::default());
-        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, last, figures })
+        let (reservation, last, undo_place) = (Reservation::default(), Mutex::default(), AtomicU64::new(0));
+        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, payer, undo_place, last, figures })
     }
 }
 
@@ -322,6 +332,10 @@ pub struct LogChain {
     owner: Arc<TransactionLog>,
     id: u64,
     reservation: Reservation,
+    /// Whose room it uses up first.
+    payer: Option<Arc<LogChain>>,
+    /// For which place room was reserved last that an undo may need ([`LogChain::reserve_for_undo`]).
+    undo_place: AtomicU64,
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
@@ -350,7 +364,32 @@ impl LogChain {
     /// [`LogError::Full`], or the log has failed.
     pub fn reserve(&self, bytes: usize) -> Result<(), LogError> {
         self.owner.tell_if_due();
-        self.owner.reserve(&self.reservation, bytes)
+        let bytes = record_bytes(bytes) as u64;
+        let log = &self.owner.log;
+        let paid =
+            self.payer.as_ref().map_or(0, |payer| log.move_reserved(&payer.reservation, &self.reservation, bytes));
+        if paid == bytes { Ok(()) } else { self.owner.reserve_bytes(&self.reservation, bytes - paid) }
+    }
+
+    /// What it has reserved, if it uses up the room of another: for changes that belong to it and to no transaction.
+    pub fn paid_reservation(&self) -> Option<&Reservation> {
+        self.payer.is_some().then_some(&self.reservation)
+    }
+
+    /// Reserves what an undo at a place, numbered from 1 by the caller, may need beside the records that it takes back: so many
+    /// bytes where it is the first place, another than the last one, or the last one again.
+    ///
+    /// # Errors
+    /// As [`LogChain::reserve`].
+    pub fn reserve_for_undo(&self, place: u64, [first, next, again]: [usize; 3]) -> Result<(), LogError> {
+        let bytes = match self.undo_place.load(Ordering::Relaxed) {
+            0 => first,
+            last if last == place => again,
+            _ => next,
+        };
+        self.reserve(bytes)?;
+        self.undo_place.store(place, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Appends a record that was decided on in `epoch`. Blocks while the log's ring is full.
@@ -402,14 +441,23 @@ impl LogChain {
     /// Takes the transaction off the list of those that recovery needs to know of: its last record is appended.
     pub fn leave(&self) {
         self.owner.open.lock().remove(&self.id);
-        self.owner.log.release(&self.reservation);
+        self.give_back();
+    }
+
+    fn give_back(&self) {
+        match &self.payer {
+            Some(payer) => {
+                self.owner.log.move_reserved(&self.reservation, &payer.reservation, u64::MAX);
+            }
+            None => self.owner.log.release(&self.reservation),
+        }
     }
 }
 
 impl Drop for LogChain {
     fn drop(&mut self) {
         // One that was not ended stays in the list: recovery will undo it, and needs its records.
-        self.owner.log.release(&self.reservation);
+        self.give_back();
     }
 }
 

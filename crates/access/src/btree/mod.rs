@@ -163,7 +163,7 @@ impl BTree {
             let identity = |first| description.identity(first);
             let hobt = Hobt::create_list(storage, description.filegroup, context, identity)?;
             let tree = BTree::of_hobt(hobt)?;
-            let made = tree.hobt.take_page(|id, list| {
+            let made = tree.hobt.take_page(None, |id, list| {
                 assert_eq!(id, tree.root, "the first page that the run gives");
                 let mut root = tree.create_page(id)?;
                 let header = tree.empty_root();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_base::{Lsn, PAGE_SIZE, PageId, SlotId, Stamp};
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
 use hobt_sync::holds::Hold;
 use hobt_txn::locks::{KeyHash, LockMode};
@@ -20,8 +20,14 @@ use crate::change::Logged;
 use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
 
-/// Bytes of log that a row's undo may need for pages that it splits: a split's and that of the page above.
-const UNDO_SPLIT_BYTES: usize = 8 * hobt_base::PAGE_SIZE;
+/// Bytes of log that the undo of the first row that gets shorter may need: the root and the page above the leaf are split, the
+/// leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages images may be logged.
+const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
+/// The same for the first row of another leaf: of what is above it, and of a run, it needs a share alone.
+const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
+/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page free at
+/// least, which is filled again before the next one.
+const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
 
 /// What became of a row that was to come into a leaf.
 enum Put {
@@ -179,7 +185,9 @@ impl BTree {
         }
         if let Some(chain) = chain.filter(|_| row.byte_count() < before.byte_count()) {
             // Others may have taken the room by then that the row gives up now.
-            chain.reserve(UNDO_SPLIT_BYTES)?;
+            let further = (before.byte_count() - row.byte_count()) * UNDO_SPLIT_BYTES_PER_BYTE;
+            let place = u64::from(step.id.file.0) << 32 | u64::from(step.id.number);
+            chain.reserve_for_undo(place, [UNDO_SPLIT_BYTES_FIRST, UNDO_SPLIT_BYTES, further.min(UNDO_SPLIT_BYTES)])?;
         }
         let is_ghost = view.is_deleted(usize::from(slot.0));
         let writer = self.begin_change(context, step)?;

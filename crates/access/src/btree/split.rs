@@ -206,7 +206,7 @@ impl BTree {
         chain: Option<&Arc<LogChain>>,
         divide: impl FnOnce(PageId) -> Result<(Vec<PageChange>, PageChange), AccessError>,
     ) -> Result<(), AccessError> {
-        let made = self.hobt.take_page(|id, list| {
+        let made = self.hobt.take_page(chain, |id, list| {
             let entry = self.entry(parent, separator, id)?;
             let (left_changes, right_change) = divide(id)?;
             let mut right = self.create_page(id)?;
@@ -228,7 +228,7 @@ impl BTree {
         let before = PageHeader::read(&root.page).map_err(|damage| self.hobt.damaged(root.id, damage))?;
         let level =
             before.level.checked_add(1).ok_or_else(|| self.damaged(root.id, "the level of a page of a tree"))?;
-        let made = self.hobt.take_page(|id, list| {
+        let made = self.hobt.take_page(chain, |id, list| {
             let moved = moved_to(Box::new(*root.page), id).map_err(|damage| self.hobt.damaged(root.id, damage))?;
             let header = PageHeader { level, ..self.header(PageType::Index, root.id) };
             let above = vec![PageChange::Format { header }, PageChange::SetLeftmost { child: id }];

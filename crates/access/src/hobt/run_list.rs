@@ -16,12 +16,13 @@ use crate::storage::Allocated;
 
 impl Hobt {
     /// Formats a new page of the run list with its first entries.
-    pub(super) fn create_list_page(&self, id: PageId, runs: &[Run]) -> Result<(), AccessError> {
+    pub(super) fn create_list_page(&self, id: PageId, runs: &[Run], logged: Logged<'_>) -> Result<(), AccessError> {
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::new(PageType::RunList, id, self.storage.database_tag(), self.identity.id);
-        self.change(&mut page, id, &PageChange::Format { header }, Logged::structure())?;
-        self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, Logged::structure())
+        let logged = Logged::structure_of(logged);
+        self.change(&mut page, id, &PageChange::Format { header }, logged)?;
+        self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, logged)
     }
 
     /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an error,
@@ -49,7 +50,7 @@ impl Hobt {
         header.next = entries.next.unwrap_or_default();
         for (index, run) in (entries.from..).zip(entries.runs) {
             let (offset, bytes) = RunListPage::entry_bytes(index, run);
-            self.change(page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
+            self.change(page, id, &PageChange::Write { offset, bytes }, Logged::structure_of(logged))?;
         }
         self.change(page, id, &PageChange::SetHeader { header }, logged)?;
         Ok(())
@@ -93,7 +94,7 @@ impl Hobt {
         let Allocated { first, extents, .. } = list_page;
         let own = list_run(first, extents);
         let last = *state.list.last().expect("a heap has a run list");
-        self.create_list_page(first, &[own, run])?;
+        self.create_list_page(first, &[own, run], logged)?;
         let link = Entries { from: RUNS_PER_PAGE, runs: &[], count: RUNS_PER_PAGE, next: Some(first) };
         self.write_entries(last, link, logged)?;
         state.list.push(first);
@@ -124,22 +125,23 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let before = state.runs.len();
         let extents_before = *state.next_extents(contents);
-        let run = self.add_structure_run(state, contents, wanted)?;
+        let run = self.add_structure_run(state, contents, wanted, None)?;
         let after = state.runs.len();
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
         Ok(())
     }
 
-    /// The same, not undone with any statement.
+    /// The same, not undone with any statement. Room in the log comes from what `payer` has reserved, if there is one.
     pub(super) fn add_structure_run(
         &self,
         state: &mut State,
         contents: RunContents,
         wanted: u32,
+        payer: Option<&Arc<LogChain>>,
     ) -> Result<Run, AccessError> {
         let extents_before = *state.next_extents(contents);
-        let chain = self.storage.log().map(|log| log.begin_structure());
+        let chain = self.storage.log().map(|log| log.begin_structure_for(payer));
         let added = self.add_allocated_run(state, chain.as_ref(), contents, wanted);
         if let Some(chain) = chain {
             // Its last change commits it; one that failed has been taken back.

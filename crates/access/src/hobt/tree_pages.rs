@@ -14,19 +14,21 @@ use crate::log_record::Undo;
 impl Hobt {
     /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
     /// list that names its run, and the change that makes it the tree's: it makes that change together with those that need
-    /// the page, or says that they had no room, and the page stays free.
+    /// the page, or says that they had no room, and the page stays free. A new run takes room in the log that `payer` has
+    /// reserved, if there is one.
     ///
     /// # Errors
     /// The filegroup or the log is full, the device fails, or what `use_page` returns.
     pub(crate) fn take_page(
         &self,
+        payer: Option<&Arc<LogChain>>,
         use_page: impl FnOnce(PageId, Part<'_>) -> Result<bool, AccessError>,
     ) -> Result<bool, AccessError> {
         let mut state = self.state_to_change()?;
         let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
         if state.runs[tail].used == state.runs[tail].page_count {
             let extents = state.next_extents;
-            self.add_structure_run(&mut state, RunContents::Rows, extents)?;
+            self.add_structure_run(&mut state, RunContents::Rows, extents, payer)?;
         }
         let index = state.tail(RunContents::Rows).expect("a HOBT has its first run");
         let run = state.runs[index];

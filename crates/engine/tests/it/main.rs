@@ -10,6 +10,7 @@ mod fixture;
 mod garbage;
 mod indexes;
 mod log_files;
+mod log_full;
 mod on_disk;
 mod recovery_models;
 mod restart;

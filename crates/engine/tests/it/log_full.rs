@@ -1,0 +1,144 @@
+//! A log without room: what is refused, and that everything begun can be undone all the same.
+
+use std::sync::Arc;
+
+use hobt_base::{SessionId, number};
+use hobt_catalog::Growth;
+use hobt_disk::SimulatedDisk;
+use hobt_engine::{
+    ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DatabaseState, DatabaseUse, EngineError, FileDefinition,
+    IndexDefinition, Instance, RowAt, RowUpdate, TableDefinition, TableWriter, WriteError,
+};
+use hobt_page::RowImage;
+use hobt_txn::StatementContext;
+use hobt_types::{MaxLength, SqlType};
+
+use crate::fixture::{begin_as, open, run, simulated, small_file, table};
+
+/// `CREATE TABLE dbo.<name> (id int NOT NULL, v varbinary(4000)); CREATE UNIQUE CLUSTERED INDEX c ON <name> (id)`.
+pub(crate) fn tree_named(name: &str) -> TableDefinition {
+    TableDefinition {
+        schema: "dbo".to_owned(),
+        name: name.to_owned(),
+        columns: vec![
+            ColumnDefinition::new("id", SqlType::Int, false),
+            ColumnDefinition::new("v", SqlType::VarBinary(MaxLength::Limited(4000)), true),
+        ],
+        data_space: DataSpaceDefinition::Default,
+        indexes: vec![IndexDefinition {
+            name: Some("c".to_owned()),
+            is_clustered: Some(true),
+            columns: vec![("id".to_owned(), false)],
+            included: Vec::new(),
+            data_space: DataSpaceDefinition::Default,
+            constraint: None,
+            options: hobt_catalog::IndexOptions { is_unique: true, ..Default::default() },
+            drops_existing: false,
+        }],
+    }
+}
+
+/// A database whose log has 8 MiB and no more, with two trees.
+fn with_small_log(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
+    let instance = open(disk);
+    let log = FileDefinition {
+        name: Some("small".to_owned()),
+        size_pages: Some(1024),
+        growth: Some(Growth::None),
+        ..FileDefinition::default()
+    };
+    let definition = DatabaseDefinition {
+        name: "d".to_owned(),
+        primary: vec![small_file("d")],
+        log: vec![log],
+        ..DatabaseDefinition::default()
+    };
+    let database = instance.create_database(&definition).expect("made").database;
+    for name in ["t", "filler"] {
+        run(&instance, |ctx| database.create_table(ctx, &tree_named(name))).expect("made");
+    }
+    (instance, database)
+}
+
+fn image(id: i32, bytes: usize) -> RowImage {
+    let (id, value) = (id.to_le_bytes(), vec![7; bytes]);
+    RowImage::new([Some(&id[..]), Some(&value[..])])
+}
+
+fn writer(database: &DatabaseUse, name: &str) -> TableWriter {
+    TableWriter::open(database, &database.snapshot(), table(database, name)).expect("its indexes")
+}
+
+fn storage(database: &DatabaseUse, error: WriteError) -> EngineError {
+    match error {
+        WriteError::Storage(error) => database.storage_error(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn insert(
+    database: &DatabaseUse,
+    ctx: &StatementContext,
+    name: &str,
+    id: i32,
+    bytes: usize,
+) -> Result<(), EngineError> {
+    let inserted = writer(database, name).insert(ctx, 0, &image(id, bytes));
+    inserted.map(drop).map_err(|error| storage(database, error))
+}
+
+/// Where all rows are, and their bytes.
+fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> {
+    let mut places = Vec::new();
+    let read = writer(database, name).for_each_row(0, &mut |at, row| {
+        places.push((at.clone(), row.value(1).map_or(0, <[u8]>::len)));
+        true
+    });
+    read.expect("readable");
+    places
+}
+
+/// Rows of a tree get shorter, others take their room, and somebody fills the log: there is room still to give the rows back
+/// what they were, for which nearly every leaf has to be split.
+#[test]
+fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
+    let disk = simulated();
+    let (instance, database) = with_small_log(&disk);
+    // Full leaves, in the order of their keys, with gaps between these.
+    for id in 0..20 {
+        run(&instance, |ctx| insert(&database, ctx, "t", id * 100, 1900)).expect("inserted");
+    }
+    instance.checkpoint().expect("a checkpoint");
+    let before = places(&database, "t");
+    let shorter = begin_as(&instance, SessionId(51), Arc::default());
+    let updates: Vec<RowUpdate> = before
+        .iter()
+        .zip(0..)
+        .map(|((at, _), id)| RowUpdate { at: at.clone(), partition: 0, row: image(id * 100, 10) })
+        .collect();
+    let updated = writer(&database, "t").update(&shorter, &updates, &mut || false);
+    updated.expect("there is room in the log for this and for its undo");
+    for id in 0..20 {
+        for more in 1..4 {
+            run(&instance, |ctx| insert(&database, ctx, "t", id * 100 + more, 600)).expect("inserted");
+        }
+    }
+    // What others reserve goes as far as the log has room.
+    let filler = begin_as(&instance, SessionId(52), Arc::default());
+    for (first, bytes) in [(0, 3000), (1_000_000, 1)] {
+        let full = (first..first + 100_000).find_map(|id| insert(&database, &filler, "filler", id, bytes).err());
+        assert_eq!(full.expect("8 MiB are full").to_sql_error().number, number::LOG_FULL);
+    }
+    instance.end_statement(&shorter, false, &[&database]).expect("undone");
+    assert_eq!(database.state(), DatabaseState::Online);
+    instance.end_statement(&filler, false, &[&database]).expect("undone");
+    assert_eq!(database.state(), DatabaseState::Online);
+    let sizes: Vec<usize> = places(&database, "t").into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(sizes.iter().filter(|bytes| **bytes == 1900).count(), 20, "{sizes:?}");
+    assert_eq!(sizes.len(), 20 * 4);
+    // The log takes something again once nobody needs its beginning.
+    instance.checkpoint().expect("a checkpoint");
+    run(&instance, |ctx| insert(&database, ctx, "t", 7, 100)).expect("inserted");
+    drop(database);
+    instance.close().expect("closed");
+}
