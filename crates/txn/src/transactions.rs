@@ -52,6 +52,9 @@ struct Changed {
     keys: Vec<(HobtId, Arc<[u8]>)>,
 }
 
+/// Bits of a stamp that count within one life of an instance.
+const LIFE_BITS: u32 = 40;
+
 impl Transactions {
     /// A stamp that nobody has yet, for a writer of whom no reader needs to know.
     pub fn next(&self) -> Stamp {
@@ -66,6 +69,13 @@ impl Transactions {
     /// All later stamps are above `stamp`.
     pub fn raise_above(&self, stamp: Stamp) {
         self.latest.fetch_max(stamp.0, Ordering::Relaxed);
+    }
+
+    /// From now on stamps are above all that an instance has given out in an earlier life whose first stamps were above
+    /// those known here. A life has a tebi stamps, and nobody has to know the last one of a life that a crash has ended.
+    pub fn begin_life(&self) {
+        let next = (self.latest.load(Ordering::Relaxed) >> LIFE_BITS) + 1;
+        self.raise_above(Stamp(next << LIFE_BITS));
     }
 
     /// Begins a transaction: no snapshot sees what it changes until the guard is dropped.

@@ -161,6 +161,16 @@ impl Database {
         Ok(())
     }
 
+    /// Notes, durably, which stamps may have been given out.
+    ///
+    /// # Errors
+    /// The boot page cannot be written.
+    pub(crate) fn note_stamps(&self) -> Result<()> {
+        let mut files = self.files.lock();
+        let options = *self.options.lock();
+        self.write_boot(&mut files, options)
+    }
+
     /// Tells the log and the loads what the options say.
     pub(super) fn heed_options(&self) {
         let options = self.options();

@@ -12,7 +12,7 @@ use hobt_engine::{
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, SqlType, Value};
 
-use crate::fixture::{begin, check_extents, create, insert, open, row, rows, simulated, table_named, unlocked};
+use crate::fixture::{begin, check_extents, create, insert, open, row, rows, run, simulated, table_named, unlocked};
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Model {
@@ -206,4 +206,24 @@ fn every_property_of_a_table_comes_back() {
     let third = crate::fixture::run(&instance, |ctx| database.create_table(ctx, &table_named("v"))).expect("made");
     assert!(third.id != other.id && third.id != made.id, "ids are not used again after a restart");
     assert!(instance.next_stamp() > hobt_base::Stamp(3), "the clock starts above the database's stamps");
+}
+
+/// What a page says of its writer never fits one of a later life, however the life before has ended.
+#[test]
+fn no_stamp_is_given_out_again_after_a_crash() {
+    let disk = simulated();
+    let mut last = open(&disk).next_stamp();
+    for seed in 0..6 {
+        let instance = open(&disk);
+        assert!(instance.next_stamp() > last, "the life after crash {seed}");
+        let name = format!("d{seed}");
+        let database = create(&instance, &name);
+        for id in 0..20 {
+            run(&instance, |ctx| database.create_table(ctx, &table_named(&format!("t{id}")))).expect("made");
+        }
+        last = instance.next_stamp();
+        drop(database);
+        disk.crash(seed);
+        drop(instance);
+    }
 }
