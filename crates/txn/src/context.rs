@@ -11,8 +11,10 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
+use crate::undo_memory::{ACTION_BYTES, KEY_VERSION_BYTES, UndoMemory, VERSION_BYTES};
 use crate::{
-    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, RowLocks, Running, Snapshot, TransactionLog, VersionStore,
+    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, OutOfMemory, RowLocks, Running, Snapshot, TransactionLog,
+    VersionStore,
 };
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
@@ -79,6 +81,8 @@ pub struct Transaction {
     commit: Mutex<Vec<Action>>,
     /// What is let go of when the transaction has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// What undo actions and versions take.
+    undo_memory: UndoMemory,
 }
 
 impl fmt::Debug for Transaction {
@@ -92,6 +96,7 @@ impl fmt::Debug for Transaction {
 pub struct Savepoint {
     undo: usize,
     commit: usize,
+    undo_bytes: u64,
 }
 
 impl Transaction {
@@ -99,6 +104,7 @@ impl Transaction {
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
         let (chains, asks_for_delay, running, snapshot, locks, undo, commit, held) = Default::default();
+        let undo_memory = UndoMemory::default();
         Arc::new(Transaction {
             session,
             stamp,
@@ -111,7 +117,13 @@ impl Transaction {
             undo,
             commit,
             held,
+            undo_memory,
         })
+    }
+
+    /// Bytes that its undo actions and the versions of what it has changed take, about.
+    pub fn undo_bytes(&self) -> u64 {
+        self.undo_memory.used()
     }
 
     /// Its place in the order of writers.
@@ -138,7 +150,7 @@ impl Transaction {
 
     /// Where it is now.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len() }
+        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len(), undo_bytes: self.undo_bytes() }
     }
 
     /// Readers do not see what it changes until it has ended; `running` has its stamp.
@@ -181,7 +193,8 @@ impl Transaction {
                 return Err(UndoError(format!("its commit could not be written to the log: {error}")));
             }
         }
-        self.undo.lock().clear();
+        *self.undo.lock() = Vec::new();
+        self.undo_memory.shrink_to(0);
         let actions = std::mem::take(&mut *self.commit.lock());
         let done = run(actions.into_iter());
         done.and(self.end_chains())
@@ -192,7 +205,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn roll_back(&self) -> Result<(), UndoError> {
-        self.roll_back_to(Savepoint { undo: 0, commit: 0 })?;
+        self.roll_back_to(Savepoint { undo: 0, commit: 0, undo_bytes: 0 })?;
         self.end_chains()
     }
 
@@ -212,7 +225,9 @@ impl Transaction {
             let from = place.undo.min(undo.len());
             undo.split_off(from)
         };
-        run(actions.into_iter().rev())
+        let done = run(actions.into_iter().rev());
+        self.undo_memory.shrink_to(place.undo_bytes);
+        done
     }
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
@@ -315,6 +330,7 @@ impl StatementContext {
         settings: &StatementContextSettings,
         cancelled: Arc<AtomicBool>,
     ) -> Arc<StatementContext> {
+        transaction.undo_memory.is_of(&settings.memory);
         Arc::new(StatementContext {
             transaction,
             begun_at,
@@ -443,6 +459,7 @@ impl StatementContext {
     /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.
     pub fn put_version(&self, store: &Arc<VersionStore>, page: PageId, slot: SlotId, before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
+            self.transaction.undo_memory.take(VERSION_BYTES + before.row_bytes());
             store.put(running, page, slot, before);
         }
     }
@@ -450,6 +467,7 @@ impl StatementContext {
     /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first time.
     pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: PageId, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
+            self.transaction.undo_memory.take(VERSION_BYTES * usize::from(rows));
             store.put_loaded(running, loader, page, rows);
         }
     }
@@ -457,6 +475,7 @@ impl StatementContext {
     /// Keeps what stood at a key of a tree for readers that do not see the change; its leaf is held exclusively.
     pub fn put_key_version(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
+            self.transaction.undo_memory.take(KEY_VERSION_BYTES + key.len() + before.row_bytes());
             store.put_key(running, hobt, key, before);
         }
     }
@@ -475,7 +494,9 @@ impl StatementContext {
     ) -> Result<(), E> {
         let Some(running) = self.running() else { return Ok(()) };
         if !running.transactions().is_seen_by_all(loader) {
-            store.put_loaded_keys(&running, loader, hobt, keys()?.iter().map(Vec::as_slice));
+            let keys = keys()?;
+            self.transaction.undo_memory.take(keys.iter().map(|key| KEY_VERSION_BYTES + key.len()).sum());
+            store.put_loaded_keys(&running, loader, hobt, keys.iter().map(Vec::as_slice));
         }
         Ok(())
     }
@@ -490,7 +511,21 @@ impl StatementContext {
     /// Nobody may be left to hear that an action failed: before it returns an error, and if it panics, it must have
     /// refused for good what it could not bring in order.
     pub fn on_undo(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
+        self.on_undo_with(0, action);
+    }
+
+    /// The same of an action that has `bytes` on the heap.
+    pub fn on_undo_with(&self, bytes: usize, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
+        self.transaction.undo_memory.take(size_of_val(&action) + ACTION_BYTES + bytes);
         self.transaction.undo.lock().push(Box::new(action));
+    }
+
+    /// To be called before a row is changed: there is memory for what takes that back, and for its version.
+    ///
+    /// # Errors
+    /// There is none; the statement fails.
+    pub fn reserve_undo_memory(&self) -> Result<(), OutOfMemory> {
+        self.transaction.undo_memory.reserve()
     }
 
     /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.

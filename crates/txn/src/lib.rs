@@ -20,6 +20,7 @@ pub mod locks;
 mod memory;
 mod row_locks;
 mod transactions;
+mod undo_memory;
 mod versions;
 
 pub use chain::{

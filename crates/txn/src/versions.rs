@@ -34,7 +34,7 @@ pub enum Before {
 
 impl Before {
     /// Bytes that it keeps.
-    fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         if let Before::Row(row) = self { size_of::<RowImage>() + row.byte_count() } else { 0 }
     }
 }

@@ -148,6 +148,7 @@ impl BTree {
     /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its youngest
     /// writer once the statement has changed it.
     pub(super) fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
+        context.reserve_undo_memory()?;
         let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
         if header.flags.contains(PageFlags::BULK) {
             self.put_loaded_versions(context, step.id, &step.page)?;
@@ -215,7 +216,9 @@ impl BTree {
         done: KeyChange,
     ) {
         let (tree, writer) = (Arc::clone(self), context.stamp());
-        context.on_undo(move || tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done, writer)));
+        context.on_undo_with(done.byte_count(), move || {
+            tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done, writer))
+        });
     }
 
     /// Deletes the row with a key; whether there was one. Undone with the statement.

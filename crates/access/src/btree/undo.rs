@@ -38,6 +38,11 @@ impl KeyChange {
         }
     }
 
+    /// Bytes that it has on the heap.
+    pub(super) fn byte_count(&self) -> usize {
+        self.key().len() + if let KeyChange::Replaced { row, .. } = self { row.byte_count() } else { 0 }
+    }
+
     /// How many rows more there were by it.
     pub(crate) fn rows(&self) -> i64 {
         match self {

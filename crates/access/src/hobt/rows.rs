@@ -43,6 +43,7 @@ impl Hobt {
         context: &StatementContext,
         row: &RowImage,
     ) -> Result<(PageId, SlotId), AccessError> {
+        context.reserve_undo_memory()?;
         let row = self.move_out(context, row)?.unwrap_or_else(|| row.clone());
         let variable_bytes = row.variable_bytes(&self.identity.rows);
         let bytes = row.byte_count();
@@ -225,6 +226,7 @@ impl Hobt {
     /// # Errors
     /// The page is damaged or cannot be read.
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
+        context.reserve_undo_memory()?;
         let chain = self.storage.chain_of(context);
         self.storage.in_one_piece(|| {
             let file = self.storage.file(page.file)?;
@@ -279,6 +281,7 @@ impl Hobt {
         slot: SlotId,
         row: &RowImage,
     ) -> Result<bool, AccessError> {
+        context.reserve_undo_memory()?;
         let rows = &self.identity.rows;
         let variable_bytes = row.variable_bytes(rows);
         if !rows.fits_in_row(variable_bytes) {
@@ -303,7 +306,9 @@ impl Hobt {
         self.note_operations(Operation::LeafUpdate, 1);
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
         let (hobt, writer) = (Arc::clone(self), context.stamp());
-        context.on_undo(move || hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer)));
+        context.on_undo_with(done.row.byte_count(), move || {
+            hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer))
+        });
         Ok(true)
     }
 

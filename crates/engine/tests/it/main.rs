@@ -14,3 +14,4 @@ mod log_full;
 mod on_disk;
 mod recovery_models;
 mod restart;
+mod undo_memory;
