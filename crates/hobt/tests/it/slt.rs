@@ -105,6 +105,10 @@ fn run_file(path: &Path) -> (Vec<String>, usize) {
     let mut session = instance.session().expect("a session");
     session.run("CREATE DATABASE slt").expect("a database");
     session.run("USE slt").expect("its use");
+    // Another way through the same scripts: `HOBT_TRACE_FLAGS="30002"`.
+    if let Ok(flags) = std::env::var("HOBT_TRACE_FLAGS") {
+        session.run(&format!("DBCC TRACEON ({flags})")).expect("trace flags");
+    }
     let mut connection = Some(Connection(session));
     let mut runner = Runner::new(move || {
         let connection = connection.take();

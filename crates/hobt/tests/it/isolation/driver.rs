@@ -113,6 +113,10 @@ impl Play<'_> {
         if !self.actors.contains_key(&number) {
             let mut session = self.instance.session().expect("a session");
             session.run(&format!("USE {}", self.database)).expect("the database");
+            // Another way through the same scenarios: `HOBT_TRACE_FLAGS="30002"`.
+            if let Ok(flags) = std::env::var("HOBT_TRACE_FLAGS") {
+                session.run(&format!("DBCC TRACEON ({flags})")).expect("trace flags");
+            }
             session.run(&self.each).expect("what each session runs");
             self.actors.insert(number, Actor::begin(session));
         }

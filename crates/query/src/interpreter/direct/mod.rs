@@ -41,6 +41,11 @@ use by_key::DirectChange;
 use insert::{DirectInsert, Locked};
 use read::DirectRead;
 
+/// Trace flag 30001: nothing is learned, and each statement is bound whenever it runs.
+const LEARN_NOTHING: i32 = 30_001;
+/// Trace flag 30002: statements are learned when they run for the first time.
+const LEARN_AT_ONCE: i32 = 30_002;
+
 /// So many statements are noted with the session at once.
 const NOTED_TOGETHER: u64 = 1000;
 
@@ -135,12 +140,15 @@ impl Interpreter<'_> {
         wanted: Wanted<'_>,
         learned: &mut Learned,
     ) -> Result<Option<Outcome>, Failure> {
+        if self.learns_nothing() {
+            return Ok(None);
+        }
         let place = match learned {
-            Learned::Nothing => {
+            Learned::Nothing if !self.state.trace_flags.contains(&LEARN_AT_ONCE) => {
                 *learned = Learned::Ran;
                 return Ok(None);
             }
-            Learned::Ran => match self.learn(wanted) {
+            Learned::Nothing | Learned::Ran => match self.learn(wanted) {
                 Some(direct) => {
                     self.statements.learned.push(Some(direct));
                     let place = self.statements.len() - 1;
@@ -277,8 +285,15 @@ impl Interpreter<'_> {
         self.environment.sessions.statement_ends(self.state.id, &cost, Vec::new());
     }
 
+    fn learns_nothing(&self) -> bool {
+        self.state.trace_flags.contains(&LEARN_NOTHING)
+    }
+
     /// The formula of what `bind` binds; `None` if it is to be bound whenever it is evaluated. An error is left to that.
     pub(super) fn formula_of(&self, bind: impl FnOnce(&Binder<'_>) -> Result<BoundExpr, SqlError>) -> Option<Formula> {
+        if self.learns_nothing() {
+            return None;
+        }
         let names = self.names_alone();
         let options = BindOptions { keeps_variables: true, ..BindOptions::default() };
         let binder = Binder::new(&names, options);
@@ -297,7 +312,7 @@ impl Interpreter<'_> {
             let formula = self.formula_of(|binder| binder.bind_condition(condition, position));
             *learned = formula.map_or(Learned::Interpreted, Learned::Formula);
         }
-        let Learned::Formula(formula) = learned else { return self.condition(condition, position) };
+        let Learned::Formula(formula) = &*learned else { return self.condition(condition, position) };
         let value = formula.evaluate(&self.given_at(&OnceCell::new())).map_err(|error| error.at(position))?;
         Ok(value == Value::Int(1))
     }
