@@ -14,14 +14,16 @@ const LOOK: Duration = Duration::from_millis(1);
 /// An instance for the scenarios of a file.
 pub(super) struct World {
     instance: Instance,
+    /// What each session runs first.
+    begins_with: &'static str,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    pub(super) fn new() -> World {
+    pub(super) fn new(begins_with: &'static str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let instance = Instance::open(folder.path()).expect("an instance");
-        World { instance, _folder: folder }
+        World { instance, begins_with, _folder: folder }
     }
 
     /// Begins scenario `place` in a database of its own, whose sessions come in when they are first named.
@@ -34,7 +36,8 @@ impl World {
             session.run(&format!("ALTER DATABASE {database} SET {option}")).expect("an option");
         }
         session.run(setup).expect("the tables");
-        Play { instance: &self.instance, database, each: each.to_owned(), actors: BTreeMap::new() }
+        let each = format!("{}; {each}", self.begins_with);
+        Play { instance: &self.instance, database, each, actors: BTreeMap::new() }
     }
 }
 
@@ -113,10 +116,6 @@ impl Play<'_> {
         if !self.actors.contains_key(&number) {
             let mut session = self.instance.session().expect("a session");
             session.run(&format!("USE {}", self.database)).expect("the database");
-            // Another way through the same scenarios: `HOBT_TRACE_FLAGS="30002"`.
-            if let Ok(flags) = std::env::var("HOBT_TRACE_FLAGS") {
-                session.run(&format!("DBCC TRACEON ({flags})")).expect("trace flags");
-            }
             session.run(&self.each).expect("what each session runs");
             self.actors.insert(number, Actor::begin(session));
         }

@@ -85,8 +85,19 @@ impl Spec {
 
 #[test]
 fn every_scenario_ends_as_it_says() {
+    play_all("");
+}
+
+/// Statements that name one row of a key are learned at their first run, and take no plan.
+#[test]
+fn every_scenario_ends_so_on_the_direct_path() {
+    play_all("DBCC TRACEON (30002)");
+}
+
+/// Plays all scenarios, with sessions that run `begins_with` first.
+fn play_all(begins_with: &'static str) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/isolation");
-    let rewrite = std::env::var_os("HOBT_REWRITE").is_some();
+    let rewrite = begins_with.is_empty() && std::env::var_os("HOBT_REWRITE").is_some();
     let wanted = std::env::var("HOBT_SPEC").unwrap_or_default();
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of scenarios")
@@ -101,7 +112,7 @@ fn every_scenario_ends_as_it_says() {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let spec = Spec::read(&std::fs::read_to_string(&path).expect("a file"));
         let mut text: String = spec.head.iter().map(|line| format!("{line}\n")).collect();
-        let world = World::new();
+        let world = World::new(begins_with);
         for (place, (comments, scenario)) in spec.scenarios.iter().enumerate() {
             comments.iter().for_each(|line| text.push_str(&format!("{line}\n")));
             text.push_str(&format!("scenario {}\n", scenario.name));
