@@ -543,6 +543,14 @@ impl DatabaseSnapshot {
         self.partition_schemes.iter().find(|scheme| scheme.id == id)
     }
 
+    /// By which column of its table what lies in a data space is partitioned (its place), and how; `None` if it is not.
+    /// Schemes and functions that are named are there: a catalog is checked when it is read.
+    pub fn partitioning_of(&self, space: &DataSpace) -> Option<(usize, &Arc<PartitionFunction>)> {
+        let DataSpace::Scheme { scheme, column } = space else { return None };
+        let scheme = self.partition_scheme_by_id(*scheme)?;
+        Some((*column, self.partition_function_by_id(scheme.function)?))
+    }
+
     /// Whether a table, view, function, procedure or sequence has this name.
     pub fn has_object(&self, schema: i32, name: &str) -> bool {
         self.table(schema, name).is_some()

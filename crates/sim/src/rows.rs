@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hobt_catalog::{DataSpace, DatabaseSnapshot, PartitionFunction, Table};
+use hobt_catalog::{DatabaseSnapshot, PartitionFunction, Table};
 use hobt_engine::{Database, EngineError, RowAt, RowUpdate, TableWriter, WriteError};
 use hobt_page::RowImage;
 use hobt_txn::StatementContext;
@@ -119,8 +119,7 @@ impl<'d> OpenTable<'d> {
 
 /// How a table is partitioned.
 pub(crate) fn function_of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<Arc<PartitionFunction>> {
-    let DataSpace::Scheme { scheme, .. } = table.base_index().data_space else { return None };
-    snapshot.partition_function_by_id(snapshot.partition_scheme_by_id(scheme)?.function).map(Arc::clone)
+    snapshot.partitioning_of(&table.base_index().data_space).map(|(_, function)| Arc::clone(function))
 }
 
 /// Nobody else changes a session's tables, and no key comes twice: what is refused is damage.

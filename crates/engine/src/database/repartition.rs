@@ -237,8 +237,7 @@ fn renumber(partitions: &mut [Partition]) {
 }
 
 fn table_function<'s>(snapshot: &'s DatabaseSnapshot, space: &DataSpace) -> Option<&'s Arc<PartitionFunction>> {
-    let DataSpace::Scheme { scheme, .. } = space else { return None };
-    snapshot.partition_function_by_id(snapshot.partition_scheme_by_id(*scheme)?.function)
+    snapshot.partitioning_of(space).map(|(_, function)| function)
 }
 
 /// The schemes of a function by their names, and the tables with an index on one of them, by their ids.

@@ -274,9 +274,7 @@ impl Database {
 
 /// The column by which an index is partitioned, and how.
 fn partitioning<'s>(snapshot: &'s DatabaseSnapshot, index: &Index) -> Option<(usize, &'s Arc<PartitionFunction>)> {
-    let DataSpace::Scheme { scheme, column } = index.data_space else { return None };
-    let scheme = snapshot.partition_scheme_by_id(scheme)?;
-    Some((column, snapshot.partition_function_by_id(scheme.function)?))
+    snapshot.partitioning_of(&index.data_space)
 }
 
 /// The boundary below a partition, and the one above it.

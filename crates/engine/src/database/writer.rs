@@ -11,8 +11,7 @@ use std::sync::Arc;
 use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};
 use hobt_base::{HobtId, PageId, SessionId, SlotId};
 use hobt_catalog::{
-    DataSpace, DatabaseSnapshot, Index, IndexLeaf, IndexUse, IndexUser, LeafColumn, PartitionFunction, Table,
-    value_from_bytes,
+    DatabaseSnapshot, Index, IndexLeaf, IndexUse, IndexUser, LeafColumn, PartitionFunction, Table, value_from_bytes,
 };
 use hobt_page::{PageDamage, RowImage, StoredValue};
 use hobt_txn::locks::{KeyHash, LockError, LockMode, LockResource};
@@ -168,16 +167,9 @@ impl TableWriter {
             let leaf = table.index_leaf(index).expect("a nonclustered index has leaves");
             let trees = open(index)?;
             let trees = trees.iter().map(|store| Arc::clone(store.tree().expect("a nonclustered index is a tree")));
-            let partitioning = match index.data_space {
-                DataSpace::Scheme { scheme, column }
-                    if !table.is_aligned(index) || table.base_index().partitions.len() == 1 =>
-                {
-                    let scheme = snapshot.partition_scheme_by_id(scheme);
-                    let function = scheme.and_then(|scheme| snapshot.partition_function_by_id(scheme.function));
-                    function.map(|function| (column, Arc::clone(function)))
-                }
-                _ => None,
-            };
+            let is_apart = !table.is_aligned(index) || table.base_index().partitions.len() == 1;
+            let partitioning = snapshot.partitioning_of(&index.data_space).filter(|_| is_apart);
+            let partitioning = partitioning.map(|(column, function)| (column, Arc::clone(function)));
             indexes.push(IndexWriter { place, leaf, trees: trees.collect(), partitioning });
         }
         Ok(TableWriter { table, base, indexes: indexes.into() })

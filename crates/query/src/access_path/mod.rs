@@ -12,7 +12,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::Expr;
 use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::SqlError;
-use hobt_catalog::{DataSpace, Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
+use hobt_catalog::{Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_txn::locks::FIRST_ATTEMPT;
 use hobt_types::Value;
@@ -140,14 +140,9 @@ fn partitions_of(
     index: &Index,
     predicates: &[ColumnPredicate],
 ) -> Result<Vec<usize>, SqlError> {
-    let all = || (0..index.partitions.len()).collect();
-    let DataSpace::Scheme { scheme, column } = index.data_space else { return Ok(all()) };
+    let mut wanted: Vec<usize> = (0..index.partitions.len()).collect();
     let snapshot = database.snapshot();
-    let function = snapshot
-        .partition_scheme_by_id(scheme)
-        .and_then(|scheme| snapshot.partition_function_by_id(scheme.function))
-        .ok_or_else(|| SqlError::internal("an index's partition function is not in the catalog"))?;
-    let mut wanted: Vec<usize> = all();
+    let Some((column, function)) = snapshot.partitioning_of(&index.data_space) else { return Ok(wanted) };
     for predicate in predicates.iter().filter(|predicate| predicate.column == column) {
         wanted.retain(|partition| may_have(function, *partition, &predicate.test));
     }

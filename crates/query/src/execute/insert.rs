@@ -24,9 +24,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Sendable
 use futures::StreamExt;
 use hobt_access::{AccessError, Hobt, LoadedRuns, Loader, RowStore};
 use hobt_base::{SqlError, number};
-use hobt_catalog::{
-    Index, PartitionFunction, Table, TableColumn, compare_values, row_image, value_from_bytes, value_to_bytes,
-};
+use hobt_catalog::{Index, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes};
 use hobt_engine::{DatabaseUse, Instance, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
 use hobt_page::RowImage;
@@ -303,10 +301,7 @@ impl InsertTarget {
         if value.is_null() {
             return 0;
         }
-        function.boundaries.partition_point(|boundary| {
-            let order = compare_values(function.collation, boundary, value);
-            if function.range_right { order.is_le() } else { order.is_lt() }
-        })
+        function.partition_of(value)
     }
 }
 

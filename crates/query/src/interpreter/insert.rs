@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::{Position, SqlError, number};
-use hobt_catalog::{DataSpace, DatabaseSnapshot, Table, TableColumn};
+use hobt_catalog::{DatabaseSnapshot, Table, TableColumn};
 use hobt_engine::DatabaseUse;
 use hobt_functions::array_value;
 use hobt_tsql::ast::{
@@ -680,16 +680,8 @@ pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<Inser
 /// The same of a table whose clustered index may be disabled.
 pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
     let snapshot = database.snapshot();
-    let partitioning = match &table.base_index().data_space {
-        DataSpace::Filegroup(_) => None,
-        DataSpace::Scheme { scheme, column } => {
-            let scheme = snapshot.partition_schemes.iter().find(|known| known.id == *scheme);
-            let function = scheme
-                .and_then(|scheme| snapshot.partition_functions.iter().find(|function| function.id == scheme.function))
-                .ok_or_else(|| SqlError::internal("a table's partition function is not in the catalog"))?;
-            Some((*column, Arc::clone(function)))
-        }
-    };
+    let partitioning = snapshot.partitioning_of(&table.base_index().data_space);
+    let partitioning = partitioning.map(|(column, function)| (column, Arc::clone(function)));
     let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
     InsertTarget::new(database, table, &schema, partitioning)
 }

@@ -496,34 +496,12 @@ fn evaluate_rows(
 
 /// The number of the partition that each value belongs to, from 1; NULL belongs to the first.
 fn partition_numbers(function: &PartitionFunction, array: &ArrayRef) -> Result<ArrayRef, SqlError> {
-    let collation = function.collation.unwrap_or_default();
     let numbers = (0..array.len()).map(|row| {
         let value = array_value(array.as_ref(), row, function.parameter)?;
-        let below = function.boundaries.partition_point(|boundary| {
-            let order = compare_values(boundary, &value, collation);
-            if function.range_right { order.is_le() } else { order.is_lt() }
-        });
-        Ok(i32::try_from(below).unwrap_or(i32::MAX).saturating_add(1))
+        Ok(i32::try_from(function.partition_of(&value)).unwrap_or(i32::MAX).saturating_add(1))
     });
     let numbers = numbers.collect::<Result<Vec<i32>, SqlError>>()?;
     Ok(Arc::new(Int32Array::from(numbers)))
-}
-
-/// The order of two values of one type; NULL is the least.
-fn compare_values(left: &Value, right: &Value, collation: Collation) -> std::cmp::Ordering {
-    use std::cmp::Ordering;
-    match (left, right) {
-        (Value::Null, Value::Null) => Ordering::Equal,
-        (Value::Null, _) => Ordering::Less,
-        (_, Value::Null) => Ordering::Greater,
-        (Value::Int(a), Value::Int(b)) => a.cmp(b),
-        (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
-        (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
-        (Value::Text(a), Value::Text(b)) => collation.compare(a, b),
-        (Value::Binary(a), Value::Binary(b)) => a.cmp(b),
-        (Value::Guid(a), Value::Guid(b)) => a.cmp(b),
-        _ => Ordering::Equal,
-    }
 }
 
 /// One bit of each grouping id.

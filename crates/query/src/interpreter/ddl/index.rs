@@ -9,7 +9,7 @@ use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use hobt_base::{Position, SqlError, number};
-use hobt_catalog::{DataSpace, Index, IndexKind, IndexOptions, PartitionFunction, Table};
+use hobt_catalog::{Index, IndexKind, IndexOptions, PartitionFunction, Table};
 use hobt_engine::{DatabaseUse, EngineError, IndexDefinition, IndexSelector, KeyKind, LockTable, TableChange};
 use hobt_tsql::ast::{
     AlterIndex, AlterIndexAction, Constraint, ConstraintKind, CreateIndex, DropIndex, IndexColumn, Literal, OptionItem,
@@ -151,7 +151,7 @@ impl Interpreter<'_> {
         (at, partitions): (usize, &[usize]),
     ) -> Result<(), Failure> {
         let index = &table.indexes[at];
-        let function = partitioning_of(database, index)?;
+        let function = partitioning_of(database, index);
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
         let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
         let place = provider.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
@@ -402,14 +402,9 @@ fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
 }
 
 /// By which column of the table an index is partitioned, and how.
-fn partitioning_of(database: &DatabaseUse, index: &Index) -> Result<Option<(usize, Arc<PartitionFunction>)>, SqlError> {
-    let DataSpace::Scheme { scheme, column } = index.data_space else { return Ok(None) };
+fn partitioning_of(database: &DatabaseUse, index: &Index) -> Option<(usize, Arc<PartitionFunction>)> {
     let snapshot = database.snapshot();
-    let function = snapshot
-        .partition_scheme_by_id(scheme)
-        .and_then(|scheme| snapshot.partition_function_by_id(scheme.function))
-        .ok_or_else(|| SqlError::internal("an index's partition function is not in the catalog"))?;
-    Ok(Some((column, Arc::clone(function))))
+    snapshot.partitioning_of(&index.data_space).map(|(column, function)| (column, Arc::clone(function)))
 }
 
 /// A plan of some of a table's columns as a query.
