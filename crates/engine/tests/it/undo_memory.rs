@@ -67,6 +67,10 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
         instance.end_transaction(&transaction, false, &[&database]).expect("undone");
         assert_eq!((rows(), database.state()), (0, DatabaseState::Online));
         assert_eq!((transaction.undo_bytes(), instance.memory().used()), (0, before));
-        run(&instance, |ctx| Ok(insert(&writer, ctx, 1).expect("there is memory again"))).expect("inserted");
+        let again = run(&instance, |ctx| {
+            insert(&writer, ctx, 1).expect("there is memory again");
+            Ok(())
+        });
+        again.expect("inserted");
     }
 }
