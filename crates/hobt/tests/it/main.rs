@@ -5,6 +5,7 @@ mod api;
 #[cfg(feature = "cli")]
 mod bad_input;
 mod changes;
+mod client;
 #[cfg(feature = "cli")]
 mod command_line;
 mod consistency;

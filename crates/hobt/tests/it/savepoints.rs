@@ -1,7 +1,9 @@
 //! Random transactions with savepoints against a model: whatever is undone leaves the table as it was, on disk too.
 
-use hobt::{Event, Flow, Instance, Session};
+use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
+
+use crate::client::answer;
 
 /// The numbers in the table; a negative one has a long value beside it.
 type Model = Vec<i64>;
@@ -13,20 +15,10 @@ const ROWS_MAX: usize = 4_000;
 
 /// The last row of numbers that a batch sends, and the first error's number.
 fn run(session: &mut Session, batch: &str) -> (Vec<i64>, Option<i32>) {
-    let (mut row, mut columns, mut failed) = (Vec::new(), Vec::new(), None);
-    session.execute(batch, &mut |event: Event| {
-        match event {
-            Event::ResultSet(begun) => columns = begun,
-            Event::Rows(batch) => {
-                let cell = |column| hobt::cell_text(&columns, &batch, 0, column).expect("a text").expect("no NULL");
-                row = (0..columns.len()).map(|column| cell(column).parse().expect("a number")).collect();
-            }
-            Event::Error(error) => failed = failed.or(Some(error.number)),
-            _ => {}
-        }
-        Flow::Continue
-    });
-    (row, failed)
+    let (rows, failed) = answer(session, batch);
+    let number = |cell: &Option<String>| cell.as_deref().expect("no NULL").parse().expect("a number");
+    let last = rows.last().map(|row| row.iter().map(number).collect());
+    (last.unwrap_or_default(), failed.map(|error| error.number))
 }
 
 fn check(session: &mut Session, model: &Model, depth: usize, after: &str) {

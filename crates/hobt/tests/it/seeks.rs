@@ -1,26 +1,20 @@
 //! Whatever index a statement goes by, it finds what a scan of the table finds, in the order that it asks for.
 
-use hobt::{Event, Flow, Instance, Session};
+use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
-/// The rows that a batch sends, and the first error.
+use crate::client::answer;
+
+/// The rows that a batch sends, or the first error.
 fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, String> {
-    let (mut rows, mut columns, mut failed) = (Vec::new(), Vec::new(), None);
-    session.execute(batch, &mut |event: Event| {
-        match event {
-            Event::ResultSet(begun) => columns = begun,
-            Event::Rows(batch) => {
-                for row in 0..batch.num_rows() {
-                    let cell = |column| hobt::cell_text(&columns, &batch, row, column).expect("a text");
-                    rows.push((0..columns.len()).map(|at| cell(at).unwrap_or("NULL".to_owned())).collect());
-                }
-            }
-            Event::Error(error) => failed = failed.take().or(Some(format!("{}: {}", error.number, error.message))),
-            _ => {}
-        }
-        Flow::Continue
-    });
-    failed.map_or(Ok(rows), Err)
+    let (rows, failed) = answer(session, batch);
+    match failed {
+        Some(error) => Err(format!("{}: {}", error.number, error.message)),
+        None => Ok(rows
+            .into_iter()
+            .map(|row| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect())
+            .collect()),
+    }
 }
 
 fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {

@@ -4,28 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use hobt::{Instance, Item, Session};
+use hobt::Instance;
+
+use crate::client::number;
 
 const SESSIONS: i64 = 16;
 const VALUES_EACH: i64 = 60;
-
-fn number(session: &mut Session, batch: &str) -> i64 {
-    let mut numbers = Vec::new();
-    for item in session.query(batch) {
-        match item {
-            Item::Batch(batch) => {
-                let column =
-                    arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Int64).expect("numbers");
-                let column = column.as_any().downcast_ref::<arrow::array::Int64Array>().expect("numbers");
-                numbers.extend(column.values().iter().copied());
-            }
-            Item::Error(error) => panic!("{batch}: {error}"),
-            _ => {}
-        }
-    }
-    assert_eq!(numbers.len(), 1, "{batch}");
-    numbers[0]
-}
 
 /// The folder as a crash would leave it now.
 fn image(of: &Path) -> tempfile::TempDir {

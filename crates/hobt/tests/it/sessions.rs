@@ -5,41 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use hobt::{Event, Flow, Instance, Session, SqlError};
+use hobt::{Event, Flow, Instance, Session};
 use hobt_base::{ObjectId, SessionId};
+
+use crate::client::{instance_with, number};
 
 /// An instance with a database `d` and the tables `a` and `b` of one column.
 fn open() -> (tempfile::TempDir, Instance) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let instance = Instance::open(folder.path()).expect("an instance");
-    let mut session = instance.session().expect("a session");
-    session.run("CREATE DATABASE d").expect("a database");
-    session.run("USE d; CREATE TABLE a (n int NOT NULL); CREATE TABLE b (n int NOT NULL)").expect("tables");
-    (folder, instance)
+    instance_with("CREATE TABLE a (n int NOT NULL); CREATE TABLE b (n int NOT NULL)")
 }
 
 fn session(instance: &Instance) -> Session {
     let mut session = instance.session().expect("a session");
     session.run("USE d").expect("the database");
     session
-}
-
-fn number(session: &mut Session, query: &str) -> i64 {
-    let (mut found, mut columns, mut failed) = (None, Vec::new(), None);
-    session.execute(query, &mut |event: Event| {
-        match event {
-            Event::ResultSet(begun) => columns = begun,
-            Event::Rows(batch) => {
-                let text = hobt::cell_text(&columns, &batch, 0, 0).expect("a text").expect("no NULL");
-                found = Some(text.parse().expect("a number"));
-            }
-            Event::Error(error) => failed = Some(error),
-            _ => {}
-        }
-        Flow::Continue
-    });
-    assert_eq!(failed, None::<SqlError>, "{query}");
-    found.expect("a row")
 }
 
 /// Numbers from 0 to 999.
