@@ -35,8 +35,8 @@ mod storage;
 mod visible;
 
 pub use btree::{
-    BTree, BTreeError, Cursor, Direction, KeyOfRange, KeyRange, KeysOfRange, SeekLeaf, SeekValues, ShowLeaf,
-    TreeBuilder, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn, TreeSeek,
+    BTree, BTreeError, Cursor, Direction, KeyOfRange, KeyRange, KeysOfRange, Reorganized, SeekLeaf, SeekValues,
+    ShowLeaf, ShowProgress, TreeBuilder, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn, TreeSeek,
 };
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;

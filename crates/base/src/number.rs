@@ -506,6 +506,12 @@ pub const CONSTRAINT_VIOLATION: i32 = 547;
 pub const NOT_DETERMINISTIC: i32 = 4936;
 /// `ALTER INDEX` of an index that is not there.
 pub const CANNOT_FIND_INDEX: i32 = 2727;
+/// An operation on an index that is disabled.
+pub const INDEX_IS_DISABLED: i32 = 1973;
+/// An index of which pages are not locked cannot be reorganised.
+pub const PAGE_LOCKS_DISABLED: i32 = 2552;
+/// An option that the statement does not have.
+pub const UNKNOWN_INDEX_OPTION: i32 = 155;
 /// A partition of an index that has none.
 pub const NOT_PARTITIONED: i32 = 7729;
 /// `DROP_EXISTING` that would make a clustered index a nonclustered one.

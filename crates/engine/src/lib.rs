@@ -78,7 +78,7 @@ mod settings;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
     LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide,
-    TableChange, TableWriter, WriteError, current_row, is_stored_alike, row_id,
+    TableChange, TableWriter, WriteError, current_row, is_stored_alike, partitions_named, row_id,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

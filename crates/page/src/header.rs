@@ -97,6 +97,9 @@ impl PageFlags {
     /// A row page with its rows' order: a leaf of a B+tree.
     pub const ORDERED: PageFlags = PageFlags(4);
 
+    /// A page of a B+tree to which nothing leads: it was emptied.
+    pub const FREE: PageFlags = PageFlags(8);
+
     /// Whether all bits of `other` are set.
     pub const fn contains(self, other: PageFlags) -> bool {
         self.0 & other.0 == other.0

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{SessionId, SqlError, number};
 use hobt_query::execute::{OperatorProfile, StatementRun};
+use hobt_query::interpreter::Progress;
 use hobt_query::interpreter::{SessionDirectory, SharedTransaction, StatementStatistics};
 use hobt_sync::WaitCounters;
 
@@ -27,6 +28,7 @@ pub(crate) struct Connected {
     pub(crate) program: String,
     pub(crate) database: String,
     pub(crate) waits: Arc<WaitCounters>,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) total: Total,
     pub(crate) request: Option<Request>,
     /// When the last batch began, 100 ns since 1970-01-01 UTC.
@@ -142,6 +144,7 @@ impl Registry {
                 program: options.program.clone(),
                 database: options.database.clone(),
                 waits: Arc::default(),
+                progress: Arc::default(),
                 total: Total::default(),
                 request: None,
                 last_request_start: time,
@@ -168,8 +171,9 @@ impl Registry {
         self.lock().remove(&id.0);
     }
 
-    pub(crate) fn set_waits(&self, id: SessionId, waits: Arc<WaitCounters>) {
-        self.with(id, |session| session.waits = waits);
+    /// Where a session counts its waits, and says how far its statement is.
+    pub(crate) fn set_counters(&self, id: SessionId, waits: Arc<WaitCounters>, progress: Arc<Progress>) {
+        self.with(id, |session| (session.waits, session.progress) = (waits, progress));
     }
 
     /// Notes that a session runs a batch; `false` for one that was killed, which runs none any more.

@@ -64,7 +64,7 @@ impl Session {
         state.login.clone_from(&options.login);
         state.host.clone_from(&options.host);
         state.program.clone_from(&options.program);
-        server.registry().set_waits(id, Arc::clone(&state.waits));
+        server.registry().set_counters(id, Arc::clone(&state.waits), Arc::clone(&state.progress));
         Ok(Session { server, state, cancelled })
     }
 

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
+use crate::progress::Progress;
 use crate::undo_memory::{ACTION_BYTES, KEY_VERSION_BYTES, UndoMemory, VERSION_BYTES};
 use crate::{
     Before, LogChain, LogChains, MemoryAccount, MemoryBudget, OutOfMemory, RowLocks, Running, Snapshot, TransactionLog,
@@ -83,6 +84,8 @@ pub struct Transaction {
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// What undo actions and versions take.
     undo_memory: UndoMemory,
+    /// Where it says how far its undo is.
+    undo_progress: OnceLock<Arc<Progress>>,
 }
 
 impl fmt::Debug for Transaction {
@@ -118,7 +121,13 @@ impl Transaction {
             commit,
             held,
             undo_memory,
+            undo_progress: OnceLock::new(),
         })
+    }
+
+    /// Makes it say there how far it is when it is rolled back.
+    pub fn report_undo_to(&self, progress: &Arc<Progress>) {
+        self.undo_progress.get_or_init(|| Arc::clone(progress));
     }
 
     /// Bytes that its undo actions and the versions of what it has changed take, about.
@@ -225,7 +234,11 @@ impl Transaction {
             let from = place.undo.min(undo.len());
             undo.split_off(from)
         };
-        let done = run(actions.into_iter().rev());
+        let progress = self.undo_progress.get();
+        progress.iter().for_each(|progress| progress.set(0, actions.len() as u64));
+        let is_done = || progress.iter().for_each(|progress| progress.add(1));
+        // Counted as it is taken to be run.
+        let done = run(actions.into_iter().rev().inspect(|_| is_done()));
         self.undo_memory.shrink_to(place.undo_bytes);
         done
     }

@@ -18,6 +18,7 @@ mod context;
 mod decision;
 pub mod locks;
 mod memory;
+mod progress;
 mod row_locks;
 mod transactions;
 mod undo_memory;
@@ -34,6 +35,7 @@ pub use decision::{
     DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
 };
 pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
+pub use progress::Progress;
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use versions::{Before, VersionStore};

@@ -2,12 +2,12 @@
 //!
 //! A check goes through all pages: keys rise within a leaf and from leaf to leaf and lie between the separators above
 //! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are as
-//! many as the count says. Nothing may change the tree meanwhile.
+//! many as the count says. Nothing may change the tree meanwhile; that pages are put elsewhere waits for it.
 
 use std::collections::HashSet;
 
 use hobt_base::{PAGE_SIZE, PageId};
-use hobt_page::{PageDamage, PageHeader, check_index_page, check_row_page};
+use hobt_page::{PageDamage, PageFlags, PageHeader, check_index_page, check_row_page};
 
 use super::BTree;
 use crate::AccessError;
@@ -25,6 +25,8 @@ pub struct TreeFigures {
     pub leaf_bytes: u64,
     /// Leaves whose next is not the next page of its file.
     pub fragments: u64,
+    /// Pages of the runs that are free.
+    pub free: u64,
 }
 
 impl TreeFigures {
@@ -77,6 +79,7 @@ impl BTree {
     /// # Errors
     /// A page cannot be read.
     pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<Wrong>), AccessError> {
+        let _stay = self.moves.read();
         let mut left = HashSet::new();
         for run in self.hobt.runs() {
             left.extend(run.row_pages().map(|number| PageId::new(run.first.file, number)));
@@ -88,8 +91,22 @@ impl BTree {
         }
         let mut unreached: Vec<PageId> = walk.left.into_iter().collect();
         unreached.sort_unstable();
-        walk.wrong.extend(unreached.into_iter().map(|id| (id, UNREACHED)));
+        for id in unreached {
+            match self.is_free(id) {
+                Ok(true) => walk.figures.free += 1,
+                Ok(false) => walk.wrong.push((id, UNREACHED)),
+                Err(AccessError::Damaged { page, damage, .. }) => walk.wrong.push((page, damage)),
+                Err(error) => return Err(error),
+            }
+        }
         Ok((walk.figures, walk.wrong))
+    }
+
+    /// Whether a page is one that `REORGANIZE` has emptied.
+    fn is_free(&self, id: PageId) -> Result<bool, AccessError> {
+        let page = self.read(id)?;
+        let header = PageHeader::read(&page).map_err(|damage| self.hobt.damaged(id, damage))?;
+        Ok(self.level_of(id, &page)? == 0 && header.flags.contains(PageFlags::FREE))
     }
 
     fn walk(

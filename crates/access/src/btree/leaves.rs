@@ -56,6 +56,11 @@ impl SplitNotes {
         }
     }
 
+    /// Whether a scan is under way that knows leaves from before.
+    pub(super) fn is_watched(&self) -> bool {
+        self.kept.lock().watchers > 0
+    }
+
     /// Some rows of this leaf have gone to another page. It is still held exclusively.
     pub(super) fn note_split(&self, leaf: PageId) {
         self.note(Note::Split(leaf));

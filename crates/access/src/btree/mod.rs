@@ -12,7 +12,7 @@
 //!
 //! Rows: an insert puts a row at its place, a delete sets its deleted bit and leaves a *ghost*, which an insert of the
 //! same key brings to life and [`BTree::remove_ghosts`] takes away. What a statement did is undone by key (`undo`).
-//! Structure: pages split (`split`) and are not undone, nor joined again when they empty. Latches are coupled from the
+//! Structure: pages split (`split`), which is not undone; they are joined and put in order by `reorganize` alone. Latches are coupled from the
 //! root down (`descent`); a [`Cursor`] holds none between two leaves and goes by keys (`cursor`).
 //!
 //! Leaves to others: who may change which row when (locks), what makes keys of SQL's values (`hobt_types`), hidden
@@ -28,6 +28,7 @@ mod key;
 mod leaves;
 mod pages;
 mod ranges;
+mod reorganize;
 mod rows;
 mod seek;
 mod split;
@@ -45,6 +46,7 @@ use hobt_page::{
 };
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{KeyHash, LockMode};
+use parking_lot::{Mutex, RwLock};
 
 use crate::change::{Identity, Part};
 use crate::{AccessError, Hobt, Storage};
@@ -59,6 +61,7 @@ pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
 pub use key::{TreeKey, TreeKeyColumn};
 pub(crate) use leaves::LeafList;
 pub use ranges::{KeyOfRange, KeysOfRange};
+pub use reorganize::{Reorganized, ShowProgress};
 pub use seek::{SeekLeaf, SeekValues, TreeSeek};
 pub(crate) use undo::KeyChange;
 
@@ -111,6 +114,11 @@ pub struct BTree {
     root: PageId,
     files: FileTable,
     notes: SplitNotes,
+    /// Held by who puts its pages in order.
+    reorganizing: Mutex<()>,
+    /// Held exclusively while pages get other addresses or rows go to the left, and shared by who relies on where they are. Before
+    /// latches.
+    moves: RwLock<()>,
 }
 
 impl fmt::Debug for BTree {
@@ -198,7 +206,15 @@ impl BTree {
         let key = hobt.identity().key.clone();
         let key = key.ok_or_else(|| hobt.damaged(list, PageDamage::Structure { rule: "a heap's rows have no key" }))?;
         let root = PageId::new(list.file, list.number + 1);
-        Ok(Arc::new(BTree { hobt, key, root, files: FileTable::new(), notes: SplitNotes::default() }))
+        Ok(Arc::new(BTree {
+            hobt,
+            key,
+            root,
+            files: FileTable::new(),
+            notes: SplitNotes::default(),
+            reorganizing: Mutex::default(),
+            moves: RwLock::default(),
+        }))
     }
 
     /// Its runs, counts and long values.

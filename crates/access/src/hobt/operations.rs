@@ -17,6 +17,7 @@ pub(crate) enum Operation {
     LeafAllocation,
     NonleafAllocation,
     RangeScan,
+    LeafMerge,
 }
 
 /// How often was done what, since the HOBT was opened. What was undone since counts too.
@@ -36,11 +37,13 @@ pub struct Operations {
     pub nonleaf_allocations: u64,
     /// Scans begun, whole or of a range.
     pub range_scans: u64,
+    /// Leaves whose rows went to the leaf before them.
+    pub leaf_merges: u64,
 }
 
 /// The counters behind [`Operations`].
 #[derive(Debug, Default)]
-pub(super) struct OperationCounters([AtomicU64; 7]);
+pub(super) struct OperationCounters([AtomicU64; 8]);
 
 impl Hobt {
     /// What was done to it since it was opened.
@@ -54,6 +57,7 @@ impl Hobt {
             leaf_allocations: count(Operation::LeafAllocation),
             nonleaf_allocations: count(Operation::NonleafAllocation),
             range_scans: count(Operation::RangeScan),
+            leaf_merges: count(Operation::LeafMerge),
         }
     }
 

@@ -45,6 +45,38 @@ impl Hobt {
         Ok(used)
     }
 
+    /// Takes pages of a B+tree off the end of its last runs as long as `is_free` says that nobody needs them, and frees runs that have
+    /// none left; how many pages. Not undone.
+    ///
+    /// # Errors
+    /// The log is full or has failed.
+    pub(crate) fn shorten(&self, is_free: &dyn Fn(PageId) -> bool) -> Result<u64, AccessError> {
+        let mut state = self.state_to_change()?;
+        let mut count = 0;
+        loop {
+            let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
+            let run = state.runs[tail];
+            let is_last = |used: &u32| is_free(PageId::new(run.first.file, run.first.number + used - 1));
+            let mut used = run.used;
+            while used > u32::from(run.skip) && is_last(&used) {
+                used -= 1;
+            }
+            if used == run.used && used > 0 {
+                return Ok(count);
+            }
+            count += u64::from(run.used - used);
+            // A list page's own run stays, and what large values have behind it.
+            if used > 0 || tail == 0 || tail + 1 < state.runs.len() {
+                self.replace_run(&mut state, tail, Run { used, ..run })?;
+                return Ok(count);
+            }
+            let gone = [run];
+            let structure = self.storage.begin_freeing(&gone)?;
+            self.pop_runs(&mut state, tail, Logged::of(structure.as_ref()).committing())?;
+            self.storage.end_freeing(structure, &gone)?;
+        }
+    }
+
     /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by then.
     ///
     /// # Errors

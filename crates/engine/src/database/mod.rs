@@ -59,7 +59,7 @@ pub use foreign_key::ForeignKeyDefinition;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use switch::SwitchSide;
 pub use table::LockTable;
-pub use table_change::{IndexSelector, TableChange};
+pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, row_id};
 
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};

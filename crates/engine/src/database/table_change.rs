@@ -270,7 +270,10 @@ pub enum IndexSelector {
 
 impl IndexSelector {
     /// The places of the indexes meant.
-    fn pick(&self, table: &Table) -> Result<Vec<usize>> {
+    ///
+    /// # Errors
+    /// 2727 no such index.
+    pub fn pick(&self, table: &Table) -> Result<Vec<usize>> {
         match self {
             IndexSelector::All => {
                 let is_index = |at: &usize| table.indexes[*at].kind != IndexKind::Heap;
@@ -300,6 +303,19 @@ fn without_index(table: &Table, id: IndexId) -> Table {
         indexes.retain(|index| index.id != id);
     }
     table.clone().with_indexes(indexes)
+}
+
+/// The partition of this place of an index, or all for `None`.
+///
+/// # Errors
+/// 7722 the index is not partitioned, 7729 it has no such partition.
+pub fn partitions_named(table: &Table, index: &Index, partition: Option<usize>) -> Result<Vec<usize>> {
+    let is_whole = matches!(index.data_space, DataSpace::Filegroup(_));
+    match partition {
+        None => Ok((0..index.partitions.len()).collect()),
+        Some(number) if !is_whole && number < index.partitions.len() => Ok(vec![number]),
+        Some(number) => Err(no_such_partition(table, index, number.saturating_add(1))),
+    }
 }
 
 /// 7722, 7729.

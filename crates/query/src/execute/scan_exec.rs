@@ -402,6 +402,7 @@ impl Stream for ScanStream {
         if this.batch.rows == 0 {
             return Poll::Ready(None);
         }
+        this.run.note_scanned(this.batch.rows);
         Poll::Ready(Some(this.take_batch()))
     }
 }

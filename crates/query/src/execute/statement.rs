@@ -1,7 +1,7 @@
 //! A running statement as its operators see it: context, settings, counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hobt_access::scan::{Scan, ScanSettings};
@@ -10,7 +10,7 @@ use hobt_catalog::{Index, IndexUse, IndexUser};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
 use hobt_txn::locks::HeldLock;
-use hobt_txn::{IoCounts, StatementContext, Transaction};
+use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
 use parking_lot::Mutex;
 
 use super::profile::OperatorProfile;
@@ -42,6 +42,8 @@ pub struct StatementRun {
     counts_index_use: bool,
     /// What it does now is the engine's doing.
     is_internal: AtomicBool,
+    /// Where the rows that scans show are counted.
+    scanned: OnceLock<Arc<Progress>>,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -67,6 +69,16 @@ impl StatementRun {
     /// Says whether what follows is the engine's doing: rows are read to build an index of them.
     pub(crate) fn set_internal(&self, is_internal: bool) {
         self.is_internal.store(is_internal, Ordering::Relaxed);
+    }
+
+    /// Counts the rows that scans show as steps of its progress.
+    pub(crate) fn count_scanned(&self, progress: &Arc<Progress>) {
+        self.scanned.get_or_init(|| Arc::clone(progress));
+    }
+
+    /// A scan has shown rows.
+    pub(crate) fn note_scanned(&self, rows: usize) {
+        self.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
     }
 
     /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.
@@ -150,6 +162,7 @@ impl StatementRun {
             whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
             is_internal: AtomicBool::new(false),
+            scanned: OnceLock::new(),
         }))
     }
 

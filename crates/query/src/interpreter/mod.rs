@@ -51,6 +51,7 @@ mod watch;
 pub use configuration::{OPTIONS, ServerOption};
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
+pub use hobt_txn::Progress;
 pub use output::{cell_text, output_batch};
 pub use run::run_batch;
 pub use state::{SessionState, SetOptions, TraceFlags};

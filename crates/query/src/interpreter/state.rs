@@ -10,6 +10,7 @@ use hobt_base::{DatabaseId, ObjectId, SessionId};
 use hobt_engine::DatabaseUse;
 use hobt_sync::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
+use hobt_txn::Progress;
 use hobt_types::Value;
 
 use super::transaction::OpenTransaction;
@@ -181,6 +182,8 @@ pub struct SessionState {
     pub procedure: i32,
     /// The session's waits since it began.
     pub waits: Arc<WaitCounters>,
+    /// How far its statement is.
+    pub progress: Arc<Progress>,
     /// Temporary tables: the name as written, in lower case, to the name in `tempdb`.
     pub temporary_tables: HashMap<String, String>,
     /// What `BEGIN TRANSACTION` began.
@@ -205,6 +208,7 @@ impl SessionState {
             nest_level: 0,
             procedure: 0,
             waits: Arc::default(),
+            progress: Arc::default(),
             temporary_tables: HashMap::new(),
             transaction: None,
         }

@@ -93,6 +93,7 @@ impl Interpreter<'_> {
 impl Interpreter<'_> {
     /// Tells the list of sessions which kind of statement runs, where it does not know.
     fn note_command(&mut self, command: &'static str) {
+        self.state.progress.set(0, 0);
         let noted = (command, self.state.database.id());
         if self.noted == Some(noted) {
             return;

@@ -305,6 +305,7 @@ impl Interpreter<'_> {
 
     fn open_transaction(&mut self, name: Option<String>) -> Result<(), SqlError> {
         let transaction = self.environment.instance.begin_transaction(self.state.id).map_err(SqlError::from)?;
+        transaction.report_undo_to(&self.state.progress);
         let shared = Arc::new(SharedTransaction { transaction, databases: Mutex::default(), name });
         self.state.transaction = Some(OpenTransaction {
             shared,

@@ -196,6 +196,10 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let blocker = lock.as_ref().and_then(|wait| wait.blockers.first()).map_or(0, |blocker| blocker.0);
         let wait_time = lock.as_ref().map_or(0, |wait| milliseconds(wait.waited));
         let wait_resource = lock.as_ref().map_or_else(String::new, |wait| wait.resource.to_string());
+        let percent = session.progress.percent();
+        // As long as the rest takes if it goes on as before.
+        let elapsed_ms = milliseconds(request.started.elapsed()) as f64;
+        let remaining = if percent > 0.0 { (elapsed_ms * (100.0 - percent) / percent) as u64 } else { 0 };
         let mut row = row![
             session.id.0,
             0,
@@ -218,8 +222,8 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             1,
             session.transaction.as_ref().map_or(0, |open| open.transaction.id()),
             NULL,
-            0.0,
-            0,
+            percent,
+            remaining,
             int(milliseconds(cpu)),
             int(milliseconds(request.started.elapsed())),
             NULL,

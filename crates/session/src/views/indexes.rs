@@ -53,7 +53,8 @@ pub(super) static VIEWS: &[Definition] = &[
         &[SqlType::SmallInt, SqlType::Int, SqlType::Int, SqlType::Int],
         "database_id smallint!, object_id int!, index_id int!, partition_number int!, hobt_id bigint!, \
          leaf_insert_count bigint!, leaf_delete_count bigint!, leaf_update_count bigint!, leaf_ghost_count bigint!, \
-         leaf_allocation_count bigint!, nonleaf_allocation_count bigint!, range_scan_count bigint!",
+         leaf_allocation_count bigint!, nonleaf_allocation_count bigint!, leaf_page_merge_count bigint!, \
+         range_scan_count bigint!",
         operational_stats,
     ),
 ];
@@ -291,6 +292,7 @@ fn operational_stats(sources: &Sources, context: &ViewContext, arguments: &[Valu
             counts.leaf_ghosts,
             counts.leaf_allocations,
             counts.nonleaf_allocations,
+            counts.leaf_merges,
             counts.range_scans
         ]);
         rows.push(row);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::{
     AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
@@ -127,6 +128,10 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
             }
         }
         if random.below(5) == 0 && life.tree.remove_all_ghosts(&context).is_err() {
+            return Some(context);
+        }
+        // As well where it is cut off by the disk.
+        if random.below(4) == 0 && life.tree.reorganize(&context, 90, &mut |_, _| {}).is_err() {
             return Some(context);
         }
         for _ in 0..random.below(250) {
@@ -275,8 +280,23 @@ fn run_threads(seed: u64) {
                 .zip(committed.drain(..))
                 .map(|(thread, model)| scope.spawn(move || thread_work(database, tree, thread, work_seed, model)))
                 .collect();
+            let is_over = Arc::new(AtomicBool::new(false));
+            let walker = scope.spawn({
+                let is_over = Arc::clone(&is_over);
+                move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        let context = database.statement();
+                        if tree.reorganize(&context, 80, &mut |_, _| {}).is_err() || context.commit().is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
             while !threads.iter().any(|thread| thread.is_finished()) && database.checkpoint(Some(tree)).is_ok() {}
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            let results = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            is_over.store(true, Ordering::Release);
+            walker.join().expect("no panic");
+            results
         });
         database.disk.crash(random.next_u64());
         database.disk.clear_faults();

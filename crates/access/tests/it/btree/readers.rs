@@ -13,7 +13,9 @@ use hobt_types::{MaxLength, SqlType};
 use super::{Model, Shape, build, change, create, findings, shapes};
 use crate::versions::{end, statement};
 use crate::world::{FileSize, Row, World, image, loaded, sorted};
-use show::{OneByOne, Walk, count, rows_of, seen_by, settings};
+use show::{OneByOne, count, rows_of, seen_by};
+
+pub(super) use show::{Walk, settings};
 
 mod show;
 mod threads;
@@ -210,7 +212,7 @@ impl Play<'_> {
     }
 
     fn step(&mut self) {
-        match self.random.below(16) {
+        match self.random.below(17) {
             0 if self.writers.len() < 3 => {
                 let context = statement(self.world, &self.all);
                 self.writers.push(Writer { context, changed: Vec::new() });
@@ -248,6 +250,11 @@ impl Play<'_> {
             11 => {
                 let context = statement(self.world, &self.all);
                 self.ghosts_removed += self.tree.remove_all_ghosts(&context).expect("readable");
+                end(&context, true);
+            }
+            12 => {
+                let context = statement(self.world, &self.all);
+                self.tree.reorganize(&context, 95, &mut |_, _| {}).expect("readable");
                 end(&context, true);
             }
             _ if !self.writers.is_empty() => {

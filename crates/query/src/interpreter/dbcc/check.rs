@@ -253,8 +253,12 @@ impl Interpreter<'_> {
         let mut found: Vec<Found> = unowned(check.take_findings());
         let mut listed = Vec::new();
         let mut is_incomplete = false;
-        for table in tables(database).into_values() {
+        let progress = Arc::clone(&self.state.progress);
+        let all = tables(database);
+        progress.set(0, all.values().map(|table| pages_of(database, table)).sum());
+        for table in all.into_values() {
             let summary = self.check_stores(&mut check, database, &table, scope, &mut found)?;
+            progress.add(pages_of(database, &table));
             is_incomplete |= summary.is_none();
             listed.push((table, summary));
         }
@@ -411,6 +415,12 @@ fn parts(table: &Table) -> impl Iterator<Item = Part> {
         let part = move |hobt| Part { index: index.id.0, hobt, is_base: at == 0 };
         index.partitions.iter().map(move |partition| part(partition.hobt))
     })
+}
+
+/// The pages of a table, as far as its heaps and trees can be opened: the steps of its check.
+fn pages_of(database: &DatabaseUse, table: &Table) -> u64 {
+    let stores = parts(table).filter_map(|part| database.store_to_read(part.hobt).ok());
+    stores.map(|store| store.hobt().used_pages()).sum()
 }
 
 /// The end of the log, if no transaction is open; `None` also for a database without a log.

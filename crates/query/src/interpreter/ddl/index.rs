@@ -107,6 +107,12 @@ impl Interpreter<'_> {
         let (old, new) = (changed.old(), changed.new_table());
         let target = target_of(database.clone(), Arc::clone(old))?;
         run.set_internal(true);
+        // Each row is read, and put where it belongs.
+        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false).row_count();
+        let is_tree = |at: &usize| new.indexes[*at].kind != IndexKind::Heap;
+        let steps = changed.to_build().iter().map(|(at, _)| if is_tree(at) { 2 * rows } else { rows }).sum();
+        self.state.progress.set(0, steps);
+        run.count_scanned(&self.state.progress);
         for (at, partitions) in changed.to_build() {
             // What stands above the base is built from the base that it will point to.
             let source = if at == 0 { old } else { new };
@@ -170,7 +176,11 @@ impl Interpreter<'_> {
             .map_err(sql_error_of)?;
         let query = bound_query(plan, source, build.columns());
         let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
-        self.run_prepared(run, prepared, &mut |batch| build.append(&batch))?;
+        let progress = Arc::clone(&self.state.progress);
+        self.run_prepared(run, prepared, &mut |batch| {
+            progress.add(batch.num_rows() as u64);
+            build.append(&batch)
+        })?;
         build.finish()?;
         Ok(())
     }
@@ -214,9 +224,8 @@ impl Interpreter<'_> {
             AlterIndexAction::Rebuild { partition, options } => {
                 self.rebuild(&place, &which, partition.as_ref(), options, position)?;
             }
-            // What is out of order is put in order by building it anew; rows stay where others find them by their keys.
             AlterIndexAction::Reorganize { partition, options } => {
-                self.rebuild(&place, &which, partition.as_ref(), options, position)?;
+                self.reorganize(&place, &which, partition.as_ref(), options, position)?;
             }
             AlterIndexAction::Disable => {
                 let disable = |options| IndexOptions { is_disabled: true, ..options };
@@ -276,13 +285,7 @@ impl Interpreter<'_> {
         options: &[OptionItem],
         position: Position,
     ) -> Result<(), Failure> {
-        let partition = match partition {
-            None | Some(PartitionSelector::All) => None,
-            Some(PartitionSelector::Number(number)) => match self.evaluate_as(number, SqlType::BigInt)? {
-                Value::Int(number) => Some(usize::try_from(number - 1).unwrap_or(usize::MAX)),
-                _ => Some(usize::MAX),
-            },
-        };
+        let partition = self.partition_selected(partition)?;
         let (set, _) = self.index_options(options, IndexOptions::default())?;
         let fill_factor = OptionItem::find(options, "FILLFACTOR").map(|_| set.fill_factor);
         let merge = |old: IndexOptions| IndexOptions {
@@ -294,6 +297,20 @@ impl Interpreter<'_> {
         let database = Arc::clone(place.database.database());
         self.change_definition(place, position, create_dop(options), &|context, table, lock| {
             database.begin_rebuild(context, table, which, partition, &merge, lock)
+        })
+    }
+
+    /// The place of the partition that a statement names; `None` for all.
+    pub(super) fn partition_selected(
+        &mut self,
+        partition: Option<&PartitionSelector>,
+    ) -> Result<Option<usize>, Failure> {
+        Ok(match partition {
+            None | Some(PartitionSelector::All) => None,
+            Some(PartitionSelector::Number(number)) => match self.evaluate_as(number, SqlType::BigInt)? {
+                Value::Int(number) => Some(usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX)),
+                _ => Some(usize::MAX),
+            },
         })
     }
 

@@ -10,6 +10,7 @@ mod database;
 mod index;
 mod module;
 mod partition;
+mod reorganize;
 mod sequence;
 mod table;
 

@@ -16,8 +16,8 @@ use crate::world::{Collect, Row, block_on, sorted};
 
 /// Takes one page at a time.
 #[derive(Default)]
-pub(super) struct OneByOne {
-    pub(super) all: Collect,
+pub(in crate::btree) struct OneByOne {
+    pub(in crate::btree) all: Collect,
     is_full: bool,
 }
 
@@ -33,19 +33,19 @@ impl PageVisitor for OneByOne {
 }
 
 /// A scan that goes on from page to page as long as it is asked to.
-pub(super) struct Walk {
-    pub(super) worker: ScanWorker,
-    pub(super) rows: OneByOne,
+pub(in crate::btree) struct Walk {
+    pub(in crate::btree) worker: ScanWorker,
+    pub(in crate::btree) rows: OneByOne,
 }
 
 impl Walk {
-    pub(super) fn begin(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> Walk {
+    pub(in crate::btree) fn begin(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> Walk {
         let scan = Scan::new(&[RowStore::Tree(Arc::clone(tree))], 1, settings, Arc::clone(context), Arc::default());
         Walk { worker: ScanWorker::new(scan.expect("a scan")), rows: OneByOne::default() }
     }
 
     /// Goes on by some pages; whether there are more.
-    pub(super) fn go_on(&mut self, pages: u64) -> bool {
+    pub(in crate::btree) fn go_on(&mut self, pages: u64) -> bool {
         (0..pages).all(|_| {
             self.rows.is_full = false;
             match block_on(poll_fn(|task| self.worker.poll_range(task, &mut self.rows))) {
@@ -55,13 +55,13 @@ impl Walk {
         })
     }
 
-    pub(super) fn finish(mut self) -> Vec<Row> {
+    pub(in crate::btree) fn finish(mut self) -> Vec<Row> {
         while self.go_on(1) {}
         sorted(self.rows.all.rows)
     }
 }
 
-pub(super) fn count(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> u64 {
+pub(in crate::btree) fn count(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings: ScanSettings) -> u64 {
     let scan = Scan::new(&[RowStore::Tree(Arc::clone(tree))], 1, settings, Arc::clone(context), Arc::default());
     let mut worker = ScanWorker::new(scan.expect("a scan"));
     let mut counts = Counts::new(vec![0]);
@@ -71,17 +71,17 @@ pub(super) fn count(tree: &Arc<BTree>, context: &Arc<StatementContext>, settings
     counts.rows()
 }
 
-pub(super) fn rows_of(model: &Model) -> Vec<Row> {
+pub(in crate::btree) fn rows_of(model: &Model) -> Vec<Row> {
     sorted(model.values().cloned().collect())
 }
 
-pub(super) fn settings(random: &mut SplitMix64) -> ScanSettings {
+pub(in crate::btree) fn settings(random: &mut SplitMix64) -> ScanSettings {
     let pool_share_percent = if random.below(2) == 0 { 0 } else { 1_000_000 };
     ScanSettings { read_pages: 8, pool_share_percent, read_ahead: random.below(5) > 0, ..ScanSettings::default() }
 }
 
 /// The values of a vector, as rows have them.
-pub(super) fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
+pub(in crate::btree) fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
     let bytes: Vec<Vec<u8>> = match &vector.data {
         VectorData::U8(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
         VectorData::I16(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
@@ -103,7 +103,7 @@ pub(super) fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
 }
 
 /// What a seek shows from now on, at most so many leaves: keys and rows; and whether that is all.
-pub(super) fn seen_by(seek: &mut TreeSeek, leaves: u64) -> (Vec<(Vec<u8>, Row)>, bool) {
+pub(in crate::btree) fn seen_by(seek: &mut TreeSeek, leaves: u64) -> (Vec<(Vec<u8>, Row)>, bool) {
     let layout = Arc::clone(seek.tree().hobt().row_layout());
     let columns = layout.columns().iter().enumerate();
     let mut vectors: Vec<ColumnVector> =
