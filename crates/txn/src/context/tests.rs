@@ -178,3 +178,20 @@ fn a_statement_that_nobody_ended_leaves_its_transaction_as_it_was() {
     }
     assert_eq!(transaction.savepoint(), Savepoint { undo: 0, commit: 0, undo_bytes: 0 });
 }
+
+#[test]
+fn a_rollback_says_how_far_it_is() {
+    let (context, progress) = (context(), Arc::<Progress>::default());
+    context.transaction().report_undo_to(&progress);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..4 {
+        let (progress, seen) = (Arc::clone(&progress), Arc::clone(&seen));
+        context.on_undo(move || {
+            seen.lock().push(progress.percent());
+            Ok(())
+        });
+    }
+    assert_eq!(progress.percent().to_bits(), 0.0_f64.to_bits());
+    context.roll_back().expect("no action fails");
+    assert_eq!(*seen.lock(), [25.0, 50.0, 75.0, 100.0]);
+}
