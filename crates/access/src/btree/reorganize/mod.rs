@@ -7,7 +7,8 @@
 //! ```
 //! Each step is one record: the pages that it changes and the pages that name them. So a crash, or who cancels the walk, leaves
 //! a tree that is whole, and what was done stays done. Nothing of it is ever undone. Nobody is kept out: latches are held for
-//! a step, those of the pages above the leaves before those of leaves, so that nobody waits in a circle; rows that move are
+//! a step, those of the pages above the leaves before those of leaves, and those from the left to the right, so that nobody waits in
+//! a circle; rows that move are
 //! noted for scans under way as those of splits are.
 //!
 //! A leaf that has been emptied is an empty page with the flag [`PageFlags::FREE`], to which nothing leads. Only a walk uses it

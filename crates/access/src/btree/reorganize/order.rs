@@ -143,7 +143,7 @@ impl BTree {
                 slots.pass();
             } else {
                 let key = self.first_key(target)?;
-                if self.hobt.storage().in_one_piece(|| self.move_leaf(walk, &place, target, key.as_deref()))? {
+                if self.hobt.storage().in_one_piece(|| self.move_leaf(walk, (&low, &place), target, key.as_deref()))? {
                     walk.result.moved += 1;
                 }
                 // Where it was not to be, because others have changed the tree, the next leaf is no worse there.
@@ -199,17 +199,19 @@ impl BTree {
         Ok(Some(Place { leaf, parent, previous, high }))
     }
 
-    /// Moves a leaf to another address. What is there goes where the leaf was, if it is one: `key` belongs to it. `false` if the tree
+    /// Moves the leaf of `low` to another address. What is there goes where the leaf was, if it is one: `key` belongs to it. `false` if the tree
     /// is not what it was, and nothing is changed.
     fn move_leaf(
         &self,
         walk: &Walk<'_>,
-        place: &Place,
+        (low, place): (&[u8], &Place),
         target: PageId,
         key: Option<&[u8]>,
     ) -> Result<bool, AccessError> {
         let _moves = self.moves.write();
         let other = match key {
+            // One that had its turn stays.
+            Some(key) if key <= low => return Ok(false),
             Some(key) => self.place_of(key)?.filter(|other| other.leaf == target),
             None => None,
         };
@@ -218,17 +220,16 @@ impl BTree {
         if let Some(other) = other.as_ref().filter(|other| other.parent != place.parent) {
             parents.push(Step { id: other.parent, page: self.write(other.parent)? });
         }
-        let mut ids = vec![place.leaf, target];
-        let neighbours = [place.previous, other.as_ref().and_then(|other| other.previous)];
-        for id in neighbours.into_iter().flatten() {
-            if !ids.contains(&id) {
-                ids.push(id);
+        // From the left to the right: who holds a leaf and wants the next key waits for the leaf behind it.
+        let before_target = other.as_ref().and_then(|other| other.previous);
+        let mut leaves: Vec<Step<'_>> = Vec::with_capacity(4);
+        for id in [place.previous, Some(place.leaf), before_target, Some(target)].into_iter().flatten() {
+            if leaves.iter().all(|step| step.id != id) {
+                leaves.push(Step { id, page: self.write(id)? });
             }
         }
-        let mut leaves = Vec::with_capacity(ids.len());
-        for id in ids {
-            leaves.push(Step { id, page: self.write(id)? });
-        }
+        // These two first, then those before them.
+        leaves.sort_by_key(|step| (step.id != place.leaf, step.id != target));
         let Some(changes) = self.changes_of_move(place, target, other.as_ref(), &parents, &leaves)? else {
             return Ok(false);
         };
