@@ -12,6 +12,9 @@ pub const TRACE_NO_READ_AHEAD: i32 = 652;
 /// Trace flag 2330: nobody counts how often indexes are used, or would be if they were there.
 pub const TRACE_NO_INDEX_STATISTICS: i32 = 2330;
 
+/// Trace flag 3656: call stacks of spinlocks' back-offs are taken, in the whole process.
+pub const TRACE_BACKOFF_STACKS: i32 = 3656;
+
 /// What an instance is started with. `Default` is what a user gets who says nothing.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSettings {
@@ -80,6 +83,11 @@ impl RuntimeSettings {
             counts_index_use: !trace_flags.contains(&TRACE_NO_INDEX_STATISTICS),
             trace_flags,
         }
+    }
+
+    /// Switches what of the settings is the process's.
+    pub(crate) fn switch_process(&self) {
+        hobt_sync::backoff_stacks::set_wanted(self.trace_flags.contains(&TRACE_BACKOFF_STACKS));
     }
 
     /// Switches a global trace flag, with what hangs on it.

@@ -3,6 +3,7 @@
 //! - [`waits`], [`latches`], [`spinlocks`]: statistics under SQL Server's names. They are written on slow paths only:
 //!   a thread that does not wait reads no clock and writes no counter.
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
+//! - [`backoff_stacks`]: where spinlocks are waited for and held, on request.
 //! - [`Sharded`], [`Counter`]: values and counters that many workers change without sharing a cache line.
 //! - [`holds`]: how long single rows hold their page, counted when somebody asks.
 //! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
@@ -15,6 +16,7 @@
 //!
 //! Left to others: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
 
+pub mod backoff_stacks;
 mod counter;
 #[cfg(test)]
 mod handshake;

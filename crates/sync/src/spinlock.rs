@@ -2,8 +2,10 @@
 //!
 //! Test-and-test-and-set: a waiter reads until the lock looks free and only then writes. Between reads it pauses, twice
 //! as long each time; at the longest pause it gives the processor away, and after some of those it sleeps, for the
-//! holder may have been preempted. Nothing is recorded unless the first try fails.
+//! holder may have been preempted. Nothing is recorded unless the first try fails. On request ([`backoff_stacks`]) back-offs are
+//! recorded with the call stacks of who waits and who held the lock.
 
+use crate::backoff_stacks::{self, Asked};
 use crate::names::SpinlockName;
 use crate::spinlocks;
 use crate::waits::nanoseconds;
@@ -20,6 +22,7 @@ const SLEEP: Duration = Duration::from_micros(50);
 pub struct Spinlock<T: ?Sized> {
     name: SpinlockName,
     held: AtomicBool,
+    asked: Asked,
     value: UnsafeCell<T>,
 }
 
@@ -30,7 +33,7 @@ unsafe impl<T: ?Sized + Send> Sync for Spinlock<T> {}
 impl<T> Spinlock<T> {
     /// An open lock whose collisions count for `name`.
     pub const fn new(name: SpinlockName, value: T) -> Spinlock<T> {
-        Spinlock { name, held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Spinlock { name, held: AtomicBool::new(false), asked: Asked::new(), value: UnsafeCell::new(value) }
     }
 
     /// The value, without a lock.
@@ -69,6 +72,7 @@ impl<T: ?Sized> Spinlock<T> {
     fn lock_slow(&self) {
         let (mut spins, mut backoffs, mut slept) = (0, 0, Duration::ZERO);
         let mut pauses = 1;
+        let mut asked = None;
         loop {
             for _ in 0..pauses {
                 std::hint::spin_loop();
@@ -82,6 +86,9 @@ impl<T: ?Sized> Spinlock<T> {
                 continue;
             }
             backoffs += 1;
+            if backoffs == 1 && backoff_stacks::are_wanted() {
+                asked = Some(self.asked.ask(self.name));
+            }
             #[cfg(test)]
             crate::handshake::waits();
             if backoffs <= YIELDS_BEFORE_SLEEP {
@@ -93,6 +100,9 @@ impl<T: ?Sized> Spinlock<T> {
             }
         }
         spinlocks::record(self.name, spins, nanoseconds(slept), backoffs);
+        if let Some(own) = asked {
+            self.asked.has_lock(self.name, own);
+        }
     }
 }
 
@@ -132,6 +142,9 @@ impl<T: ?Sized> Drop for SpinlockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.held.store(false, Ordering::Release);
+        if backoff_stacks::are_wanted() {
+            self.lock.asked.answer(self.lock.name);
+        }
     }
 }
 
@@ -139,7 +152,7 @@ impl<T: ?Sized> Drop for SpinlockGuard<'_, T> {
 mod tests {
     use super::Spinlock;
     use crate::names::SpinlockName;
-    use crate::{handshake, spinlocks};
+    use crate::{backoff_stacks, handshake, spinlocks};
     use std::sync::mpsc;
 
     fn row(name: SpinlockName) -> spinlocks::SpinlockRow {
@@ -187,5 +200,53 @@ mod tests {
         assert!(counted.spins > 0 && counted.backoffs > 0);
         spinlocks::clear();
         assert_eq!(row(SpinlockName::XdesMgr).collisions, 0);
+    }
+
+    /// So that the name says who it is in the stack.
+    #[inline(never)]
+    fn hold_until_waited_for(lock: &Spinlock<()>, waiting: &mpsc::Receiver<()>) {
+        let guard = lock.lock();
+        waiting.recv().expect("the lock is held");
+        drop(std::hint::black_box(guard));
+    }
+
+    #[inline(never)]
+    fn wait_for(lock: &Spinlock<()>) {
+        drop(std::hint::black_box(lock.lock()));
+    }
+
+    #[test]
+    fn stacks_of_back_offs_are_taken_on_request_alone() {
+        let _turn = crate::waits::tests::shared();
+        let lock = Spinlock::new(SpinlockName::LogFlushQueue, ());
+        let of_lock = || -> Vec<_> {
+            let all = backoff_stacks::snapshot().into_iter();
+            all.filter(|stacks| stacks.name == SpinlockName::LogFlushQueue).collect()
+        };
+        for is_wanted in [false, true] {
+            backoff_stacks::set_wanted(is_wanted);
+            let (tell, waiting) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let lock = &lock;
+                let held = scope.spawn(move || hold_until_waited_for(lock, &waiting));
+                while !lock.held.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                scope.spawn(move || {
+                    handshake::tell_when_waiting(tell);
+                    wait_for(lock);
+                });
+                held.join().expect("no panic");
+            });
+            backoff_stacks::set_wanted(false);
+            let stacks = of_lock();
+            assert_eq!(stacks.len(), usize::from(is_wanted), "{stacks:?}");
+            for one in stacks {
+                assert_eq!(one.count, 1);
+                assert!(one.waiter.contains("wait_for"), "{}", one.waiter);
+                let holder = one.holder.expect("the holder lets go of it behind the question");
+                assert!(holder.contains("hold_until_waited_for"), "{holder}");
+            }
+        }
     }
 }

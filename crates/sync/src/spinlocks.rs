@@ -31,9 +31,10 @@ pub fn snapshot() -> Vec<SpinlockRow> {
     SpinlockName::ALL.iter().zip(&sums).map(row).collect()
 }
 
-/// Starts the spinlock statistics from zero.
+/// Starts the spinlock statistics from zero, and forgets the stacks of back-offs.
 pub fn clear() {
     slots::clear_spinlocks();
+    crate::backoff_stacks::clear();
 }
 
 pub(crate) fn record(name: SpinlockName, spins: u64, sleep_ns: u64, backoffs: u64) {

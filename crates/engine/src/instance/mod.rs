@@ -120,6 +120,7 @@ impl Instance {
             change(&mut next);
             next
         });
+        self.runtime.load().switch_process();
     }
 
     /// A stamp later than all before, in every database.

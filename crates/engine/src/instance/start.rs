@@ -24,7 +24,7 @@ use crate::isolation::IsolationOptions;
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, resolve_folder};
-use crate::settings::{InstanceSettings, RuntimeSettings, machine_memory};
+use crate::settings::{InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, machine_memory};
 
 const LOCK_FILE: &str = "hobt.lock";
 const MASTER_FILE: &str = "master.mdf";
@@ -82,9 +82,13 @@ impl Instance {
         let registry = Arc::new(Registry::default());
         let started = Start { disk: &*disk, folder: &folder, allowed: &allowed, parts: &parts, registry: &registry };
         let next_database = started.run()?;
+        let runtime = RuntimeSettings::at_start(&settings);
+        if runtime.trace_flags.contains(&TRACE_BACKOFF_STACKS) {
+            runtime.switch_process();
+        }
         Ok(Arc::new(Instance {
             folder,
-            runtime: ArcSwap::from_pointee(RuntimeSettings::at_start(&settings)),
+            runtime: ArcSwap::from_pointee(runtime),
             settings,
             disk,
             allowed,

@@ -1,7 +1,7 @@
 //! Wait, latch and spinlock statistics.
 
 use hobt_sync::waits::WaitRow;
-use hobt_sync::{latches, spinlocks, waits};
+use hobt_sync::{backoff_stacks, latches, spinlocks, waits};
 use hobt_types::Value;
 
 use super::Definition;
@@ -62,6 +62,14 @@ pub(super) static VIEWS: &[Definition] = &[
                 ]
             });
             Ok(rows.collect())
+        },
+    ),
+    Definition::sys(
+        "hobt_spinlock_backoff_stacks",
+        "name nvarchar(256)!, backoffs bigint!, backoff_stack nvarchar(max)!, holder_stack nvarchar(max)",
+        |_, _, _| {
+            let rows = backoff_stacks::snapshot().into_iter();
+            Ok(rows.map(|stacks| row![stacks.name.name(), stacks.count, stacks.waiter, stacks.holder]).collect())
         },
     ),
     Definition::sys(
