@@ -523,17 +523,28 @@ impl<'a> PageCell<'a> {
     ) -> Latched<G> {
         let mut waiting = Waiting { exclusive, current: None };
         let mut spins = 0;
+        let mut owes_mark = false;
         loop {
             match attempt(self) {
                 Latched::Busy => {}
-                Latched::Guard(guard) => return Latched::Guard(guard),
+                Latched::Guard(guard) => {
+                    if owes_mark {
+                        self.cell.0.fetch_or(WAITERS, AcqRel);
+                    }
+                    return Latched::Guard(guard);
+                }
                 Latched::Absent => {
-                    self.pass_wake_on();
+                    if owes_mark {
+                        // They all look for the page anew.
+                        parking::wake_all(self.key());
+                    }
                     return Latched::Absent;
                 }
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.pass_wake_on();
+                if owes_mark {
+                    parking::wake_next(self.key());
+                }
                 return Latched::Busy;
             }
             // A load takes as long as the disk does: no use to spin.
@@ -547,34 +558,27 @@ impl<'a> PageCell<'a> {
             waiting.begin(for_load);
             let patience = for_load.then(|| Instant::now() + LOAD_PATIENCE);
             let until = deadline.into_iter().chain(patience).min();
-            self.park(exclusive, until, |word| !word.is_absent() && !admits(word));
+            owes_mark = self.park(exclusive, until, owes_mark, |word| !word.is_absent() && !admits(word));
             if for_load && self.load().is_loading() {
                 self.words.load_owners.publish();
             }
         }
     }
 
-    fn park(self, exclusive: bool, deadline: Option<Instant>, in_the_way: impl Fn(StateWord) -> bool) {
-        parking::park(self.key(), exclusive, deadline, || {
-            self.update(|word| in_the_way(word).then(|| word.with(WAITERS))).is_some()
+    /// Sleeps once if something is in the way; whether others are owed the mark then.
+    fn park(
+        self,
+        exclusive: bool,
+        deadline: Option<Instant>,
+        owes_mark: bool,
+        in_the_way: impl Fn(StateWord) -> bool,
+    ) -> bool {
+        let mut is_marked = false;
+        let woken = parking::park(self.key(), exclusive, deadline, || {
+            is_marked = self.update(|word| in_the_way(word).then(|| word.with(WAITERS))).is_some();
+            is_marked
         });
-    }
-
-    /// Wakes who is next, now that the mark was taken away; it is put back if others are left.
-    fn wake_next(self) {
-        parking::wake_next(self.key(), || {
-            // A page that is gone meanwhile, and brought in again, knows of no mark.
-            self.update(|word| (!word.is_absent()).then(|| word.with(WAITERS))).is_some()
-        });
-    }
-
-    /// Has somebody else look at the word, who may have been woken to do so and has no use for it.
-    #[cold]
-    fn pass_wake_on(self) {
-        let word = StateWord(self.cell.0.fetch_and(!WAITERS, AcqRel));
-        if word.has(WAITERS) {
-            self.wake_next();
-        }
+        woken || (owes_mark && !is_marked)
     }
 
     /// Takes the right to bring an absent page in.
@@ -617,7 +621,7 @@ impl<'a> PageCell<'a> {
     fn settle(self, next: impl Fn(StateWord) -> StateWord) {
         let before = self.update(|word| Some(next(word).without(WAITERS)));
         let Some(before) = before.filter(|word| word.has(WAITERS)) else { return };
-        if next(before).is_resident() { self.wake_next() } else { parking::wake_all(self.key()) }
+        if next(before).is_resident() { parking::wake_next(self.key()) } else { parking::wake_all(self.key()) }
     }
 
     /// Copies 64-bit words of the page without a latch.
@@ -828,7 +832,7 @@ impl Drop for SharedGuard<'_> {
         // The last holder lets writers in; a page with as many holders as the word can count makes readers wait too.
         if before.has(WAITERS) && (before.is_shared_once() || !before.admits_shared()) {
             self.page.cell.0.fetch_and(!WAITERS, AcqRel);
-            self.page.wake_next();
+            parking::wake_next(self.page.key());
         }
     }
 }

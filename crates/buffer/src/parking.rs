@@ -3,33 +3,36 @@
 //!
 //! No wake is lost. A waiter marks the word while the lot's queue is locked, and the lock is given up only by going to
 //! sleep. Who lets go of the word takes the mark away and wakes the one who has waited longest, or if that one reads all who
-//! read; while the queue is still locked he puts the mark back if others are left, for the next who lets go. Who was woken
-//! either gets the latch, and lets go of it some time, or waits anew, or passes the wake on.
+//! read. If others sleep on, who was woken owes them the mark: he puts it back when he has got the latch, marks the word by
+//! himself when he goes to sleep again, or else passes the wake on. Until then nobody else is woken: who lets go of the word
+//! again and again meanwhile would have one thread after the other run, and find it held.
 //!
 //! Waking everybody instead costs a switch of threads for each of them, of which all but one go back to sleep: on the last
 //! page of a table that 64 sessions insert into that was most of the time.
 
 use std::time::Instant;
 
-use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkToken};
+use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, ParkToken, UnparkToken};
 
 const SHARED: ParkToken = ParkToken(0);
 const EXCLUSIVE: ParkToken = ParkToken(1);
+/// What a sleeper is woken with while others sleep on.
+const OTHERS_SLEEP: UnparkToken = UnparkToken(1);
 
 /// Sleeps once, if `mark` says that there still is something to wait for. May wake for no reason: the caller looks again.
-pub(crate) fn park(key: usize, exclusive: bool, deadline: Option<Instant>, mark: impl FnOnce() -> bool) {
+/// Whether the caller owes others the mark.
+pub(crate) fn park(key: usize, exclusive: bool, deadline: Option<Instant>, mark: impl FnOnce() -> bool) -> bool {
     let token = if exclusive { EXCLUSIVE } else { SHARED };
     // SAFETY: the key is the address of a word of this pool, which nobody else parks on; `mark` changes that word and does
     // not call the lot, and nothing here panics.
-    unsafe { parking_lot_core::park(key, mark, || {}, |_, _| {}, token, deadline) };
+    let parked = unsafe { parking_lot_core::park(key, mark, || {}, |_, _| {}, token, deadline) };
+    parked == ParkResult::Unparked(OTHERS_SLEEP)
 }
 
-/// Wakes the one who has slept longest on `key`, and with a reader all readers. `leave_mark` is called if others sleep on; if
-/// it gives `false`, they are woken, too.
+/// Wakes the one who has slept longest on `key`, and with a reader all readers.
 #[cold]
-pub(crate) fn wake_next(key: usize, leave_mark: impl Fn() -> bool) {
+pub(crate) fn wake_next(key: usize) {
     let mut first = None;
-    let mut is_marked = true;
     let filter = |token| match first {
         None => {
             first = Some(token);
@@ -40,16 +43,10 @@ pub(crate) fn wake_next(key: usize, leave_mark: impl Fn() -> bool) {
         Some(_) => FilterOp::Skip,
     };
     let callback = |result: parking_lot_core::UnparkResult| {
-        if result.have_more_threads {
-            is_marked = leave_mark();
-        }
-        DEFAULT_UNPARK_TOKEN
+        if result.have_more_threads { OTHERS_SLEEP } else { DEFAULT_UNPARK_TOKEN }
     };
-    // SAFETY: as in `park`; `leave_mark` changes the word and does not call the lot.
+    // SAFETY: as in `park`; neither closure calls the lot or panics.
     unsafe { parking_lot_core::unpark_filter(key, filter, callback) };
-    if !is_marked {
-        wake_all(key);
-    }
 }
 
 /// Wakes everyone who sleeps on `key`.

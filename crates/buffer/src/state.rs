@@ -25,7 +25,8 @@
 //!   those on disk.
 //! * REFERENCED is a hint to the clock and may change in any resident state.
 //! * WAITERS says that threads are parked on the word. It is set while their queue is locked and the latch is in the
-//!   waiter's way, and taken away by whoever lets go, who wakes the first and puts it back if others are left (`parking.rs`).
+//!   waiter's way, and taken away by whoever lets go, who wakes the first; that one puts it back if others are left
+//!   (`parking.rs`).
 //! * `version` goes up when an exclusive holder changed the page and when a frame is taken from it. Equal versions (and
 //!   no exclusive holder) before and after a copy therefore mean that the copy is whole. It wraps at 2²⁴: a copy would
 //!   have to sleep through an exact multiple of 16 million changes of its page to be fooled.
