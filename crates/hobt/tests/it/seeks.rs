@@ -129,3 +129,108 @@ fn an_index_finds_what_a_scan_finds() {
         assert_eq!(all(&mut session, ""), all(&mut session, "WITH (FORCESCAN)"), "indexes {seed}");
     }
 }
+
+/// Statements that make the tables of a join.
+const MAKE_JOINED: &str = "CREATE TABLE a (id int NOT NULL, i bigint NULL, s smallint NULL, t nvarchar(20) NULL, n decimal(12, 4) NULL);
+     INSERT a SELECT value, NULLIF(value % 45, 3), NULLIF(value % 23, 5), \
+         CASE WHEN value % 7 = 0 THEN NULL WHEN value % 7 = 1 THEN N'B3' ELSE CHAR(96 + value % 6) + CAST(value % 5 AS varchar(4)) END, \
+         NULLIF(value % 90, 1) / 20.0 \
+     FROM GENERATE_SERIES(1, 60)";
+
+/// A query that joins `a` with `t`, with a place for the hints of `t` and one for the way to join.
+fn join(random: &mut SplitMix64) -> String {
+    let equation = |random: &mut SplitMix64| {
+        pick(
+            random,
+            &[
+                "t.i = a.i",
+                "t.id = a.id",
+                "t.s = a.s",
+                "t.t = a.t",
+                "t.n = a.n",
+                "t.i = a.s",
+                "a.id = t.i",
+                "t.n = a.id",
+            ],
+        )
+    };
+    let mut on = equation(random).to_owned();
+    for _ in 0..random.below(3) {
+        let more = match random.below(5) {
+            0 => condition(random)
+                .split(' ')
+                .map(|word| if is_column(word) { format!("t.{word}") } else { word.to_owned() })
+                .collect::<Vec<_>>()
+                .join(" "),
+            1 => "t.d > DATEADD(day, a.s, '2023-12-22')".to_owned(),
+            2 => "t.id % 3 <> a.id % 3".to_owned(),
+            _ => equation(random).to_owned(),
+        };
+        if !more.contains('(') || more.contains("DATEADD") {
+            on = format!("{on} AND {more}");
+        }
+    }
+    let outer = pick(random, &["", "WHERE a.id < 9", "WHERE a.id % 5 = 2", "WHERE a.s = 7"]);
+    let and = if outer.is_empty() { "WHERE" } else { "AND" };
+    match random.below(9) {
+        0 | 1 => format!("SELECT a.id, t.id, t.n FROM a INNER{{way}} JOIN t{{hint}} ON {on} {outer}"),
+        2 | 3 => format!("SELECT a.id, t.id, t.t FROM a LEFT{{way}} JOIN t{{hint}} ON {on} {outer}"),
+        4 => format!("SELECT a.id, 0 FROM a {outer} {and} EXISTS (SELECT * FROM t{{hint}} WHERE {on})"),
+        5 => format!("SELECT a.id, 0 FROM a {outer} {and} NOT EXISTS (SELECT * FROM t{{hint}} WHERE {on})"),
+        6 => format!("SELECT t.id, 0 FROM t{{hint}} WHERE EXISTS (SELECT * FROM a {outer} {and} {on})"),
+        7 => format!(
+            "SELECT a.id, (SELECT SUM(t.id) FROM t{{hint}} WHERE {equation}) FROM a {outer}",
+            equation = equation(random)
+        ),
+        _ => format!(
+            "SELECT a.id, x.id FROM a CROSS APPLY (SELECT TOP (2) t.id FROM t{{hint}} WHERE {equation} ORDER BY t.id DESC) x {outer}",
+            equation = equation(random)
+        ),
+    }
+}
+
+fn is_column(word: &str) -> bool {
+    ["i", "s", "t", "d", "n", "b"].contains(&word)
+}
+
+#[test]
+fn a_join_by_an_index_finds_what_a_hash_join_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let instance = Instance::open(folder.path()).expect("opened");
+    let mut session = instance.session().expect("a session");
+    ok(&mut session, "CREATE DATABASE d");
+    ok(&mut session, "USE d; CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (5, 10, 20)");
+    ok(&mut session, "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])");
+    ok(&mut session, MAKE_JOINED);
+    let mut random = SplitMix64::new(21);
+    let mut looked_up = 0;
+    for seed in 0..4 {
+        ok(&mut session, "DROP TABLE IF EXISTS t");
+        ok(&mut session, MAKE);
+        for index in indexes(seed) {
+            ok(&mut session, index);
+        }
+        ok(&mut session, "UPDATE t SET i = i + 1, t = t + 'x' WHERE id % 9 = 2; DELETE t WHERE id % 11 = 4");
+        ok(&mut session, "INSERT t SELECT id + 1000, i, s, t, d, n, b FROM t WHERE id % 5 = 1");
+        for _ in 0..9 {
+            let query = join(&mut random);
+            let found = |session: &mut Session, hint: &str, way: &str, option: &str| {
+                let text = query.replace("{hint}", hint).replace("{way}", way);
+                let mut found = ok(session, &format!("{text} {option}"));
+                found.sort();
+                found
+            };
+            let hashed = found(&mut session, " WITH (FORCESCAN)", "", "");
+            assert_eq!(found(&mut session, "", "", "OPTION (LOOP JOIN)"), hashed, "{query}, indexes {seed}, loops");
+            let operators =
+                "SELECT COUNT(*) FROM sys.dm_exec_query_profiles WHERE physical_operator_name = 'Nested Loops'";
+            looked_up += usize::from(ok(&mut session, operators)[0][0] != "0");
+            assert_eq!(found(&mut session, "", "", ""), hashed, "{query}, indexes {seed}");
+            assert_eq!(found(&mut session, "", " LOOP", ""), hashed, "{query}, indexes {seed}, LOOP");
+            assert_eq!(found(&mut session, "", "", "OPTION (HASH JOIN)"), hashed, "{query}, indexes {seed}, HASH");
+            let locked = found(&mut session, " WITH (REPEATABLEREAD)", "", "OPTION (LOOP JOIN)");
+            assert_eq!(locked, hashed, "{query}, indexes {seed}, under locks");
+        }
+    }
+    assert!(looked_up > 16, "{looked_up} joins were looked up");
+}

@@ -3,6 +3,7 @@
 //! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the tree
 //! itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
 
+mod lookup;
 mod missing;
 mod predicate;
 
@@ -11,15 +12,17 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::Expr;
 use hobt_access::{BTree, KeyRange, RowStore};
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_txn::locks::FIRST_ATTEMPT;
-use hobt_types::Value;
+use hobt_types::{KeyColumn, SqlType, Value};
 
 use crate::source::HeapTable;
+pub(crate) use lookup::{JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
-use predicate::{ColumnPredicate, Comparand, Limit, Test};
+pub(crate) use predicate::ColumnPredicate;
+use predicate::{Comparand, Limit, Test};
 
 /// The most ranges that lists of values make; more are read as one.
 const RANGES_MAX: usize = 1024;
@@ -65,14 +68,27 @@ pub(crate) struct SeekPath {
     pub(crate) covers: bool,
     /// Rows that it is thought to bring.
     pub(crate) rows: f64,
+    /// What it is thought to cost, in pages that a scan reads one behind the other.
+    pub(crate) pages: f64,
 }
 
-/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `conditions`.
+/// What `conditions` say of single columns of `table`.
+pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Arc<[ColumnPredicate]> {
+    let schema = datafusion::catalog::TableProvider::schema(table);
+    predicate::predicates(table.table(), &schema, conditions).into()
+}
+
+/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `predicates`. A seek that a hint
+/// asks for may still come of a join: whether there is one is known when the plan is made.
 ///
 /// # Errors
-/// 8622 where a hint asks for a seek that is not possible; an index that cannot be opened.
-pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr]) -> Result<AccessPath, SqlError> {
-    choose_with(table, projection, conditions, false)
+/// An index that cannot be opened.
+pub(crate) fn choose(
+    table: &HeapTable,
+    projection: &[usize],
+    predicates: &[ColumnPredicate],
+) -> Result<AccessPath, SqlError> {
+    choose_with(table, projection, predicates, false)
 }
 
 /// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because others
@@ -83,27 +99,25 @@ pub(crate) fn choose(table: &HeapTable, projection: &[usize], conditions: &[Expr
 pub(crate) fn choose_to_lock(
     table: &HeapTable,
     projection: &[usize],
-    conditions: &[Expr],
+    predicates: &[ColumnPredicate],
 ) -> Result<AccessPath, SqlError> {
-    choose_with(table, projection, conditions, true)
+    choose_with(table, projection, predicates, true)
 }
 
 fn choose_with(
     table: &HeapTable,
     projection: &[usize],
-    conditions: &[Expr],
+    predicates: &[ColumnPredicate],
     locks_ranges: bool,
 ) -> Result<AccessPath, SqlError> {
     let definition = table.table();
-    let schema = datafusion::catalog::TableProvider::schema(table);
-    let predicates = predicate::predicates(definition, &schema, conditions);
     let base = definition.base_index();
-    let partitions = partitions_of(table.database(), base, &predicates)?;
+    let partitions = partitions_of(table.database(), base, predicates)?;
     let scan = AccessPath::Scan { partitions };
     if predicates.is_empty() || table.hint() == AccessHint::Scan {
-        return seek_is_there(table, scan);
+        return Ok(scan);
     }
-    let mut best: Option<(f64, SeekPath)> = None;
+    let mut best: Option<SeekPath> = None;
     for (at, index) in definition.indexes.iter().enumerate() {
         let is_asked_for = match table.hint() {
             AccessHint::Index(asked) => asked == at,
@@ -112,26 +126,22 @@ fn choose_with(
         if index.kind == IndexKind::Heap || index.options.is_disabled || !is_asked_for {
             continue;
         }
-        let Some((cost, path)) = seek(table, at, index, projection, &predicates)? else { continue };
-        if best.as_ref().is_none_or(|(known, _)| cost < *known) {
-            best = Some((cost, path));
+        let Some(path) = seek(table, at, index, projection, predicates)? else { continue };
+        if best.as_ref().is_none_or(|known| path.pages < known.pages) {
+            best = Some(path);
         }
     }
-    let Some((cost, path)) = best else { return seek_is_there(table, scan) };
+    let Some(path) = best else { return Ok(scan) };
     let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_))
         || (locks_ranges && path.rows < f64::from(FIRST_ATTEMPT));
-    let pages = table.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
-    Ok(if is_forced || cost < pages { AccessPath::Seek(Arc::new(path)) } else { scan })
+    Ok(if is_forced || path.pages < table.data_pages()? { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
 
 /// 8622.
-fn seek_is_there(table: &HeapTable, scan: AccessPath) -> Result<AccessPath, SqlError> {
-    if table.hint() != AccessHint::Seek {
-        return Ok(scan);
-    }
+pub(crate) fn no_seek() -> SqlError {
     let text = "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
                 without specifying any hints and without using SET FORCEPLAN.";
-    Err(SqlError::new(8622, text))
+    SqlError::new(number::NO_PLAN_FOR_HINTS, text)
 }
 
 /// The partitions of an index that may have rows which fulfil the conditions.
@@ -166,14 +176,14 @@ fn may_have(function: &PartitionFunction, partition: usize, test: &Test) -> bool
     }
 }
 
-/// A seek in one index, and what it costs in pages; `None` if the conditions say nothing of its first column.
+/// A seek in one index; `None` if the conditions say nothing of its first column.
 fn seek(
     table: &HeapTable,
     at: usize,
     index: &Index,
     projection: &[usize],
     predicates: &[ColumnPredicate],
-) -> Result<Option<(f64, SeekPath)>, SqlError> {
+) -> Result<Option<SeekPath>, SqlError> {
     let definition = table.table();
     let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
     let Some(ranges) = ranges_of(definition, index, &leaf, predicates) else { return Ok(None) };
@@ -188,8 +198,8 @@ fn seek(
             pages += part * tree.hobt().data_pages() as f64 + DESCENT_PAGES;
         }
     }
-    let cost = if covers { pages } else { pages + rows * LOOKUP_PAGES };
-    Ok(Some((cost, SeekPath { index: at, leaf, trees, ranges, covers, rows })))
+    let pages = if covers { pages } else { pages + rows * LOOKUP_PAGES };
+    Ok(Some(SeekPath { index: at, leaf, trees, ranges, covers, rows, pages }))
 }
 
 /// The trees of some of an index's partitions.
@@ -249,8 +259,26 @@ fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[Colum
             prefixes = longer;
             continue;
         }
+        let Some(ends) = Ends::of(definition.sql_type, key, of_column()) else {
+            return (depth > 0).then(|| prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect());
+        };
+        return Some(prefixes.iter().map(|prefix| ends.behind(prefix)).collect());
+    }
+    Some(prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect())
+}
+
+/// Between which values of a column of a key rows are wanted: normalised, each with whether it is in the range.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Ends {
+    from: Option<(Vec<u8>, bool)>,
+    to: Option<(Vec<u8>, bool)>,
+}
+
+impl Ends {
+    /// What these tests of a column leave; `None` if they give no range.
+    fn of<'t>(sql_type: SqlType, key: &KeyColumn, tests: impl Iterator<Item = &'t Test>) -> Option<Ends> {
         let (mut low, mut high): (Option<Limit>, Option<Limit>) = (None, None);
-        for test in of_column() {
+        for test in tests {
             if let Test::Range { low: from, high: to } = test {
                 // Of several, the first: the conditions stay above.
                 low = low.or_else(|| from.clone());
@@ -258,32 +286,31 @@ fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[Colum
             }
         }
         if low.is_none() && high.is_none() {
-            return (depth > 0).then(|| prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect());
+            return None;
         }
-        let (first, last) = if part.is_descending { (high, low) } else { (low, high) };
-        let mut ranges = Vec::with_capacity(prefixes.len());
-        for prefix in &prefixes {
-            let encoded = |limit: &Option<Limit>| -> Option<Option<(Vec<u8>, bool)>> {
-                let Some((value, is_in)) = limit else { return Some(None) };
-                let mut bytes = prefix.clone();
-                value.encode(definition.sql_type, key, &mut bytes)?;
-                Some(Some((bytes, *is_in)))
-            };
-            let (from, to) = (encoded(&first)?, encoded(&last)?);
-            let bound = |limit: &'_ Option<(Vec<u8>, bool)>| -> Bound<Vec<u8>> {
-                match limit {
-                    Some((bytes, true)) => Bound::Included(bytes.clone()),
-                    Some((bytes, false)) => Bound::Excluded(bytes.clone()),
-                    None if prefix.is_empty() => Bound::Unbounded,
-                    None => Bound::Included(prefix.clone()),
-                }
-            };
-            let (from, to) = (bound(&from), bound(&to));
-            ranges.push(KeyRange::new(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)));
-        }
-        return Some(ranges);
+        let encoded = |limit: Option<Limit>| -> Option<Option<(Vec<u8>, bool)>> {
+            let Some((value, is_in)) = limit else { return Some(None) };
+            let mut bytes = Vec::new();
+            value.encode(sql_type, key, &mut bytes)?;
+            Some(Some((bytes, is_in)))
+        };
+        let (first, last) = if key.is_descending() { (high, low) } else { (low, high) };
+        Some(Ends { from: encoded(first)?, to: encoded(last)? })
     }
-    Some(prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect())
+
+    /// The keys that go on so behind `prefix`.
+    fn behind(&self, prefix: &[u8]) -> KeyRange {
+        let bound = |end: &Option<(Vec<u8>, bool)>| -> Bound<Vec<u8>> {
+            match end {
+                Some((bytes, true)) => Bound::Included([prefix, bytes].concat()),
+                Some((bytes, false)) => Bound::Excluded([prefix, bytes].concat()),
+                None if prefix.is_empty() => Bound::Unbounded,
+                None => Bound::Included(prefix.to_vec()),
+            }
+        };
+        let (from, to) = (bound(&self.from), bound(&self.to));
+        KeyRange::new(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+    }
 }
 
 impl AccessPath {
@@ -320,8 +347,10 @@ impl SeekPath {
             (false, false) => return Ok(None),
         };
         let covers = covers(definition, index, &leaf, projection);
-        let rows = trees.iter().map(|(_, tree)| tree.hobt().row_count() as f64).sum();
-        Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows }))
+        let rows: f64 = trees.iter().map(|(_, tree)| tree.hobt().row_count() as f64).sum();
+        let leaves: f64 = trees.iter().map(|(_, tree)| tree.hobt().data_pages() as f64).sum();
+        let pages = if covers { leaves } else { leaves + rows * LOOKUP_PAGES };
+        Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows, pages }))
     }
 
     /// Whether it is all of the index.

@@ -221,12 +221,7 @@ impl Reader<'_> {
             return None;
         }
         if from.is_text() && to.is_text() {
-            let characters = |sql_type: SqlType| match sql_type.max_length_bytes() {
-                -1 => i32::MAX,
-                bytes if sql_type.is_national() => i32::from(bytes) / 2,
-                bytes => i32::from(bytes),
-            };
-            return (characters(to) >= characters(from)).then_some(inner);
+            return is_wider_text(from, to).then_some(inner);
         }
         let width = |sql_type: SqlType| match sql_type {
             SqlType::TinyInt => Some(1),
@@ -270,6 +265,16 @@ impl Reader<'_> {
         }
         Some(Compared::Value(Comparand::Value(array_value(array.as_ref(), 0, sql_type).ok()?)))
     }
+}
+
+/// Whether a text type holds every text of another.
+pub(super) fn is_wider_text(from: SqlType, to: SqlType) -> bool {
+    let characters = |sql_type: SqlType| match sql_type.max_length_bytes() {
+        -1 => i32::MAX,
+        bytes if sql_type.is_national() => i32::from(bytes) / 2,
+        bytes => i32::from(bytes),
+    };
+    from.is_text() && to.is_text() && characters(to) >= characters(from)
 }
 
 /// What a literal is beside a column.

@@ -8,6 +8,7 @@ use hobt_functions::value_to_array;
 use hobt_tsql::ast::{JoinHint, QueryHint, SelectInto};
 use hobt_types::{Collation, SqlType, Value};
 
+use crate::execute::JoinWay;
 use crate::wrap::sql_error_of;
 
 /// How strongly an expression insists on its collation.
@@ -183,14 +184,14 @@ fn unforced(hint: &str) -> SqlError {
     SqlError::not_supported(format!("The hint {hint}"))
 }
 
-/// Refuses a way to join that cannot be forced. `HASH` is how equal values are joined anyway.
+/// The way to join that a hint forces.
 ///
 /// # Errors
 /// "Not supported".
-pub(super) fn check_join_hint(hint: JoinHint) -> Result<(), SqlError> {
+pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
     match hint {
-        JoinHint::Hash => Ok(()),
-        JoinHint::Loop => Err(unforced("LOOP JOIN")),
+        JoinHint::Hash => Ok(JoinWay::Hash),
+        JoinHint::Loop => Ok(JoinWay::Loop),
         JoinHint::Merge => Err(unforced("MERGE JOIN")),
         JoinHint::Remote => Err(unforced("REMOTE JOIN")),
     }
@@ -207,6 +208,8 @@ pub struct QueryHints {
     pub recompile: bool,
     /// `HASH JOIN`.
     pub hash_joins: bool,
+    /// `LOOP JOIN`.
+    pub loop_joins: bool,
     /// `FORCE ORDER`.
     pub force_order: bool,
     /// `LABEL`.
@@ -216,6 +219,15 @@ pub struct QueryHints {
 }
 
 impl QueryHints {
+    /// How all sources are joined. Where several ways are allowed, the cheapest.
+    pub fn join_way(&self) -> JoinWay {
+        match (self.loop_joins, self.hash_joins) {
+            (true, false) => JoinWay::Loop,
+            (false, true) => JoinWay::Hash,
+            _ => JoinWay::Free,
+        }
+    }
+
     /// Reads the hints of a statement.
     ///
     /// # Errors
@@ -236,10 +248,10 @@ impl QueryHints {
                 Kind::MaxRecursion(value) => hints.max_recursion = Some(number_of(*value, "MAXRECURSION", 32767)?),
                 Kind::Recompile => hints.recompile = true,
                 Kind::ForceOrder => hints.force_order = true,
-                Kind::Join(hint) => {
-                    check_join_hint(*hint).map_err(|error| error.at(option.span.position))?;
-                    hints.hash_joins = true;
-                }
+                Kind::Join(hint) => match join_way(*hint).map_err(|error| error.at(option.span.position))? {
+                    JoinWay::Loop => hints.loop_joins = true,
+                    JoinWay::Hash | JoinWay::Free => hints.hash_joins = true,
+                },
                 Kind::OrderGroup => return Err(unforced("ORDER GROUP").at(option.span.position)),
                 Kind::MergeUnion => return Err(unforced("MERGE UNION").at(option.span.position)),
                 Kind::UsePlan(_) => return Err(unforced("USE PLAN").at(option.span.position)),

@@ -1,15 +1,16 @@
 //! `FROM`: sources and joins.
 
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, TableReference};
-use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection, TableScan};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{
     Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource,
 };
 use hobt_types::TypedValue;
 
-use super::bound::{ExprCollation, check_join_hint};
+use super::bound::{ExprCollation, join_way};
 use super::extent::{check_list, check_plan};
 use super::hash_join::{joins_by_hash, no_plan};
 use super::query::{Body, QueryUse};
@@ -17,6 +18,7 @@ use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
+use crate::execute::JoinWay;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
@@ -289,13 +291,15 @@ impl Binder<'_> {
         names: &Names<'_>,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let position = step.span.position;
-        if let Some(hint) = step.hint {
-            check_join_hint(hint).map_err(|error| error.at(position))?;
-        }
+        let way = step.hint.map(join_way).transpose().map_err(|error| error.at(position))?;
         if matches!(step.kind, JoinKind::CrossApply | JoinKind::OuterApply) {
             return self.apply(left, left_scope, step, names);
         }
         let (right, right_scope) = self.source(&step.source, names)?;
+        let right = match way {
+            Some(way) => joined_by(right, way, step)?,
+            None => right,
+        };
         let left_count = left_scope.tables.len();
         let mut scope = left_scope;
         scope.extend(right_scope).map_err(|error| error.at(position))?;
@@ -331,6 +335,33 @@ impl Binder<'_> {
         }
         Ok((plan, scope))
     }
+}
+
+/// A source that is joined as a hint says.
+///
+/// # Errors
+/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` where the source is no
+/// single table.
+fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<LogicalPlan, SqlError> {
+    if way == JoinWay::Loop && matches!(step.kind, JoinKind::Right | JoinKind::Full) {
+        return Err(no_plan().at(step.span.position));
+    }
+    let (mut is_table, mut is_single) = (false, true);
+    let marked = source.transform_down(|node| {
+        is_single &= node.inputs().len() < 2;
+        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&scan.source)?;
+        let Some(table) = provider.downcast_ref::<HeapTable>() else { return Ok(Transformed::no(node)) };
+        is_table = true;
+        let source = provider_as_source(table.joined(way));
+        Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan.clone() })))
+    });
+    let marked = marked.data().map_err(sql_error_of)?;
+    if way == JoinWay::Loop && !(is_table && is_single) {
+        let text = "The hint LOOP JOIN before anything but a table, or a query of one table";
+        return Err(SqlError::not_supported(text).at(step.span.position));
+    }
+    Ok(marked)
 }
 
 /// Whether an expression has neither columns nor subqueries.

@@ -84,6 +84,7 @@ pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFuncti
 pub use row_rules::{ComputedType, RuleColumn, column_of_row, rule_columns};
 pub use session::{optimize, session_config, session_state};
 
+use crate::execute::JoinWay;
 use crate::wrap::sql_error_of;
 use aggregate::Collector;
 use next_value::{InDefault, SequenceScope, Wrapped};
@@ -102,11 +103,13 @@ pub struct BindOptions {
     /// Whether variables stay names in what is bound, so that it can be evaluated with other values later
     /// ([`Formula`](crate::formula::Formula)), and what would only hold now is refused.
     pub keeps_variables: bool,
+    /// How `OPTION` has all sources joined.
+    pub join_way: JoinWay,
 }
 
 impl Default for BindOptions {
     fn default() -> BindOptions {
-        BindOptions { max_recursion: 100, hash_joins: false, keeps_variables: false }
+        BindOptions { max_recursion: 100, hash_joins: false, keeps_variables: false, join_way: JoinWay::Free }
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
-use crate::execute::{AggregateScanRule, OrderedScanRule};
+use crate::execute::{AggregateScanRule, ForcedLoopRule, IndexJoinRule, JoinWay, OrderedScanRule};
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -26,13 +27,21 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 }
 
 /// A session without type coercion: the binder's plans are fully typed.
-pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
+///
+/// `way` is how a hint has all sources joined.
+pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay) -> SessionState {
+    let indexes = IndexJoinRule::new(way);
+    let mut rules = PhysicalOptimizer::new().rules;
+    let behind = rules.iter().position(|rule| rule.name() == "join_selection").map_or(0, |place| place + 1);
+    rules.insert(behind, Arc::new(ForcedLoopRule::before(&indexes)));
     SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_analyzer_rules(vec![])
+        .with_physical_optimizer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
+        .with_physical_optimizer_rule(Arc::new(indexes))
         .build()
 }
 

@@ -42,6 +42,7 @@ use hobt_types::{SqlType, Value};
 
 use super::leaf::without_inputs;
 use super::scan_exec::{ScanExec, Started};
+use crate::access_path::AccessHint;
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
 /// Puts aggregates into the scan below them.
@@ -81,7 +82,7 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
         return None;
     }
     let (scan, columns) = scan_below(aggregate.input())?;
-    let source = scan.downcast_ref::<ScanExec>()?;
+    let source = scan.downcast_ref::<ScanExec>().filter(|source| source.table().hint() != AccessHint::Seek)?;
     let mut kinds = Vec::new();
     let mut definitions = Vec::new();
     for expr in aggregate.aggr_expr() {

@@ -99,8 +99,25 @@ impl LockRowsExec {
         LockRowsExec { input, table, run, reading, path, columns, output, conditions, is_of_key, limit, properties }
     }
 
-    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let settings = LockRowsSettings {
+    /// The same over rows that come by another path.
+    pub(crate) fn along(&self, path: AccessPath) -> Arc<dyn ExecutionPlan> {
+        let settings = LockRowsSettings { path, ..self.settings() };
+        let (input, table, run) = (Arc::clone(&self.input), Arc::clone(&self.table), Arc::clone(&self.run));
+        Arc::new(LockRowsExec::new(input, table, run, settings))
+    }
+
+    /// Whether it shows some rows only, however many fulfil the conditions.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Which columns of the input are passed on, in order.
+    pub(crate) fn output(&self) -> &[usize] {
+        &self.output
+    }
+
+    fn settings(&self) -> LockRowsSettings {
+        LockRowsSettings {
             reading: self.reading,
             path: self.path.clone(),
             columns: self.columns.clone(),
@@ -109,8 +126,11 @@ impl LockRowsExec {
             is_of_key: self.is_of_key,
             limit: self.limit,
             schema: self.schema(),
-        };
-        Arc::new(LockRowsExec::new(input, Arc::clone(&self.table), Arc::clone(&self.run), settings))
+        }
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(LockRowsExec::new(input, Arc::clone(&self.table), Arc::clone(&self.run), self.settings()))
     }
 }
 

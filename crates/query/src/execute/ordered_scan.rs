@@ -63,9 +63,10 @@ fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let indexes = &table.table().indexes;
     for (at, index) in indexes.iter().enumerate().filter(|(_, index)| !index.key.is_empty()) {
         let is_asked_for = match table.hint() {
-            AccessHint::Free | AccessHint::Seek => true,
+            AccessHint::Free => true,
             AccessHint::Index(asked) => asked == at,
-            AccessHint::Scan => false,
+            // All of an index is no seek.
+            AccessHint::Scan | AccessHint::Seek => false,
         };
         if !is_asked_for || index.options.is_disabled {
             continue;

@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 use super::leaf::without_inputs;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
-use crate::access_path::Missing;
+use crate::access_path::{ColumnPredicate, Missing};
 use crate::source::{HeapTable, place_type};
 use crate::wrap::external;
 
@@ -57,6 +57,8 @@ pub struct ScanExec {
     partitions: Arc<[usize]>,
     /// An index that it would be a seek in.
     missing: Option<Missing>,
+    /// What conditions say of the table's columns.
+    predicates: Arc<[ColumnPredicate]>,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -84,22 +86,25 @@ impl ScanExec {
         .with_scheduling_type(SchedulingType::Cooperative);
         let partitions = (0..table.table().base_index().partitions.len()).collect();
         let started = Mutex::new(None);
-        ScanExec {
-            table,
-            run,
-            projection,
-            schema,
-            properties: Arc::new(properties),
-            started,
-            partitions,
-            missing: None,
-        }
+        let (properties, predicates) = (Arc::new(properties), Arc::default());
+        ScanExec { table, run, projection, schema, properties, started, partitions, missing: None, predicates }
     }
 
     /// The same, which would be a seek if an index were there.
     #[must_use]
     pub(crate) fn missing(self, missing: Option<Missing>) -> ScanExec {
         ScanExec { missing, ..self }
+    }
+
+    /// The same, with what conditions say of the table's columns.
+    #[must_use]
+    pub(crate) fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> ScanExec {
+        ScanExec { predicates, ..self }
+    }
+
+    /// What conditions say of the table's columns.
+    pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
+        &self.predicates
     }
 
     /// The same, of some of the table's partitions.
@@ -186,7 +191,8 @@ impl ExecutionPlan for ScanExec {
             self.projection.clone(),
             Arc::clone(&self.schema),
         );
-        Ok(Arc::new(fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone())))
+        let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
+        Ok(Arc::new(fresh.knowing(Arc::clone(&self.predicates))))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -1,13 +1,16 @@
 //! A seek: ranges of an index in the order of its key, rows of the table followed by their references where the index does
 //! not have all that is read.
 //!
-//! One output partition for each tree, each in the order of the key. A seek runs on the worker that polls it and may block
-//! there on single pages; the leaves that come next are read meanwhile.
+//! One output partition for each tree, each in the order of the key; or, where no order is asked for, as many as there are
+//! workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single pages; the
+//! leaves that come next are read meanwhile.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use arrow::array::{ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
@@ -37,7 +40,7 @@ use super::leaf::without_inputs;
 use super::profile::OperatorProfile;
 use super::scan_exec::array_of;
 use super::statement::StatementRun;
-use crate::access_path::SeekPath;
+use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
 use crate::source::{HeapTable, place_type};
 use crate::wrap::external;
@@ -50,6 +53,18 @@ pub struct SeekExec {
     projection: Vec<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
+    /// What each output partition reads, one after the other.
+    parts: Arc<[Vec<Share>]>,
+    /// What conditions say of the table's columns.
+    predicates: Arc<[ColumnPredicate]>,
+    profile: OnceLock<Arc<OperatorProfile>>,
+}
+
+/// Some of the ranges of a path, in one of its trees.
+#[derive(Clone, Debug)]
+struct Share {
+    tree: usize,
+    ranges: Range<usize>,
 }
 
 impl fmt::Debug for SeekExec {
@@ -77,19 +92,81 @@ impl SeekExec {
         projection: Vec<usize>,
         schema: SchemaRef,
     ) -> SeekExec {
-        let mut equivalence = EquivalenceProperties::new(Arc::clone(&schema));
         let order = order_of(&table, &path, direction, &projection, &schema);
+        let share = |tree: usize| vec![Share { tree, ranges: 0..path.ranges.len() }];
+        let parts: Vec<Vec<Share>> = (0..path.trees.len()).map(share).collect();
+        let made = (table, path, direction, projection, schema);
+        SeekExec::of_parts(made, order, if parts.is_empty() { vec![Vec::new()] } else { parts }, Arc::default())
+    }
+
+    /// The same ranges shared out among `count` output partitions, in no order.
+    #[must_use]
+    pub(crate) fn in_parts(self, count: usize) -> SeekExec {
+        let count = count.max(1);
+        let pieces = count.div_ceil(self.path.trees.len().max(1));
+        let length = self.path.ranges.len().div_ceil(pieces).max(1);
+        let mut parts = vec![Vec::new(); count];
+        let ranges = self.path.ranges.len();
+        let of_tree = |tree: usize| {
+            (0..ranges).step_by(length).map(move |from| Share { tree, ranges: from..(from + length).min(ranges) })
+        };
+        for (at, share) in (0..self.path.trees.len()).flat_map(of_tree).enumerate() {
+            parts[at % count].push(share);
+        }
+        let made = (self.table, self.path, self.direction, self.projection, self.schema);
+        SeekExec::of_parts(made, Vec::new(), parts, self.predicates)
+    }
+
+    /// The same, with what conditions say of the table's columns.
+    #[must_use]
+    pub(crate) fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> SeekExec {
+        SeekExec { predicates, ..self }
+    }
+
+    fn of_parts(
+        (table, path, direction, projection, schema): Made,
+        order: Vec<PhysicalSortExpr>,
+        parts: Vec<Vec<Share>>,
+        predicates: Arc<[ColumnPredicate]>,
+    ) -> SeekExec {
+        let mut equivalence = EquivalenceProperties::new(Arc::clone(&schema));
         if !order.is_empty() {
             equivalence.add_ordering(order);
         }
         let properties = PlanProperties::new(
             equivalence,
-            Partitioning::UnknownPartitioning(path.trees.len().max(1)),
+            Partitioning::UnknownPartitioning(parts.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        SeekExec { table, path, direction, projection, schema, properties: Arc::new(properties) }
+        let (properties, parts, profile) = (Arc::new(properties), parts.into(), OnceLock::new());
+        SeekExec { table, path, direction, projection, schema, properties, parts, predicates, profile }
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<HeapTable> {
+        &self.table
+    }
+
+    /// What is read of the index.
+    pub(crate) fn path(&self) -> &Arc<SeekPath> {
+        &self.path
+    }
+
+    /// The columns read, as places in the table.
+    pub(crate) fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// What conditions say of the table's columns.
+    pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
+        &self.predicates
+    }
+
+    /// Which way the index is read.
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// Counts that the statement uses the index, and the table's own where rows are followed there.
@@ -113,6 +190,9 @@ impl SeekExec {
         }
     }
 }
+
+/// What a seek is made of.
+type Made = (Arc<HeapTable>, Arc<SeekPath>, Direction, Vec<usize>, SchemaRef);
 
 /// The order of the rows of one tree, as far as columns are compared by their values and are among those read.
 fn order_of(
@@ -165,7 +245,17 @@ impl ExecutionPlan for SeekExec {
     without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        Ok(Arc::new(SeekExec {
+            table: Arc::clone(&self.table),
+            path: Arc::clone(&self.path),
+            direction: self.direction,
+            projection: self.projection.clone(),
+            schema: Arc::clone(&self.schema),
+            properties: Arc::clone(&self.properties),
+            parts: Arc::clone(&self.parts),
+            predicates: Arc::clone(&self.predicates),
+            profile: OnceLock::new(),
+        }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -174,26 +264,24 @@ impl ExecutionPlan for SeekExec {
             self.note_uses(&run);
         }
         let counts = run.io_counts(&self.table.table().name);
-        let profile = Arc::new(OperatorProfile::new(self.operator(), self.table.table().name.clone(), 1));
-        run.add_profile(&profile);
-        let seek = self.path.trees.get(partition).map(|(place, tree)| {
-            counts.scans.fetch_add(self.path.ranges.len() as u64, Ordering::Relaxed);
-            let ranges = self.path.ranges.iter().cloned();
-            let ranges: Vec<_> = match self.direction {
-                Direction::Forward => ranges.collect(),
-                Direction::Backward => ranges.rev().collect(),
-            };
-            let settings = self.table.scan_settings();
-            let context = Arc::clone(&run.context);
-            (*place, TreeSeek::new(Arc::clone(tree), ranges, self.direction, settings, context, Arc::clone(&counts)))
+        let profile = self.profile.get_or_init(|| {
+            let name = self.table.table().name.clone();
+            let profile = Arc::new(OperatorProfile::new(self.operator(), name, self.parts.len()));
+            run.add_profile(&profile);
+            profile
         });
-        let rows = RowBuilder::new(self, &run, counts).map_err(external)?;
+        let rows = RowBuilder::new(self, &run, Arc::clone(&counts)).map_err(external)?;
         Ok(Box::pin(SeekStream {
             table: Arc::clone(&self.table),
             schema: Arc::clone(&self.schema),
-            seek,
+            path: Arc::clone(&self.path),
+            direction: self.direction,
+            counts,
+            shares: self.parts[partition].iter().cloned().collect(),
+            seek: None,
             rows,
-            profile,
+            profile: Arc::clone(profile),
+            partition,
             produced: 0,
             rows_max: context.session_config().batch_size(),
         }))
@@ -201,7 +289,7 @@ impl ExecutionPlan for SeekExec {
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let rows = self.path.rows.ceil();
-        let parts = if args.partition().is_some() { self.path.trees.len().max(1) } else { 1 };
+        let parts = if args.partition().is_some() { self.parts.len() } else { 1 };
         // The estimate is of rows, a number of them at most.
         let rows = rows as usize / parts;
         let mut statistics = Statistics::new_unknown(&self.schema);
@@ -446,12 +534,37 @@ pub(super) fn damaged(hobt: &Hobt, page: PageId, damage: PageDamage) -> AccessEr
 struct SeekStream {
     table: Arc<HeapTable>,
     schema: SchemaRef,
-    /// The seek and its partition; `None` when it has ended.
+    path: Arc<SeekPath>,
+    direction: Direction,
+    counts: Arc<IoCounts>,
+    /// What is still to be read.
+    shares: VecDeque<Share>,
+    /// The seek under way and its tree's partition.
     seek: Option<(usize, TreeSeek)>,
     rows: RowBuilder,
     profile: Arc<OperatorProfile>,
+    partition: usize,
     produced: u64,
     rows_max: usize,
+}
+
+impl SeekStream {
+    /// Begins the next share; `false` if there is none.
+    fn begin(&mut self) -> bool {
+        let Some(share) = self.shares.pop_front() else { return false };
+        let run = self.table.run();
+        let (place, tree) = &self.path.trees[share.tree];
+        let ranges = &self.path.ranges[share.ranges];
+        self.counts.scans.fetch_add(ranges.len() as u64, Ordering::Relaxed);
+        let ranges: Vec<_> = match self.direction {
+            Direction::Forward => ranges.to_vec(),
+            Direction::Backward => ranges.iter().rev().cloned().collect(),
+        };
+        let (settings, context) = (self.table.scan_settings(), Arc::clone(&run.context));
+        let counts = Arc::clone(&self.counts);
+        self.seek = Some((*place, TreeSeek::new(Arc::clone(tree), ranges, self.direction, settings, context, counts)));
+        true
+    }
 }
 
 impl Stream for SeekStream {
@@ -459,7 +572,8 @@ impl Stream for SeekStream {
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        while let Some((partition, seek)) = &mut this.seek {
+        while this.seek.is_some() || this.begin() {
+            let Some((partition, seek)) = &mut this.seek else { break };
             let step = seek.advance().and_then(|is_there| {
                 if is_there {
                     this.rows.take_leaf(*partition, seek)?;
@@ -471,7 +585,7 @@ impl Stream for SeekStream {
                 Ok(true) => break,
                 Ok(false) => this.seek = None,
                 Err(error) => {
-                    this.seek = None;
+                    (this.seek, this.shares) = (None, VecDeque::new());
                     return Poll::Ready(Some(Err(external(this.table.sql_error(error)))));
                 }
             }
@@ -480,7 +594,7 @@ impl Stream for SeekStream {
             return Poll::Ready(None);
         }
         this.produced += this.rows.rows as u64;
-        this.profile.set(0, this.produced, 1);
+        this.profile.set(this.partition, this.produced, 1);
         Poll::Ready(Some(this.rows.take_batch(&this.table, &this.schema)))
     }
 }

@@ -32,7 +32,7 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    InsertTarget, StatementRun, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
+    InsertTarget, JoinWay, StatementRun, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -207,7 +207,7 @@ impl Interpreter<'_> {
         let executor = &self.environment.executor;
         let mut config = session_config(run.degree(), BATCH_ROWS);
         config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(&executor.runtime, run.degree());
-        let mut planner = session_state(config, Arc::clone(&executor.runtime));
+        let mut planner = session_state(config, Arc::clone(&executor.runtime), options.join_way);
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
             0 => query.plan.clone(),
@@ -477,7 +477,8 @@ fn is_current(used: &UsedTable) -> bool {
 }
 
 pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
-    let mut options = BindOptions { hash_joins: hints.hash_joins, ..BindOptions::default() };
+    let join_way = hints.join_way();
+    let mut options = BindOptions { hash_joins: join_way == JoinWay::Hash, join_way, ..BindOptions::default() };
     if let Some(limit) = hints.max_recursion {
         options.max_recursion = limit;
     }

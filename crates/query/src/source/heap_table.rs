@@ -22,8 +22,8 @@ use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::access_path::{AccessHint, AccessPath, choose, choose_to_lock, missing_to};
-use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
+use crate::access_path::{AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates};
+use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::wrap::external;
 
 /// A table of a database, to be read by one statement.
@@ -36,6 +36,7 @@ pub struct HeapTable {
     has_places: bool,
     reads_versions: bool,
     hint: AccessHint,
+    join_way: JoinWay,
     /// How its rows are locked, if they are.
     row_reading: Option<RowReading>,
 }
@@ -137,15 +138,23 @@ impl HeapTable {
             reads_versions,
             row_reading,
             hint: AccessHint::Free,
+            join_way: JoinWay::Free,
         })
     }
 
     /// The same, to be reached as a hint asks for.
     #[must_use]
     pub fn hinted(self: Arc<HeapTable>, hint: AccessHint) -> Arc<HeapTable> {
-        if hint == AccessHint::Free {
-            return self;
-        }
+        if hint == AccessHint::Free { self } else { self.hinted_both(hint, self.join_way) }
+    }
+
+    /// The same, to be joined as a hint asks for.
+    #[must_use]
+    pub(crate) fn joined(&self, way: JoinWay) -> Arc<HeapTable> {
+        self.hinted_both(self.hint, way)
+    }
+
+    fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<HeapTable> {
         Arc::new_cyclic(|this| HeapTable {
             this: Weak::clone(this),
             database: self.database.clone(),
@@ -156,7 +165,13 @@ impl HeapTable {
             reads_versions: self.reads_versions,
             row_reading: self.row_reading,
             hint,
+            join_way,
         })
+    }
+
+    /// How a hint has it joined to what stands before it.
+    pub(crate) fn join_way(&self) -> JoinWay {
+        self.join_way
     }
 
     /// The access that a hint asks for.
@@ -216,6 +231,14 @@ impl HeapTable {
         let stores =
             self.table.base_index().partitions.iter().map(|partition| self.database.store_to_read(partition.hobt));
         stores.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
+    }
+
+    /// Pages of rows of all partitions.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub(crate) fn data_pages(&self) -> Result<f64, SqlError> {
+        Ok(self.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64)
     }
 
     /// Rows of all partitions, as far as they can be opened.
@@ -319,8 +342,9 @@ impl TableProvider for HeapTable {
         if let Some(reading) = self.row_reading {
             return self.scan_locked(session, (projection, schema), conditions, limit, reading);
         }
-        let path = choose(self, &projection, conditions).map_err(external)?;
-        self.scan_by(path, (projection, schema), conditions)
+        let known = predicates(self, conditions);
+        let path = choose(self, &projection, &known).map_err(external)?;
+        self.scan_by(path, (projection, schema), conditions, known)
     }
 }
 
@@ -331,6 +355,7 @@ impl HeapTable {
         path: AccessPath,
         (projection, schema): (Vec<usize>, SchemaRef),
         conditions: &[Expr],
+        known: Arc<[ColumnPredicate]>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(match path {
@@ -338,9 +363,9 @@ impl HeapTable {
             AccessPath::Scan { partitions } => {
                 let missing = missing_to(self, &projection, conditions).map_err(external)?;
                 let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
-                Arc::new(scan.of_partitions(partitions).missing(missing))
+                Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known))
             }
-            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, path, projection, schema)),
+            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, path, projection, schema).knowing(known)),
         })
     }
 
@@ -354,7 +379,8 @@ impl HeapTable {
         reading: RowReading,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (database, definition) = (self.database.clone(), Arc::clone(&self.table));
-        let inner = HeapTable::new(database, definition, Arc::clone(&self.run), true, true).hinted(self.hint);
+        let inner = HeapTable::new(database, definition, Arc::clone(&self.run), true, true);
+        let inner = inner.hinted_both(self.hint, self.join_way);
         let place = self.table.columns.len();
         let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();
         // A row of a clustered index keeps its key: with another it is another row.
@@ -373,15 +399,16 @@ impl HeapTable {
         let output = projection.iter().map(position).collect();
         let read_schema = Arc::new(inner.schema.project(&read)?);
         let described = DFSchema::try_from(read_schema.as_ref().clone())?;
+        let known = predicates(&inner, conditions);
         let path = match reading.range {
-            Some(_) => choose_to_lock(&inner, &read, conditions).map_err(external)?,
-            None => choose(&inner, &read, conditions).map_err(external)?,
+            Some(_) => choose_to_lock(&inner, &read, &known).map_err(external)?,
+            None => choose(&inner, &read, &known).map_err(external)?,
         };
         if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
             // Nobody puts a row anywhere: that is what the lock of the table says.
             self.run.ask_for_whole(self.database.id(), self.table.id);
         }
-        let input = inner.scan_by(path.clone(), (read, read_schema), conditions)?;
+        let input = inner.scan_by(path.clone(), (read, read_schema), conditions, known)?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
         let settings = LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, schema };

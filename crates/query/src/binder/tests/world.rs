@@ -20,6 +20,7 @@ use crate::binder::{
     BindOptions, Binder, BoundQuery, InsertTarget, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction,
     TargetColumn, TypePlace, optimize, session_config, session_state, sql_type,
 };
+use crate::execute::JoinWay;
 use crate::wrap::{NextValues, sql_error_of};
 
 /// Tables, views and functions by their lower-case names.
@@ -40,7 +41,7 @@ impl World {
         World {
             objects: HashMap::new(),
             variables: HashMap::new(),
-            state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default())),
+            state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default()), JoinWay::Free),
             runtime: tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
                 .thread_stack_size(crate::binder::STACK_BYTES)

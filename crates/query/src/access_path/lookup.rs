@@ -1,0 +1,356 @@
+//! Seeks for the rows of a join: an index whose first columns are joined by equality is read where the other side's values
+//! are, and nowhere else.
+//!
+//! ```text
+//!   ON b.x = a.x AND b.y = 3 AND b.z < 9, an index (x, y, z) of b
+//!       each value of a.x:   key(x) key(3)   then up to key(9)        one range of the index
+//! ```
+//! What is found may be more than the join wants, and is never less: the join looks at all its conditions again. So only
+//! what has no partner for certain is left out: NULL, and values that the column's type does not have.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{Decimal128Type, Int16Type, Int32Type, Int64Type};
+use hobt_access::{BTree, KeyRange};
+use hobt_base::SqlError;
+use hobt_catalog::{Index, IndexKind, IndexLeaf, value_to_bytes};
+use hobt_functions::array_value;
+use hobt_types::{Collation, KeyColumn, SqlType, Value};
+
+use super::predicate::{ColumnPredicate, Comparand, Test, is_wider_text};
+use super::{AccessHint, DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
+use crate::source::HeapTable;
+use crate::wrap::Operation;
+
+/// The most values of a column that conditions name, in each range.
+const KNOWN_MAX: usize = 16;
+/// How many ranges are looked up to estimate what all of them bring.
+const SAMPLES: usize = 16;
+
+/// How the values of the other side of an equation are those of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeyForm {
+    /// As they are.
+    Value,
+    /// The bytes by which a text or binary compares.
+    Compared,
+    /// Integers of a wider type.
+    Widened,
+    /// Decimals with so many more digits behind the point.
+    Scaled(u32),
+}
+
+/// A column of the inner table that a join compares with values of the other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JoinedColumn {
+    /// Its place in the table.
+    pub(crate) column: usize,
+    pub(crate) form: KeyForm,
+    /// The collation by which it compares text.
+    pub(crate) collation: Option<Collation>,
+}
+
+impl JoinedColumn {
+    /// The column itself.
+    pub(crate) fn plain(column: usize) -> JoinedColumn {
+        JoinedColumn { column, form: KeyForm::Value, collation: None }
+    }
+
+    /// What an operation makes of it, if that compares like it.
+    pub(crate) fn applied(self, operation: &Operation, declared: SqlType) -> Option<JoinedColumn> {
+        let is_plain = self.form == KeyForm::Value;
+        match operation {
+            Operation::SortKey(collation) if is_plain => {
+                Some(JoinedColumn { form: KeyForm::Compared, collation: Some(*collation), ..self })
+            }
+            Operation::BinaryKey if is_plain => Some(JoinedColumn { form: KeyForm::Compared, ..self }),
+            Operation::Nullable(_) => Some(self),
+            // Text that was converted so is of use by its key alone, which is the same.
+            Operation::Cast { from, to, style: None, attempt: false } => {
+                (is_plain && declared == *from && is_wider_text(*from, *to)).then_some(self)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where the value of a column of an index's key comes from.
+#[derive(Clone, Debug)]
+enum Part {
+    /// The equation at this place of the list that the lookup was made for.
+    Joined { at: usize, form: KeyForm, sql_type: SqlType, key: KeyColumn },
+    /// Conditions name it: one of these normalised values.
+    Known(Vec<Vec<u8>>),
+}
+
+/// A way to the rows of a table that join some rows of another side.
+#[derive(Clone, Debug)]
+pub(crate) struct Lookup {
+    index: usize,
+    leaf: IndexLeaf,
+    trees: Vec<(usize, Arc<BTree>)>,
+    covers: bool,
+    /// Its first columns.
+    parts: Vec<Part>,
+    /// What conditions say of the column behind them.
+    ends: Option<Ends>,
+    /// Whether a range has one row at most in all trees together.
+    is_unique: bool,
+}
+
+impl Lookup {
+    /// The best index of `table` to find rows of which these columns are known, if there is one that begins with them, and which
+    /// fulfil `predicates`; their columns `projection` are read.
+    ///
+    /// # Errors
+    /// An index that cannot be opened.
+    pub(crate) fn choose(
+        table: &HeapTable,
+        projection: &[usize],
+        predicates: &[ColumnPredicate],
+        joined: &[JoinedColumn],
+    ) -> Result<Option<Lookup>, SqlError> {
+        let mut best: Option<Lookup> = None;
+        for (at, index) in table.table().indexes.iter().enumerate() {
+            let is_asked_for = match table.hint() {
+                AccessHint::Free | AccessHint::Seek => true,
+                AccessHint::Index(asked) => asked == at,
+                AccessHint::Scan => false,
+            };
+            if index.kind == IndexKind::Heap || index.options.is_disabled || !is_asked_for {
+                continue;
+            }
+            let Some(found) = Lookup::of_index(table, at, index, projection, predicates, joined)? else { continue };
+            if best.as_ref().is_none_or(|known| found.rank() > known.rank()) {
+                best = Some(found);
+            }
+        }
+        Ok(best)
+    }
+
+    /// What makes one lookup better than another, before values are known.
+    fn rank(&self) -> (bool, usize, bool, bool) {
+        (self.is_unique, self.parts.len(), self.covers, self.ends.is_some())
+    }
+
+    fn of_index(
+        table: &HeapTable,
+        at: usize,
+        index: &Index,
+        projection: &[usize],
+        predicates: &[ColumnPredicate],
+        joined: &[JoinedColumn],
+    ) -> Result<Option<Lookup>, SqlError> {
+        let definition = table.table();
+        let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
+        let (mut parts, mut ends, mut known) = (Vec::new(), None, 1);
+        for (depth, part) in index.key.iter().enumerate() {
+            let key = leaf.key.columns()[depth].key;
+            let column = &definition.columns[part.column];
+            let fits =
+                |collation: Option<Collation>| collation.is_none_or(|collation| Some(collation) == column.collation);
+            let equation = joined.iter().position(|joined| joined.column == part.column && fits(joined.collation));
+            if let Some(at) = equation {
+                let form = joined[at].form;
+                parts.push(Part::Joined { at, form, sql_type: column.sql_type, key });
+                continue;
+            }
+            let usable = |predicate: &&ColumnPredicate| predicate.column == part.column && fits(predicate.collation);
+            let tests = || predicates.iter().filter(usable).map(|predicate| &predicate.test);
+            match tests().find_map(|test| known_values(test, column.sql_type, &key)) {
+                Some(values) if values.len() * known <= KNOWN_MAX => {
+                    known *= values.len();
+                    parts.push(Part::Known(values));
+                }
+                _ => {
+                    ends = Ends::of(column.sql_type, &key, tests());
+                    break;
+                }
+            }
+        }
+        if !parts.iter().any(|part| matches!(part, Part::Joined { .. })) {
+            return Ok(None);
+        }
+        let wanted = partitions_of(table.database(), index, predicates)?;
+        let trees = trees_of(table, index, &wanted)?;
+        let covers = covers(definition, index, &leaf, projection);
+        let is_unique = index.options.is_unique && parts.len() == index.key.len() && known == 1;
+        Ok(Some(Lookup { index: at, leaf, trees, covers, parts, ends, is_unique }))
+    }
+
+    /// The index's place in the table.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many trees each range is looked for in.
+    pub(crate) fn tree_count(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// Which of the equations it uses, by their places in the list that it was made for.
+    pub(crate) fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Joined { at, .. } => Some(*at),
+            Part::Known(_) => None,
+        })
+    }
+
+    /// How many rows of the other side may be looked up at the cost of so many pages.
+    pub(crate) fn rows_within(&self, pages: f64) -> usize {
+        let lookup = if self.covers || !self.is_unique { 0.0 } else { LOOKUP_PAGES };
+        // The bound is far below what the cast could not hold.
+        (pages / (DESCENT_PAGES * self.trees.len().max(1) as f64 + lookup)) as usize
+    }
+
+    /// Adds the beginnings of the keys that `rows` rows join; `values` has an array for each equation in [`Lookup::used`]. With
+    /// `nulls_are_equal`, NULL has partners.
+    ///
+    /// # Errors
+    /// Values of another type than the equation's.
+    pub(crate) fn add_prefixes(
+        &self,
+        values: &[ArrayRef],
+        rows: usize,
+        nulls_are_equal: bool,
+        prefixes: &mut Vec<Vec<u8>>,
+    ) -> Result<(), SqlError> {
+        let mut of_row: Vec<Vec<u8>> = Vec::new();
+        for row in 0..rows {
+            of_row.clear();
+            of_row.push(Vec::new());
+            let mut arrays = values.iter();
+            for part in &self.parts {
+                match part {
+                    Part::Joined { form, sql_type, key, .. } => {
+                        let array = arrays.next().expect("an array for each equation");
+                        let mut bytes = Vec::new();
+                        if !encode(*form, *sql_type, key, array, row, nulls_are_equal, &mut bytes)? {
+                            of_row.clear();
+                            break;
+                        }
+                        of_row.iter_mut().for_each(|prefix| prefix.extend_from_slice(&bytes));
+                    }
+                    Part::Known(values) => {
+                        let longer = of_row.iter();
+                        of_row = longer
+                            .flat_map(|prefix| values.iter().map(move |value| [prefix, &value[..]].concat()))
+                            .collect();
+                    }
+                }
+            }
+            prefixes.append(&mut of_row);
+        }
+        Ok(())
+    }
+
+    /// The ranges of the index that these prefixes begin, as a way to read it. What they bring is estimated by some of them.
+    ///
+    /// # Errors
+    /// A page of the index is damaged or cannot be read.
+    pub(crate) fn path(&self, table: &HeapTable, mut prefixes: Vec<Vec<u8>>) -> Result<SeekPath, SqlError> {
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        let range = |prefix: &Vec<u8>| match &self.ends {
+            Some(ends) => ends.behind(prefix),
+            None => KeyRange::prefix(prefix),
+        };
+        let ranges: Vec<KeyRange> = prefixes.iter().map(range).collect();
+        let sample = || ranges.iter().step_by(ranges.len().div_ceil(SAMPLES).max(1));
+        let scale = ranges.len() as f64 / sample().count().max(1) as f64;
+        let (mut rows, mut pages, mut span) = (0.0, 0.0, 0.0);
+        for (_, tree) in &self.trees {
+            let leaves = tree.hobt().data_pages() as f64;
+            for range in sample() {
+                let part = scale * tree.estimate(range).map_err(|error| table.sql_error(error))?;
+                rows += part * tree.hobt().row_count() as f64;
+                pages += part * leaves;
+            }
+            pages += DESCENT_PAGES * ranges.len() as f64;
+            if let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) {
+                let all = whole_span(first, last);
+                span += tree.estimate(&all).map_err(|error| table.sql_error(error))? * leaves + DESCENT_PAGES;
+            }
+        }
+        // Where the values lie close together, what is between them is read as well.
+        let is_dense = self.covers && span < pages;
+        let (ranges, pages) = match (prefixes.first(), prefixes.last()) {
+            (Some(first), Some(last)) if is_dense => (vec![whole_span(first, last)], span),
+            _ => (ranges, pages),
+        };
+        let pages = if self.covers { pages } else { pages + rows * LOOKUP_PAGES };
+        let (leaf, trees) = (self.leaf.clone(), self.trees.clone());
+        Ok(SeekPath { index: self.index, leaf, trees, ranges, covers: self.covers, rows, pages })
+    }
+}
+
+/// All keys from those that begin with `first` to those that begin with `last`.
+fn whole_span(first: &[u8], last: &[u8]) -> KeyRange {
+    KeyRange::new(std::ops::Bound::Included(first), std::ops::Bound::Included(last))
+}
+
+/// The normalised values that a test names, if it names some.
+fn known_values(test: &Test, sql_type: SqlType, key: &KeyColumn) -> Option<Vec<Vec<u8>>> {
+    let values = match test {
+        Test::Equal(values) => values.clone(),
+        Test::Null => vec![Comparand::Value(Value::Null)],
+        Test::Range { .. } | Test::Never => return None,
+    };
+    let encoded = values.iter().map(|value| {
+        let mut bytes = Vec::new();
+        value.encode(sql_type, key, &mut bytes).map(|()| bytes)
+    });
+    let mut encoded: Vec<Vec<u8>> = encoded.collect::<Option<_>>()?;
+    encoded.sort_unstable();
+    encoded.dedup();
+    Some(encoded)
+}
+
+/// Appends the normalised key of a value of the other side; `false` if no row has it.
+fn encode(
+    form: KeyForm,
+    sql_type: SqlType,
+    key: &KeyColumn,
+    array: &ArrayRef,
+    row: usize,
+    nulls_are_equal: bool,
+    out: &mut Vec<u8>,
+) -> Result<bool, SqlError> {
+    if array.is_null(row) {
+        return Ok(nulls_are_equal && key.encode(None, out).is_ok());
+    }
+    let other = || SqlError::internal(format!("a join compares {sql_type:?} with {}", array.data_type()));
+    let value = match form {
+        KeyForm::Compared => {
+            let views = array.as_binary_view_opt().map(|views| views.value(row));
+            let bytes = views.or_else(|| array.as_binary_opt::<i32>().map(|bytes| bytes.value(row)));
+            key.encode_compared(bytes.ok_or_else(other)?, out);
+            return Ok(true);
+        }
+        KeyForm::Value => array_value(array.as_ref(), row, sql_type)?,
+        KeyForm::Widened => Value::Int(integer(array, row).ok_or_else(other)?),
+        KeyForm::Scaled(digits) => {
+            let unscaled = array.as_primitive_opt::<Decimal128Type>().ok_or_else(other)?.value(row);
+            let unit = 10_i128.checked_pow(digits).ok_or_else(other)?;
+            if unscaled % unit != 0 {
+                return Ok(false);
+            }
+            match (sql_type, i64::try_from(unscaled / unit)) {
+                (SqlType::Decimal { .. }, _) => Value::Decimal(unscaled / unit),
+                (_, Ok(number)) => Value::Int(number),
+                // No integer is so great.
+                (_, Err(_)) => return Ok(false),
+            }
+        }
+    };
+    // What the column's type cannot hold is in no row.
+    let Ok(bytes) = value_to_bytes(sql_type, &value) else { return Ok(false) };
+    Ok(key.encode(bytes.as_deref(), out).is_ok())
+}
+
+fn integer(array: &ArrayRef, row: usize) -> Option<i64> {
+    let small = array.as_primitive_opt::<Int16Type>().map(|array| i64::from(array.value(row)));
+    let middle = || array.as_primitive_opt::<Int32Type>().map(|array| i64::from(array.value(row)));
+    small.or_else(middle).or_else(|| array.as_primitive_opt::<Int64Type>().map(|array| array.value(row)))
+}

@@ -1,0 +1,461 @@
+//! Nested loops over an index: a join whose inner table is read only where the outer side's values are.
+//!
+//! ```text
+//!   IndexJoinExec ─┬─ the outer side         read first, up to so many rows
+//!                  └─ HashJoinExec           the join itself, with all its conditions
+//!                       ├─ OuterExec         stands for the outer side: shows what was read of it, and the rest
+//!                       └─ …                 projections, conditions, row locks, groups by what is joined
+//!                            └─ InnerExec    a scan of the inner table, or a seek of the ranges that were found
+//! ```
+//! How many rows the outer side has is known when they are there. If they are so few that looking each up costs less than
+//! the scan, their keys become ranges of the index, in order and without doubles, and the scan's place is taken by a seek
+//! that all workers share. Otherwise the rows that were read go in front of the rest, and the join runs as if nothing had
+//! happened. Either way the join above decides what joins, so that every kind of join, its further conditions, NULL and
+//! locks mean what they mean without an index.
+//!
+//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each.
+//!
+//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`trace.rs`), the ranges
+//! (`access_path::Lookup`).
+
+mod forced;
+mod outer;
+mod rule;
+mod trace;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, RecordBatchStream,
+    ReplaceChildrenOptions,
+};
+use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
+
+pub use forced::ForcedLoopRule;
+pub use rule::{IndexJoinRule, JoinWay};
+
+use super::lock_rows::LockRowsExec;
+use super::profile::OperatorProfile;
+use super::seek_exec::SeekExec;
+use crate::access_path::{AccessPath, Lookup, SeekPath};
+use crate::source::HeapTable;
+use crate::wrap::external;
+use outer::{OuterExec, OuterRows, ReplayExec, read_outer};
+
+/// Rows of the outer side that a forced join looks up at once.
+const PORTION_ROWS: usize = 1 << 16;
+
+/// How a join's inner table is looked up.
+#[derive(Debug)]
+struct Inner {
+    table: Arc<HeapTable>,
+    lookup: Lookup,
+    /// What of the outer side's rows is looked up, in the order in which the lookup uses it.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    nulls_are_equal: bool,
+    /// The most rows of the outer side that are looked up.
+    rows_max: usize,
+    /// What reading the inner table without them costs, in pages.
+    pages: f64,
+    /// Whether it is looked up in any case.
+    is_forced: bool,
+    /// Whether each row of the outer side joins for itself, so that it can be read in portions.
+    in_portions: bool,
+    /// The most rows that each output partition gives.
+    fetch: Option<usize>,
+}
+
+/// Joins by looking up, or by what is below it; see the module.
+#[derive(Debug)]
+struct IndexJoinExec {
+    outer: Arc<dyn ExecutionPlan>,
+    join: Arc<dyn ExecutionPlan>,
+    inner: Arc<Inner>,
+    /// The first portion, and how many output partitions have still to ask for it: nobody keeps it behind them. Made when the
+    /// first of them starts.
+    first: Mutex<Option<(Portion, usize)>>,
+}
+
+/// A plan for some rows of the outer side, and what comes behind it.
+type Portion = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
+
+#[derive(Clone)]
+struct Made {
+    plan: Arc<dyn ExecutionPlan>,
+    next: Option<Portion>,
+    /// That of the loops, if they are.
+    profile: Option<Arc<OperatorProfile>>,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Made").finish_non_exhaustive()
+    }
+}
+
+impl IndexJoinExec {
+    fn new(outer: Arc<dyn ExecutionPlan>, join: Arc<dyn ExecutionPlan>, inner: Arc<Inner>) -> IndexJoinExec {
+        IndexJoinExec { outer, join, inner, first: Mutex::default() }
+    }
+
+    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
+        let join = children.pop().unwrap_or_else(|| Arc::clone(&self.join));
+        let outer = children.pop().unwrap_or_else(|| Arc::clone(&self.outer));
+        Arc::new(IndexJoinExec::new(outer, join, Arc::clone(&self.inner)))
+    }
+
+    /// The first portion. The outer side starts here, on the worker that asks first.
+    fn first(&self, context: &Arc<TaskContext>) -> Portion {
+        let partitions = self.properties().output_partitioning().partition_count();
+        let mut first = self.first.lock();
+        let (portion, left) = first.take().unwrap_or_else(|| {
+            let maker = Maker {
+                join: Arc::clone(&self.join),
+                inner: Arc::clone(&self.inner),
+                profile: Mutex::default(),
+                partitions,
+                context: Arc::clone(context),
+            };
+            (portion(Arc::new(maker), OuterStreams::Unstarted(Arc::clone(&self.outer))), partitions)
+        });
+        if left > 1 {
+            *first = Some((portion.clone(), left - 1));
+        }
+        portion
+    }
+}
+
+impl DisplayAs for IndexJoinExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.inner.table.table();
+        let index = table.indexes[self.inner.lookup.index()].name.as_deref().unwrap_or("");
+        write!(f, "IndexJoin: {}.{index}, up to {} rows", table.name, self.inner.rows_max)
+    }
+}
+
+impl ExecutionPlan for IndexJoinExec {
+    fn name(&self) -> &'static str {
+        "IndexJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.outer, &self.join]
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut recursion = TreeNodeRecursion::Continue;
+        for key in &self.inner.keys {
+            recursion = visit(key)?;
+        }
+        Ok(recursion)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(Vec::new()))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(IndexJoinStream {
+            schema: self.schema(),
+            state: State::Waits(self.first(&context)),
+            partition,
+            profile: None,
+            produced: 0,
+            left: self.inner.fetch.unwrap_or(usize::MAX),
+            context,
+        }))
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(inputs.get(1).map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
+    }
+}
+
+/// Where the rows of the outer side come from.
+enum OuterStreams {
+    Unstarted(Arc<dyn ExecutionPlan>),
+    /// One for each partition; `None` where it has ended.
+    Begun(Vec<Option<SendableRecordBatchStream>>),
+}
+
+/// What portions are made with.
+struct Maker {
+    join: Arc<dyn ExecutionPlan>,
+    inner: Arc<Inner>,
+    /// That of the loops, once there are some.
+    profile: Mutex<Option<Arc<OperatorProfile>>>,
+    partitions: usize,
+    context: Arc<TaskContext>,
+}
+
+/// Reads rows of the outer side and makes the plan for them.
+fn portion(maker: Arc<Maker>, streams: OuterStreams) -> Portion {
+    let making = async move { maker.make(streams).await.map_err(Arc::new) };
+    // Not a task: what it makes is for those who ask for it, and it ends with them.
+    making.boxed().shared()
+}
+
+impl Maker {
+    async fn make(self: Arc<Maker>, streams: OuterStreams) -> Result<Made> {
+        let streams = match streams {
+            OuterStreams::Begun(streams) => streams,
+            OuterStreams::Unstarted(outer) => {
+                let partitions = outer.output_partitioning().partition_count();
+                let begin = |partition| outer.execute(partition, Arc::clone(&self.context)).map(Some);
+                (0..partitions).map(begin).collect::<Result<_>>()?
+            }
+        };
+        let inner = &self.inner;
+        let rows_max = match (inner.is_forced, inner.in_portions) {
+            (true, true) => PORTION_ROWS,
+            (true, false) => usize::MAX,
+            (false, _) => inner.rows_max,
+        };
+        let reservation = MemoryConsumer::new("IndexJoinOuter").register(self.context.memory_pool());
+        let read = read_outer(streams, rows_max, reservation).await?;
+        let goes_on = inner.is_forced && inner.in_portions;
+        let path = if read.is_all() || goes_on { self.path(&read)? } else { None };
+        let Some(path) = path else {
+            let plan = plan_of(&self.join, inner, Arc::new(read), None)?;
+            return Ok(Made { plan, next: None, profile: None });
+        };
+        let profile = Arc::clone(self.profile.lock().get_or_insert_with(|| {
+            let profile = OperatorProfile::new("Nested Loops", inner.table.table().name.clone(), self.partitions);
+            let profile = Arc::new(profile);
+            inner.table.run().add_profile(&profile);
+            profile
+        }));
+        let (now, rest) = read.split();
+        let plan = plan_of(&self.join, inner, Arc::new(now), Some(Arc::new(path)))?;
+        let next = rest.map(|streams| portion(Arc::clone(&self), OuterStreams::Begun(streams)));
+        Ok(Made { plan, next, profile: Some(profile) })
+    }
+
+    /// The ranges that the rows lead to; `None` if a scan costs less.
+    fn path(&self, read: &OuterRows) -> Result<Option<SeekPath>> {
+        let inner = &self.inner;
+        let mut prefixes = Vec::new();
+        for batch in read.batches() {
+            let evaluated = |key: &Arc<dyn PhysicalExpr>| key.evaluate(batch)?.into_array(batch.num_rows());
+            let values: Vec<ArrayRef> = inner.keys.iter().map(evaluated).collect::<Result<_>>()?;
+            let added = inner.lookup.add_prefixes(&values, batch.num_rows(), inner.nulls_are_equal, &mut prefixes);
+            added.map_err(external)?;
+        }
+        let path = inner.lookup.path(&inner.table, prefixes).map_err(external)?;
+        Ok((inner.is_forced || path.pages < inner.pages).then_some(path))
+    }
+}
+
+/// The join over rows of the outer side, with a seek in the place of the inner table's scan if there is a `path`.
+fn plan_of(
+    join: &Arc<dyn ExecutionPlan>,
+    inner: &Arc<Inner>,
+    rows: Arc<OuterRows>,
+    path: Option<Arc<SeekPath>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let filled = Arc::clone(join).transform_down(|node| {
+        if let Some(outer) = node.downcast_ref::<OuterExec>().filter(|outer| outer.is_of(inner)) {
+            let replay: Arc<dyn ExecutionPlan> = Arc::new(ReplayExec::new(Arc::clone(&rows), outer.properties()));
+            return Ok(Transformed::new(replay, true, TreeNodeRecursion::Jump));
+        }
+        // Who locks rows looks for such as come meanwhile where the others are read.
+        if let (Some(locks), Some(path)) = (node.downcast_ref::<LockRowsExec>(), &path)
+            && node.exists(|below| Ok(slot_of(below, inner).is_some()))?
+        {
+            return Ok(Transformed::yes(locks.along(AccessPath::Seek(Arc::clone(path)))));
+        }
+        let Some(slot) = slot_of(&node, inner) else { return Ok(Transformed::no(node)) };
+        let way: Arc<dyn ExecutionPlan> = match &path {
+            None => Arc::clone(&slot.scan),
+            Some(path) => slot.seek(path),
+        };
+        Ok(Transformed::new(way, true, TreeNodeRecursion::Jump))
+    });
+    let filled = filled.data()?;
+    // What the operators share while they run is that of one run.
+    if inner.is_forced { reset_plan_states(filled) } else { Ok(filled) }
+}
+
+/// Where the inner table of a join is read, if that is what a node is.
+fn slot_of<'n>(node: &'n Arc<dyn ExecutionPlan>, inner: &Arc<Inner>) -> Option<&'n InnerExec> {
+    node.downcast_ref::<InnerExec>().filter(|slot| Arc::ptr_eq(&slot.inner, inner))
+}
+
+/// Stands where the inner table is read.
+#[derive(Debug)]
+struct InnerExec {
+    scan: Arc<dyn ExecutionPlan>,
+    inner: Arc<Inner>,
+    projection: Vec<usize>,
+    /// Whether rows come in the order of the index, as the scan's do that is a seek of the same.
+    is_ordered: bool,
+}
+
+impl InnerExec {
+    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
+        let scan = children.pop().unwrap_or_else(|| Arc::clone(&self.scan));
+        let (inner, projection) = (Arc::clone(&self.inner), self.projection.clone());
+        Arc::new(InnerExec { scan, inner, projection, is_ordered: self.is_ordered })
+    }
+
+    /// A seek that has the scan's place.
+    fn seek(&self, path: &Arc<SeekPath>) -> Arc<dyn ExecutionPlan> {
+        let table = Arc::clone(&self.inner.table);
+        let seek = SeekExec::new(table, Arc::clone(path), self.projection.clone(), self.scan.schema());
+        match self.is_ordered {
+            true => Arc::new(seek),
+            false => Arc::new(seek.in_parts(self.scan.output_partitioning().partition_count())),
+        }
+    }
+}
+
+impl DisplayAs for InnerExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InnerExec")
+    }
+}
+
+impl ExecutionPlan for InnerExec {
+    fn name(&self) -> &'static str {
+        "InnerExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.scan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.scan]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(children))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.scan.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
+    }
+}
+
+/// Where an output partition is.
+enum State {
+    Waits(Portion),
+    Reads(SendableRecordBatchStream, Option<Portion>),
+    Done,
+}
+
+struct IndexJoinStream {
+    schema: SchemaRef,
+    state: State,
+    partition: usize,
+    profile: Option<Arc<OperatorProfile>>,
+    produced: u64,
+    /// How many rows are still wanted.
+    left: usize,
+    context: Arc<TaskContext>,
+}
+
+impl Stream for IndexJoinStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.state {
+                State::Waits(portion) => {
+                    let made = ready!(portion.poll_unpin(task)).map_err(DataFusionError::Shared);
+                    let begun = made.and_then(|made| {
+                        let stream = made.plan.execute(this.partition, Arc::clone(&this.context))?;
+                        this.profile = made.profile;
+                        Ok(State::Reads(stream, made.next))
+                    });
+                    match begun {
+                        Ok(state) => this.state = state,
+                        Err(error) => {
+                            this.state = State::Done;
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    }
+                }
+                State::Reads(stream, next) => match ready!(stream.poll_next_unpin(task)) {
+                    Some(Ok(batch)) => {
+                        let batch = batch.slice(0, batch.num_rows().min(this.left));
+                        this.left -= batch.num_rows();
+                        this.produced += batch.num_rows() as u64;
+                        if let Some(profile) = &this.profile {
+                            profile.set(this.partition, this.produced, 1);
+                        }
+                        if this.left == 0 {
+                            this.state = State::Done;
+                        }
+                        return Poll::Ready(Some(Ok(batch)));
+                    }
+                    Some(Err(error)) => {
+                        this.state = State::Done;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    None => this.state = next.take().map_or(State::Done, State::Waits),
+                },
+                State::Done => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl RecordBatchStream for IndexJoinStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

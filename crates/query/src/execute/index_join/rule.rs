@@ -1,0 +1,321 @@
+//! Which joins look their inner table up.
+//!
+//! A hash join of equal values does, if rows of one side that have no partner are not shown, that side's rows come from a
+//! table with an index that begins with the columns that are joined, and looking up costs less than reading the table for
+//! at least one row of the other side. Whether it does for the rows that are there is known when they are (see the
+//! module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN` against it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use hobt_access::Direction;
+
+use super::super::scan_exec::ScanExec;
+use super::super::seek_exec::SeekExec;
+use super::outer::OuterExec;
+use super::trace::{Leaf, is_exchange, trace};
+use super::{IndexJoinExec, Inner, InnerExec};
+use crate::access_path::{AccessHint, JoinedColumn, Lookup, no_seek};
+use crate::wrap::external;
+
+/// The most rows of an outer side that are held to be looked up, unless a hint wants it.
+const ROWS_MAX: usize = 1 << 16;
+
+/// How a hint has sources joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum JoinWay {
+    /// No hint.
+    #[default]
+    Free,
+    /// `LOOP`: by looking up.
+    Loop,
+    /// `HASH`: by no index.
+    Hash,
+}
+
+/// Makes joins look their inner table up.
+#[derive(Debug, Default)]
+pub struct IndexJoinRule {
+    /// What `OPTION` says of all joins.
+    pub way: JoinWay,
+    /// Whether the plan had sorts: some may be gone because rows come in their order.
+    pub(super) had_sorts: Arc<AtomicBool>,
+}
+
+impl PhysicalOptimizerRule for IndexJoinRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let made = self.rewritten(plan, self.had_sorts.load(Ordering::Relaxed))?;
+        check_forced_seeks(&made)?;
+        Ok(made)
+    }
+
+    fn name(&self) -> &'static str {
+        "hobt_index_join"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// 8622 where `FORCESEEK` has come to nothing.
+fn check_forced_seeks(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    plan.apply(|node| {
+        if let Some(slot) = node.downcast_ref::<InnerExec>()
+            && slot.inner.is_forced
+        {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        match node.downcast_ref::<ScanExec>() {
+            Some(scan) if scan.table().hint() == AccessHint::Seek => Err(external(no_seek())),
+            _ => Ok(TreeNodeRecursion::Continue),
+        }
+    })?;
+    Ok(())
+}
+
+/// A side of a join whose rows can be looked up.
+struct Candidate {
+    side: JoinSide,
+    leaf: Leaf,
+    /// The equations that are traced to the table, by their places in the join's list, with the columns.
+    joined: Vec<(usize, JoinedColumn)>,
+    lookup: Lookup,
+    pages: f64,
+    is_forced: bool,
+    rows_max: usize,
+    /// Rows of the other side, as far as they can be estimated.
+    outer_rows: usize,
+}
+
+impl IndexJoinRule {
+    /// The rule for a plan that [`ForcedLoopRule`](super::ForcedLoopRule) sees before.
+    pub fn new(way: JoinWay) -> IndexJoinRule {
+        IndexJoinRule { way, had_sorts: Arc::default() }
+    }
+
+    /// The plan with joins that look up; `is_order_used` where somebody may go by the order of its rows.
+    fn rewritten(&self, plan: Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        let (keeps, wants) = (plan.maintains_input_order(), plan.required_input_ordering());
+        let mut children = Vec::with_capacity(keeps.len());
+        for ((child, keeps), wants) in plan.children().into_iter().zip(keeps).zip(wants) {
+            let is_used = wants.is_some() || (keeps && is_order_used && !plan.is::<SortExec>());
+            children.push(self.rewritten(Arc::clone(child), is_used)?);
+        }
+        let is_new = plan.children().into_iter().zip(&children).any(|(old, new)| !Arc::ptr_eq(old, new));
+        let plan = match is_new {
+            true => plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
+            false => plan,
+        };
+        let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
+        Ok(self.indexed(join, is_order_used)?.unwrap_or(plan))
+    }
+
+    fn indexed(&self, join: &HashJoinExec, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        // What has no partner for a NULL depends on whether there are rows at all.
+        if join.null_aware || self.way == JoinWay::Hash {
+            return Ok(None);
+        }
+        let mut best: Option<Candidate> = None;
+        for side in [JoinSide::Right, JoinSide::Left] {
+            let table = table_of(side_of(join, side));
+            if table.is_some_and(|leaf| leaf.table.join_way() == JoinWay::Hash) {
+                return Ok(None);
+            }
+            let Some(found) = self.candidate(join, side, is_order_used)? else { continue };
+            let rank = |candidate: &Candidate| (!candidate.is_forced, candidate.outer_rows);
+            if best.as_ref().is_none_or(|known| rank(&found) < rank(known)) {
+                best = Some(found);
+            }
+        }
+        best.map(|candidate| looked_up(join, candidate)).transpose()
+    }
+
+    /// Whether a hint wants loops for a join.
+    pub(super) fn forces_loops(&self, join: &HashJoinExec) -> bool {
+        let is_marked = |side| table_of(side_of(join, side)).is_some_and(|leaf| leaf.table.join_way() == JoinWay::Loop);
+        self.way == JoinWay::Loop || is_marked(JoinSide::Left) || is_marked(JoinSide::Right)
+    }
+
+    /// Whether a side of a join can be looked up.
+    pub(super) fn has_candidate(&self, join: &HashJoinExec) -> Result<bool> {
+        let is_there = |side| self.candidate(join, side, false).map(|found| found.is_some());
+        Ok(is_there(JoinSide::Left)? || is_there(JoinSide::Right)?)
+    }
+
+    fn candidate(&self, join: &HashJoinExec, side: JoinSide, is_order_used: bool) -> Result<Option<Candidate>> {
+        if !is_matched_alone(*join.join_type(), side) {
+            return Ok(None);
+        }
+        let of_side = |on: &(Expr, Expr)| Some(Arc::clone(if side == JoinSide::Left { &on.0 } else { &on.1 }));
+        let exprs = join.on().iter().map(of_side).collect();
+        let Some((leaf, columns)) = trace(side_of(join, side), exprs) else { return Ok(None) };
+        let joined = columns.into_iter().enumerate().filter_map(|(at, column)| Some((at, column?)));
+        let joined: Vec<(usize, JoinedColumn)> = joined.collect();
+        let columns: Vec<JoinedColumn> = joined.iter().map(|(_, column)| *column).collect();
+        let lookup = Lookup::choose(&leaf.table, &leaf.projection, &leaf.predicates, &columns).map_err(external)?;
+        let Some(lookup) = lookup.filter(|lookup| keeps_order(&leaf, lookup, is_order_used)) else { return Ok(None) };
+        let pages = pages_of(&leaf)?;
+        let is_scan = leaf.plan.is::<ScanExec>();
+        let is_forced = self.way == JoinWay::Loop
+            || leaf.table.join_way() == JoinWay::Loop
+            || (leaf.table.hint() == AccessHint::Seek && is_scan);
+        let rows_max = lookup.rows_within(pages).min(ROWS_MAX);
+        let outer = outer_of(side_of(join, other(side)));
+        if !is_forced && (rows_max == 0 || known_rows(&outer).is_some_and(|rows| rows > rows_max as u64)) {
+            return Ok(None);
+        }
+        let statistics = StatisticsContext::new().compute(outer.as_ref(), &StatisticsArgs::new())?;
+        let outer_rows = match statistics.num_rows {
+            Precision::Exact(rows) | Precision::Inexact(rows) => rows,
+            Precision::Absent => usize::MAX,
+        };
+        Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, rows_max, outer_rows }))
+    }
+}
+
+/// An expression over the columns of one side.
+type Expr = Arc<dyn PhysicalExpr>;
+
+fn side_of(join: &HashJoinExec, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
+    if side == JoinSide::Left { join.left() } else { join.right() }
+}
+
+fn other(side: JoinSide) -> JoinSide {
+    if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
+}
+
+/// Whether rows of a side that have no partner are of no consequence.
+fn is_matched_alone(join_type: JoinType, side: JoinSide) -> bool {
+    match join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => true,
+        JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => side == JoinSide::Right,
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark => side == JoinSide::Left,
+        JoinType::Full => false,
+    }
+}
+
+/// Whether each row of the other side than `inner` brings its rows of the join whatever the others are.
+fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
+    match join_type {
+        JoinType::LeftSemi => inner == JoinSide::Right,
+        JoinType::RightSemi => inner == JoinSide::Left,
+        _ => true,
+    }
+}
+
+/// Whether nobody goes by an order of the rows of `leaf` that a seek by `lookup` would not keep.
+fn keeps_order(leaf: &Leaf, lookup: &Lookup, is_order_used: bool) -> bool {
+    let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() else { return true };
+    let has_order = !seek.properties().equivalence_properties().oeq_class().is_empty();
+    is_same_order(seek, lookup) || !has_order || !(leaf.is_order_used || (is_order_used && !leaf.is_sorted))
+}
+
+/// Whether a seek by `lookup` gives rows as `seek` does: in the order of one index, tree by tree.
+fn is_same_order(seek: &SeekExec, lookup: &Lookup) -> bool {
+    let parts = seek.properties().output_partitioning().partition_count();
+    seek.path().index == lookup.index() && seek.direction() == Direction::Forward && parts == lookup.tree_count()
+}
+
+/// The table that a side of a join reads alone, row by row.
+fn table_of(side: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
+    let schema = side.schema();
+    let column = |at| Some(Arc::new(Column::new(schema.field(at).name(), at)) as Expr);
+    trace(side, (0..schema.fields().len()).map(column).collect()).map(|(leaf, _)| leaf)
+}
+
+/// What reading a table as it is read costs, in pages.
+fn pages_of(leaf: &Leaf) -> Result<f64> {
+    if let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() {
+        return Ok(seek.path().pages);
+    }
+    let stores = leaf.table.stores().map_err(external)?;
+    let partitions = leaf.plan.downcast_ref::<ScanExec>().map_or(&[][..], ScanExec::partitions);
+    Ok(partitions.iter().map(|&partition| stores[partition].hobt().data_pages() as f64).sum())
+}
+
+/// The outer side without what spreads its rows for the join.
+fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match side.children().first() {
+        Some(below) if is_exchange(side) => outer_of(below),
+        _ => Arc::clone(side),
+    }
+}
+
+/// How many rows a plan has for certain, but for what changes meanwhile.
+fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
+        return is_all.then(|| scan.table().row_count());
+    }
+    let is_passed = plan.is::<ProjectionExec>() || is_exchange(plan);
+    if is_passed { known_rows(plan.children().first()?) } else { None }
+}
+
+/// The join, looked up.
+fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
+    let Candidate { side, leaf, joined, lookup, pages, is_forced, rows_max, .. } = candidate;
+    let outer_side = side_of(join, other(side));
+    let outer = outer_of(outer_side);
+    let key = |at: usize| {
+        let (left, right) = &join.on()[joined[at].0];
+        Arc::clone(if side == JoinSide::Left { right } else { left })
+    };
+    let keys = lookup.used().map(key).collect();
+    let is_ordered = leaf.plan.downcast_ref::<SeekExec>().is_some_and(|seek| is_same_order(seek, &lookup));
+    let inner = Arc::new(Inner {
+        table: Arc::clone(&leaf.table),
+        lookup,
+        keys,
+        nulls_are_equal: join.null_equality() == NullEquality::NullEqualsNull,
+        rows_max,
+        pages,
+        is_forced,
+        in_portions: is_row_by_row(*join.join_type(), side),
+        fetch: join.fetch(),
+    });
+    let slot: Arc<dyn ExecutionPlan> = Arc::new(InnerExec {
+        scan: Arc::clone(&leaf.plan),
+        inner: Arc::clone(&inner),
+        projection: leaf.projection.clone(),
+        is_ordered,
+    });
+    let stand_in: Arc<dyn ExecutionPlan> = Arc::new(OuterExec::new(&inner, &outer));
+    let inner_side = in_place_of(side_of(join, side), &leaf.plan, &slot)?;
+    let outer_side = in_place_of(outer_side, &outer, &stand_in)?;
+    let children = match side {
+        JoinSide::Left => vec![inner_side, outer_side],
+        _ => vec![outer_side, inner_side],
+    };
+    let join = join.builder().with_new_children(children)?.build_exec()?;
+    Ok(Arc::new(IndexJoinExec::new(outer, join, inner)))
+}
+
+/// `plan` with `new` in the place of `old`.
+fn in_place_of(
+    plan: &Arc<dyn ExecutionPlan>,
+    old: &Arc<dyn ExecutionPlan>,
+    new: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if Arc::ptr_eq(plan, old) {
+        return Ok(Arc::clone(new));
+    }
+    let children = plan.children().into_iter().map(|child| in_place_of(child, old, new)).collect::<Result<Vec<_>>>()?;
+    if children.is_empty() {
+        return Ok(Arc::clone(plan));
+    }
+    Arc::clone(plan).replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
