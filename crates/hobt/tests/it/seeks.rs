@@ -111,7 +111,7 @@ fn an_index_finds_what_a_scan_finds() {
             assert_eq!(found(&mut session, &hint), scanned, "{conditions}, {hint}, indexes {seed}");
             // The same order, if it is one of all rows.
             let direction = pick(&mut random, &["", "DESC"]);
-            let by = pick(&mut random, &["i", "s", "d", "n", "id", "i DESC, id", "t"]);
+            let by = pick(&mut random, &["i", "s", "d", "n", "id", "i DESC, id", "t", "t, i"]);
             let top = pick(&mut random, &["", "TOP 5", "TOP 50"]);
             let ordered = |session: &mut Session, hint: &str| {
                 let query = format!(
@@ -122,6 +122,14 @@ fn an_index_finds_what_a_scan_finds() {
             };
             let scanned = ordered(&mut session, "WITH (FORCESCAN)");
             assert_eq!(ordered(&mut session, ""), scanned, "{conditions}, by {by} {direction} {top}, indexes {seed}");
+            let extremes = |session: &mut Session, hint: &str| {
+                let (least, greatest) =
+                    (by.split([' ', ',']).next().unwrap_or(by), column.split(',').next().unwrap_or(column));
+                let filter = if count == 1 { String::new() } else { format!("WHERE {conditions}") };
+                ok(session, &format!("SELECT MIN({least}), MAX({greatest}), MAX({least}) FROM t {hint} {filter}"))
+            };
+            let scanned = extremes(&mut session, "WITH (FORCESCAN)");
+            assert_eq!(extremes(&mut session, ""), scanned, "{conditions}, ends of {by} and {column}, indexes {seed}");
         }
         let all = |session: &mut Session, hint: &str| {
             ok(session, &format!("SELECT TOP 40 i, id FROM t {hint} ORDER BY i, id"))

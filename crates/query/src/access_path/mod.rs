@@ -54,6 +54,18 @@ pub(crate) enum AccessPath {
     Seek(Arc<SeekPath>),
 }
 
+/// Whether a condition gives a column one value, by the order of its index.
+pub(crate) fn is_one_value(predicate: &ColumnPredicate, column: usize, table: &Table) -> bool {
+    let collation = table.columns[column].collation;
+    predicate.column == column
+        && predicate.collation.is_none_or(|by| Some(by) == collation)
+        && match &predicate.test {
+            Test::Equal(values) => values.len() == 1,
+            Test::Null => true,
+            Test::Range { .. } | Test::Never => false,
+        }
+}
+
 /// Ranges of an index of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct SeekPath {
@@ -351,6 +363,21 @@ impl SeekPath {
         let leaves: f64 = trees.iter().map(|(_, tree)| tree.hobt().data_pages() as f64).sum();
         let pages = if covers { leaves } else { leaves + rows * LOOKUP_PAGES };
         Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows, pages }))
+    }
+
+    /// The same without the keys whose first column, if it may be NULL, is NULL.
+    #[must_use]
+    pub(crate) fn without_nulls(self) -> SeekPath {
+        let mut null = Vec::new();
+        let key = self.leaf.key.columns()[0].key;
+        if key.encode(None, &mut null).is_err() {
+            return self;
+        }
+        let (from, to) = match key.is_descending() {
+            false => (Bound::Excluded(null.as_slice()), Bound::Unbounded),
+            true => (Bound::Unbounded, Bound::Excluded(null.as_slice())),
+        };
+        SeekPath { ranges: vec![KeyRange::new(from, to)], ..self }
     }
 
     /// Whether it is all of the index.

@@ -9,7 +9,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
-use crate::execute::{AggregateScanRule, ForcedLoopRule, IndexJoinRule, JoinWay, OrderedScanRule};
+use crate::execute::{AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, IndexJoinRule, JoinWay, OrderedScanRule};
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -39,6 +39,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_runtime_env(runtime)
         .with_analyzer_rules(vec![])
         .with_physical_optimizer_rules(rules)
+        .with_physical_optimizer_rule(Arc::new(ExtremeSeekRule))
         .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))

@@ -9,6 +9,7 @@
 mod aggregate_scan;
 mod cancel;
 mod change;
+mod extreme_seek;
 mod index_build;
 mod index_join;
 mod insert;
@@ -25,11 +26,13 @@ mod runner;
 mod scan_exec;
 mod seek_exec;
 mod statement;
+mod trace;
 mod workers;
 
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
+pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
 pub use index_join::{ForcedLoopRule, IndexJoinRule, JoinWay};
 pub use insert::{DirectValue, InsertTarget, insert_batches, insert_held, insert_rows, insert_select};

@@ -1,11 +1,16 @@
 //! Scans in the order of an index in place of a sort.
 //!
-//! The rule finds a sort over nothing but a scan, conditions and projections. Where an index of the table has the order that
-//! the sort makes, forward or backward, and all columns that are read, the scan goes over that index and the sort is left
-//! out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the table.
+//! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has the
+//! order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and the sort
+//! is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the table. A seek
+//! keeps its index.
+//!
+//! Text comes in order where it is sorted by the key of its column's collation: the index has that key. A column that
+//! conditions give one value is in any order.
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -21,10 +26,13 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
+use hobt_catalog::{Index, Table};
 
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
-use crate::access_path::{AccessHint, SeekPath};
+use super::trace::{Leaf, trace};
+use crate::access_path::{AccessHint, JoinedColumn, KeyForm, SeekPath, is_one_value};
+use crate::binder::has_sort_key;
 use crate::wrap::external;
 
 /// The most rows of a `TOP` that are followed one by one to a table.
@@ -57,36 +65,80 @@ impl PhysicalOptimizerRule for OrderedScanRule {
 
 /// What gives the rows of a sort in its order without sorting them.
 fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(scan) = scan_below(sort.input()) else { return Ok(None) };
-    let source = scan.downcast_ref::<ScanExec>().expect("found as one");
-    let table = source.table();
-    let indexes = &table.table().indexes;
-    for (at, index) in indexes.iter().enumerate().filter(|(_, index)| !index.key.is_empty()) {
-        let is_asked_for = match table.hint() {
-            AccessHint::Free => true,
-            AccessHint::Index(asked) => asked == at,
-            // All of an index is no seek.
-            AccessHint::Scan | AccessHint::Seek => false,
+    if source_below(sort.input()).is_none() {
+        return Ok(None);
+    }
+    let exprs = sort.expr().iter().map(|part| Some(Arc::clone(&part.expr))).collect();
+    let Some((leaf, columns)) = trace(sort.input(), exprs) else { return Ok(None) };
+    let wanted = columns.into_iter().zip(sort.expr().iter()).map(|(column, part)| Some((column?, part.options)));
+    let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let has_filter = has_filter(sort.input());
+    let fetch = sort.fetch().filter(|_| !has_filter);
+    for (at, index) in leaf.table.table().indexes.iter().enumerate() {
+        let Some(direction) = direction_of(&leaf, index, &wanted) else { continue };
+        let path = match leaf.plan.downcast_ref::<SeekExec>() {
+            Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
+            None => whole_path(&leaf, at, fetch.is_some_and(|rows| rows <= FOLLOWED_ROWS_MAX))?,
         };
-        if !is_asked_for || index.options.is_disabled {
-            continue;
-        }
-        let path = SeekPath::whole(table, at, source.projection(), source.partitions()).map_err(external)?;
-        let Some(path) = path.map(Arc::new) else { continue };
-        let keeps_few = sort.fetch().is_some_and(|rows| rows <= FOLLOWED_ROWS_MAX) && !has_filter(sort.input());
-        if !path.covers && !keeps_few {
-            continue;
-        }
-        for direction in [Direction::Forward, Direction::Backward] {
-            let (table, projection) = (Arc::clone(table), source.projection().to_vec());
-            let seek = SeekExec::in_direction(table, Arc::clone(&path), direction, projection, scan.schema());
-            let ordered = above(sort.input(), &(Arc::new(seek) as Arc<dyn ExecutionPlan>))?;
-            if ordered.equivalence_properties().ordering_satisfy(sort.expr().iter().cloned())? {
-                return Ok(Some(in_place_of(sort, ordered)));
-            }
-        }
+        let Some(path) = path else { continue };
+        let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
+        let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
+        let seek = seek.knowing(Arc::clone(&leaf.predicates)).with_fetch(fetch);
+        let ordered = above(sort.input(), &(Arc::new(seek) as Arc<dyn ExecutionPlan>))?;
+        return Ok(Some(in_place_of(sort, ordered)));
     }
     Ok(None)
+}
+
+/// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows are
+/// wanted.
+fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<SeekPath>>> {
+    let is_asked_for = match leaf.table.hint() {
+        AccessHint::Free => true,
+        AccessHint::Index(asked) => asked == at,
+        // All of an index is no seek.
+        AccessHint::Scan | AccessHint::Seek => false,
+    };
+    let partitions = leaf.plan.downcast_ref::<ScanExec>().map(ScanExec::partitions).filter(|_| is_asked_for);
+    let Some(partitions) = partitions else { return Ok(None) };
+    let path = SeekPath::whole(&leaf.table, at, &leaf.projection, partitions).map_err(external)?;
+    Ok(path.filter(|path| path.covers || keeps_few).map(Arc::new))
+}
+
+/// Which way an index has the rows in an order; `None` if it has not.
+fn direction_of(leaf: &Leaf, index: &Index, wanted: &[(JoinedColumn, SortOptions)]) -> Option<Direction> {
+    let table = leaf.table.table();
+    let is_fixed = |column: usize| leaf.predicates.iter().any(|predicate| is_one_value(predicate, column, table));
+    let mut parts = index.key.iter().peekable();
+    let mut direction = None;
+    for (column, options) in wanted {
+        if is_fixed(column.column) {
+            continue;
+        }
+        while parts.next_if(|part| part.column != column.column && is_fixed(part.column)).is_some() {}
+        let Some(part) = parts.next() else {
+            // No two rows are alike so far.
+            return direction.filter(|_| index.options.is_unique);
+        };
+        if part.column != column.column || !has_order_of(*column, table) || options.nulls_first == options.descending {
+            return None;
+        }
+        let way = if part.is_descending == options.descending { Direction::Forward } else { Direction::Backward };
+        if direction.is_some_and(|known| known != way) {
+            return None;
+        }
+        direction = Some(way);
+    }
+    direction
+}
+
+/// Whether an expression over a column has the order of the column's key in an index.
+fn has_order_of(column: JoinedColumn, table: &Table) -> bool {
+    let definition = &table.columns[column.column];
+    match column.form {
+        KeyForm::Compared => column.collation.is_none_or(|collation| Some(collation) == definition.collation),
+        KeyForm::Value | KeyForm::Widened | KeyForm::Scaled(_) => !has_sort_key(definition.sql_type),
+    }
 }
 
 /// The rows in order, as many as the sort keeps, in as many partitions as it has.
@@ -113,20 +165,25 @@ fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
     spreads || plan.is::<CoalescePartitionsExec>()
 }
 
-fn has_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn has_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<FilterExec>() || plan.children().into_iter().any(has_filter)
 }
 
-fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    if plan.is::<ScanExec>() {
-        return Some(Arc::clone(plan));
+/// The scan or seek below nodes that leave the order of rows as it is, or can be left out.
+pub(super) fn source_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    if is_source(plan) {
+        return Some(plan);
     }
-    if is_passed(plan) { scan_below(plan.children().first()?) } else { None }
+    if is_passed(plan) && plan.fetch().is_none() { source_below(plan.children().into_iter().next()?) } else { None }
 }
 
-/// What stands above the scan, above `bottom` in its place; exchanges are left out.
-fn above(plan: &Arc<dyn ExecutionPlan>, bottom: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<ScanExec>() {
+fn is_source(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ScanExec>() || plan.is::<SeekExec>()
+}
+
+/// What stands above the scan or seek, above `bottom` in its place; exchanges are left out.
+pub(super) fn above(plan: &Arc<dyn ExecutionPlan>, bottom: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if is_source(plan) {
         return Ok(Arc::clone(bottom));
     }
     let below = above(plan.children()[0], bottom)?;

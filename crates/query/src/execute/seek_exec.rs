@@ -57,6 +57,8 @@ pub struct SeekExec {
     parts: Arc<[Vec<Share>]>,
     /// What conditions say of the table's columns.
     predicates: Arc<[ColumnPredicate]>,
+    /// How many rows of each output partition are wanted.
+    limit: Option<usize>,
     profile: OnceLock<Arc<OperatorProfile>>,
 }
 
@@ -123,6 +125,12 @@ impl SeekExec {
         SeekExec { predicates, ..self }
     }
 
+    /// The same, of which so many rows of each output partition are wanted.
+    #[must_use]
+    pub(crate) fn with_fetch(self, limit: Option<usize>) -> SeekExec {
+        SeekExec { limit, ..self }
+    }
+
     fn of_parts(
         (table, path, direction, projection, schema): Made,
         order: Vec<PhysicalSortExpr>,
@@ -141,7 +149,7 @@ impl SeekExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (properties, parts, profile) = (Arc::new(properties), parts.into(), OnceLock::new());
-        SeekExec { table, path, direction, projection, schema, properties, parts, predicates, profile }
+        SeekExec { table, path, direction, projection, schema, properties, parts, predicates, limit: None, profile }
     }
 
     /// The table.
@@ -254,6 +262,7 @@ impl ExecutionPlan for SeekExec {
             properties: Arc::clone(&self.properties),
             parts: Arc::clone(&self.parts),
             predicates: Arc::clone(&self.predicates),
+            limit: self.limit,
             profile: OnceLock::new(),
         }))
     }
@@ -283,6 +292,7 @@ impl ExecutionPlan for SeekExec {
             profile: Arc::clone(profile),
             partition,
             produced: 0,
+            left: self.limit.unwrap_or(usize::MAX),
             rows_max: context.session_config().batch_size(),
         }))
     }
@@ -361,16 +371,22 @@ impl RowBuilder {
         })
     }
 
-    /// Adds the rows of the leaf that a seek shows.
-    fn take_leaf(&mut self, partition: usize, seek: &TreeSeek) -> Result<(), AccessError> {
+    /// Adds the rows of the leaf that a seek shows, up to `most`.
+    fn take_leaf(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
         let leaf = seek.leaf();
         let damaged = |damage| damaged(seek.tree().hobt(), leaf.id, damage);
         self.slots.clear();
         let mut slots = std::mem::take(&mut self.slots);
         leaf.append_live(&mut slots).map_err(damaged)?;
         let done = match self.path.covers {
-            true => self.take_slots(partition, seek, &slots),
-            false => slots.iter().try_for_each(|&slot| self.follow(partition, seek, slot)),
+            true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
+            // A row that is followed to the table may not be seen there.
+            false => {
+                let end = self.rows.saturating_add(most);
+                slots
+                    .iter()
+                    .try_for_each(|&slot| if self.rows < end { self.follow(partition, seek, slot) } else { Ok(()) })
+            }
         };
         self.slots = slots;
         done
@@ -545,6 +561,8 @@ struct SeekStream {
     profile: Arc<OperatorProfile>,
     partition: usize,
     produced: u64,
+    /// How many rows are still wanted.
+    left: usize,
     rows_max: usize,
 }
 
@@ -572,16 +590,16 @@ impl Stream for SeekStream {
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        while this.seek.is_some() || this.begin() {
+        while this.left > 0 && (this.seek.is_some() || this.begin()) {
             let Some((partition, seek)) = &mut this.seek else { break };
             let step = seek.advance().and_then(|is_there| {
                 if is_there {
-                    this.rows.take_leaf(*partition, seek)?;
+                    this.rows.take_leaf(*partition, seek, this.left - this.rows.rows)?;
                 }
                 Ok(is_there)
             });
             match step {
-                Ok(true) if this.rows.rows < this.rows_max / 2 => {}
+                Ok(true) if this.rows.rows < (this.rows_max / 2).min(this.left) => {}
                 Ok(true) => break,
                 Ok(false) => this.seek = None,
                 Err(error) => {
@@ -594,6 +612,7 @@ impl Stream for SeekStream {
             return Poll::Ready(None);
         }
         this.produced += this.rows.rows as u64;
+        this.left = this.left.saturating_sub(this.rows.rows);
         this.profile.set(this.partition, this.produced, 1);
         Poll::Ready(Some(this.rows.take_batch(&this.table, &this.schema)))
     }

@@ -15,13 +15,12 @@
 //!
 //! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each.
 //!
-//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`trace.rs`), the ranges
+//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`), the ranges
 //! (`access_path::Lookup`).
 
 mod forced;
 mod outer;
 mod rule;
-mod trace;
 
 use std::fmt;
 use std::pin::Pin;

@@ -25,8 +25,8 @@ use hobt_access::Direction;
 
 use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
+use super::super::trace::{Leaf, is_exchange, trace};
 use super::outer::OuterExec;
-use super::trace::{Leaf, is_exchange, trace};
 use super::{IndexJoinExec, Inner, InnerExec};
 use crate::access_path::{AccessHint, JoinedColumn, Lookup, no_seek};
 use crate::wrap::external;

@@ -1,4 +1,5 @@
-//! What of a table may be left out below a join: from the join's expressions down to the columns of the table.
+//! From expressions of an operator down to the columns of the table that its rows come from: what of the table may be left
+//! out below a join, and whether an index has its rows in an order.
 //!
 //! ```text
 //!   HashJoin on  #1 = …
@@ -30,9 +31,9 @@ use hobt_catalog::Table;
 use hobt_functions::carrier;
 use hobt_types::SqlType;
 
-use super::super::lock_rows::LockRowsExec;
-use super::super::scan_exec::ScanExec;
-use super::super::seek_exec::SeekExec;
+use super::lock_rows::LockRowsExec;
+use super::scan_exec::ScanExec;
+use super::seek_exec::SeekExec;
 use crate::access_path::{ColumnPredicate, JoinedColumn, KeyForm};
 use crate::source::HeapTable;
 use crate::wrap::Kernel;
