@@ -2,7 +2,7 @@
 
 use super::{
     AssignmentOperator, ColumnDefinition, Condition, DataType, Expression, Identifier, Literal, ObjectName, OptionItem,
-    Span, Statement, TableConstraint, VariableName,
+    Span, Statement, TableConstraint, TableIndex, VariableName,
 };
 
 /// One variable of a `DECLARE`.
@@ -35,6 +35,8 @@ pub struct TableDefinition {
     pub columns: Vec<ColumnDefinition>,
     /// The constraints on the table.
     pub constraints: Vec<TableConstraint>,
+    /// `INDEX …` on the table.
+    pub indexes: Vec<TableIndex>,
 }
 
 /// `SET` of an option.

@@ -39,6 +39,8 @@ pub struct ColumnDefinition {
     pub sparse: bool,
     /// `DEFAULT`, `PRIMARY KEY`, `UNIQUE`, `CHECK` and `REFERENCES` on the column, in order.
     pub constraints: Vec<Constraint>,
+    /// `INDEX …` on the column.
+    pub indexes: Vec<TableIndex>,
 }
 
 /// What a column's values are.
@@ -138,6 +140,29 @@ pub enum ReferentialAction {
     SetNull,
     /// `SET DEFAULT`.
     SetDefault,
+}
+
+/// An index in the definition of its table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableIndex {
+    /// Its name.
+    pub name: Identifier,
+    /// Whether `UNIQUE` was written.
+    pub unique: bool,
+    /// `CLUSTERED` (true), `NONCLUSTERED` (false) or neither.
+    pub clustered: Option<bool>,
+    /// Whether `COLUMNSTORE` was written.
+    pub columnstore: bool,
+    /// The key's columns; empty on a column, and for a clustered columnstore index.
+    pub columns: Vec<IndexColumn>,
+    /// `INCLUDE`; empty without.
+    pub include: Vec<Identifier>,
+    /// `WHERE`.
+    pub condition: Option<Condition>,
+    /// `WITH (…)`; empty without.
+    pub options: Vec<OptionItem>,
+    /// `ON`.
+    pub storage: Option<Storage>,
 }
 
 /// A column of a key.

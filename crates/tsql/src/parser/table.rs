@@ -44,11 +44,13 @@ impl Parser<'_> {
     /// `(columns, constraints)`.
     pub(super) fn table_definition(&mut self) -> Result<TableDefinition> {
         self.expect_mark(Mark::Open)?;
-        let mut definition = TableDefinition { columns: Vec::new(), constraints: Vec::new() };
+        let mut definition = TableDefinition { columns: Vec::new(), constraints: Vec::new(), indexes: Vec::new() };
         loop {
             if self.constraint_begins() {
                 let constraint = self.constraint(true)?;
                 definition.constraints.push(constraint);
+            } else if self.at(Keyword::INDEX) {
+                definition.indexes.push(self.table_index(true)?);
             } else {
                 definition.columns.push(self.column_definition()?);
             }
@@ -97,6 +99,7 @@ impl Parser<'_> {
             rowguidcol: false,
             sparse: false,
             constraints: Vec::new(),
+            indexes: Vec::new(),
         };
         while self.column_property(&mut column)? {}
         Ok(column)
@@ -127,6 +130,7 @@ impl Parser<'_> {
                 column.sparse = true;
             }
             TokenKind::Keyword(Keyword::IDENTITY) => column.identity = Some(self.identity()?),
+            TokenKind::Keyword(Keyword::INDEX) => column.indexes.push(self.table_index(false)?),
             _ if self.constraint_begins() => {
                 let constraint = self.constraint(false)?;
                 column.constraints.push(constraint);
@@ -213,6 +217,22 @@ impl Parser<'_> {
         }
         let storage = self.optional_storage()?;
         Ok(ConstraintKind::Key { primary, clustered, columns, options, storage })
+    }
+
+    /// From `INDEX`: an index on a table (`table`) or on a column.
+    fn table_index(&mut self, table: bool) -> Result<TableIndex> {
+        self.advance();
+        let name = self.identifier()?;
+        let unique = self.eat(Keyword::UNIQUE);
+        let clustered = self.optional_clustered();
+        let columnstore = self.eat_word("COLUMNSTORE");
+        let has_columns = (table && !columnstore) || self.at_mark(Mark::Open);
+        let columns = if has_columns { self.index_columns()? } else { Vec::new() };
+        let include = if self.eat_word("INCLUDE") { self.identifier_list()? } else { Vec::new() };
+        let condition = self.optional_condition(Keyword::WHERE)?;
+        let options = self.with_option_list()?;
+        let storage = self.optional_storage()?;
+        Ok(TableIndex { name, unique, clustered, columnstore, columns, include, condition, options, storage })
     }
 
     /// `CLUSTERED` (true) or `NONCLUSTERED` (false).

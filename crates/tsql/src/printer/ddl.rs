@@ -86,6 +86,7 @@ impl Display for TableDefinition {
         f.write_str("(")?;
         commas(f, &self.columns)?;
         self.constraints.iter().try_for_each(|constraint| write!(f, ", {constraint}"))?;
+        self.indexes.iter().try_for_each(|index| write!(f, ", {index}"))?;
         f.write_str(")")
     }
 }
@@ -111,7 +112,22 @@ impl Display for ColumnDefinition {
         }
         flag(f, self.rowguidcol, " ROWGUIDCOL")?;
         nullability(f, self.nullable)?;
-        self.constraints.iter().try_for_each(|constraint| write!(f, " {constraint}"))
+        self.constraints.iter().try_for_each(|constraint| write!(f, " {constraint}"))?;
+        self.indexes.iter().try_for_each(|index| write!(f, " {index}"))
+    }
+}
+
+impl Display for TableIndex {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "INDEX {}", self.name)?;
+        flag(f, self.unique, " UNIQUE")?;
+        f.write_str(clustering(self.clustered, " CLUSTERED", " NONCLUSTERED"))?;
+        flag(f, self.columnstore, " COLUMNSTORE")?;
+        list(f, " ", &self.columns)?;
+        list(f, " INCLUDE ", &self.include)?;
+        optional(f, " WHERE ", &self.condition)?;
+        list(f, " WITH ", &self.options)?;
+        optional(f, " ON ", &self.storage)
     }
 }
 

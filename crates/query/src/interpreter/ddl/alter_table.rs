@@ -68,6 +68,10 @@ impl Interpreter<'_> {
     fn alter(&mut self, altering: &mut Altering<'_>, action: &AlterTableAction) -> Result<(), Failure> {
         match action {
             AlterTableAction::Add { check, columns, constraints } => {
+                if let Some(index) = columns.iter().flat_map(|column| &column.indexes).next() {
+                    let text = "ALTER TABLE … ADD … INDEX: use CREATE INDEX when the column is there. The clause";
+                    return Err(SqlError::not_supported(text).at(index.name.position).into());
+                }
                 if !columns.is_empty() {
                     self.add_columns(altering, columns)?;
                 }

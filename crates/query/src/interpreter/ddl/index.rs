@@ -13,7 +13,7 @@ use hobt_catalog::{Index, IndexKind, IndexOptions, PartitionFunction, Table};
 use hobt_engine::{DatabaseUse, EngineError, IndexDefinition, IndexSelector, KeyKind, LockTable, TableChange};
 use hobt_tsql::ast::{
     AlterIndex, AlterIndexAction, Constraint, ConstraintKind, CreateIndex, DropIndex, IndexColumn, Literal, OptionItem,
-    OptionValue, PartitionSelector, Storage,
+    OptionValue, PartitionSelector, Storage, TableIndex,
 };
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
@@ -35,12 +35,7 @@ pub(super) type Begin<'b> =
 impl Interpreter<'_> {
     pub(in super::super) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, Failure> {
         let position = create.name.position;
-        if create.columnstore {
-            return Err(SqlError::not_supported("CREATE COLUMNSTORE INDEX").at(position).into());
-        }
-        if create.condition.is_some() {
-            return Err(SqlError::not_supported("a filtered index").at(position).into());
-        }
+        check_kind(create.columnstore, create.condition.is_some(), position)?;
         let (options, drops_existing) = self.index_options(&create.options, IndexOptions::default())?;
         let definition = IndexDefinition {
             name: Some(create.name.value.clone()),
@@ -375,6 +370,46 @@ impl Interpreter<'_> {
             drops_existing: false,
         })
     }
+
+    /// What the engine makes of an index in the definition of a table.
+    pub(super) fn index_definition(
+        &mut self,
+        index: &TableIndex,
+        of_column: Option<&str>,
+    ) -> Result<IndexDefinition, Failure> {
+        let position = index.name.position;
+        check_kind(index.columnstore, index.condition.is_some(), position)?;
+        let (options, drops_existing) = self.index_options(&index.options, IndexOptions::default())?;
+        if drops_existing {
+            let text = "the option DROP_EXISTING of an index whose table is being made";
+            return Err(SqlError::not_supported(text).at(position).into());
+        }
+        let columns = match of_column {
+            Some(column) if index.columns.is_empty() => vec![(column.to_owned(), false)],
+            _ => key_of(&index.columns),
+        };
+        Ok(IndexDefinition {
+            name: Some(index.name.value.clone()),
+            is_clustered: Some(index.clustered == Some(true)),
+            columns,
+            included: index.include.iter().map(|column| column.value.clone()).collect(),
+            data_space: data_space(index.storage.as_ref()),
+            constraint: None,
+            options: IndexOptions { is_unique: index.unique, ..options },
+            drops_existing: false,
+        })
+    }
+}
+
+/// Refuses kinds of indexes that are not there.
+fn check_kind(columnstore: bool, is_filtered: bool, position: Position) -> Result<(), SqlError> {
+    if columnstore {
+        return Err(SqlError::not_supported("CREATE COLUMNSTORE INDEX").at(position));
+    }
+    if is_filtered {
+        return Err(SqlError::not_supported("a filtered index").at(position));
+    }
+    Ok(())
 }
 
 /// The table with those of its partitions alone whose rows go into `partitions` of its new heap.

@@ -239,11 +239,17 @@ impl Interpreter<'_> {
                     indexes.push(self.key_definition(constraint, Some(&column.name.value))?);
                 }
             }
+            for index in &column.indexes {
+                indexes.push(self.index_definition(index, Some(&column.name.value))?);
+            }
         }
         for constraint in &definition.constraints {
             if matches!(constraint.kind, ConstraintKind::Key { .. }) {
                 indexes.push(self.key_definition(constraint, None)?);
             }
+        }
+        for index in &definition.indexes {
+            indexes.push(self.index_definition(index, None)?);
         }
         // The columns of a primary key are NOT NULL, whether that is written or not.
         let primary = indexes.iter().find(|index| index.constraint == Some(KeyKind::Primary));
