@@ -69,6 +69,18 @@ impl KeyRange {
         (&self.low, self.high.as_deref())
     }
 
+    /// The range in parts that end before these bytes, which rise and lie in it, and a last one.
+    pub(super) fn cut<'k>(&self, ends: impl Iterator<Item = &'k [u8]>) -> Vec<KeyRange> {
+        let mut parts = Vec::new();
+        let mut rest = self.clone();
+        for end in ends {
+            parts.push(KeyRange { high: Some(end.to_vec()), ..rest.clone() });
+            rest.low = end.to_vec();
+        }
+        parts.push(rest);
+        parts
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.is_empty || self.high.as_ref().is_some_and(|high| *high <= self.low)
     }

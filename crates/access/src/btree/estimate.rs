@@ -1,5 +1,9 @@
-//! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to them.
+//! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to them; and
+//! where a range is divided into parts of about as many leaves.
 
+use hobt_buffer::ReadCounts;
+
+use super::descent::{Fences, Target};
 use super::{BTree, KeyRange};
 use crate::AccessError;
 
@@ -45,5 +49,51 @@ impl BTree {
         let view = self.leaf(id, &page)?;
         let (Ok(place) | Err(place)) = self.find_in(id, &view, key)?;
         Ok(position + share * place as f64 / view.row_count().max(1) as f64)
+    }
+
+    /// A range in up to `count` parts, rising and apart, that have about as many leaves each. The separators of the pages above
+    /// the leaves divide it, so that a range of few leaves has few parts.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read.
+    pub fn divide(&self, range: &KeyRange, count: usize) -> Result<Vec<KeyRange>, AccessError> {
+        let of_level_2 = self.separators(range, 2)?.filter(|keys| keys.len() + 1 >= count);
+        let keys = match of_level_2 {
+            Some(keys) => keys,
+            None => self.separators(range, 1)?.unwrap_or_default(),
+        };
+        let parts = count.clamp(1, keys.len() + 1);
+        let ends = (1..parts).map(|part| keys[part * (keys.len() + 1) / parts - 1].as_slice());
+        Ok(range.cut(ends))
+    }
+
+    /// The separators of a level that lie in a range, rising; `None` if the tree has no such level.
+    fn separators(&self, range: &KeyRange, level: u8) -> Result<Option<Vec<Vec<u8>>>, AccessError> {
+        let (low, high) = range.bounds();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut at = low.to_vec();
+        loop {
+            let mut fences = Fences::default();
+            let found = self.read_down_to(level, Target::Key(&at), &mut fences, &ReadCounts::default())?;
+            let Some((id, bytes)) = found else { return Ok(None) };
+            let page = self.index(id, &bytes)?;
+            let is_inside = |key: &[u8]| key > low && high.is_none_or(|high| key < high);
+            for index in 0..page.len() {
+                let key = page.key(index).map_err(|damage| self.hobt.damaged(id, damage))?;
+                // Another split may have moved the page's beginning since the last one was looked at.
+                if is_inside(key) && keys.last().is_none_or(|last| last.as_slice() < key) {
+                    keys.push(key.to_vec());
+                }
+            }
+            match fences.high {
+                Some(fence) if is_inside(&fence) && fence > at => {
+                    if keys.last().is_none_or(|last| *last < fence) {
+                        keys.push(fence.clone());
+                    }
+                    at = fence;
+                }
+                _ => return Ok(Some(keys)),
+            }
+        }
     }
 }

@@ -45,6 +45,11 @@ use crate::binder::has_sort_key;
 use crate::source::{HeapTable, place_type};
 use crate::wrap::external;
 
+/// Pages from which on more than one worker reads a seek's ranges.
+const SPREAD_PAGES: f64 = 64.0;
+/// Pieces of the ranges for each worker: they are not all as long as each other.
+const PIECES_OF_WORKER: usize = 4;
+
 /// Reads ranges of an index of a table.
 pub struct SeekExec {
     table: Arc<HeapTable>,
@@ -117,6 +122,29 @@ impl SeekExec {
         }
         let made = (self.table, self.path, self.direction, self.projection, self.schema);
         SeekExec::of_parts(made, Vec::new(), parts, self.predicates)
+    }
+
+    /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some of them.
+    /// `None` where there is too little to read for more than one.
+    ///
+    /// # Errors
+    /// A page of the index is damaged or cannot be read.
+    pub(crate) fn spread(&self, count: usize) -> Result<Option<SeekExec>, SqlError> {
+        if count < 2 || self.limit.is_some() || self.path.pages < SPREAD_PAGES {
+            return Ok(None);
+        }
+        let wanted = count * PIECES_OF_WORKER;
+        let mut path = Arc::clone(&self.path);
+        let largest = self.path.trees.iter().max_by_key(|(_, tree)| tree.hobt().data_pages());
+        if let Some((_, tree)) = largest.filter(|_| self.path.trees.len() * self.path.ranges.len() < wanted) {
+            let pieces = wanted.div_ceil(self.path.trees.len() * self.path.ranges.len().max(1));
+            let divided = self.path.ranges.iter().map(|range| tree.divide(range, pieces));
+            let divided = divided.collect::<Result<Vec<_>, _>>().map_err(|error| self.table.sql_error(error))?;
+            path = Arc::new(SeekPath { ranges: divided.concat(), ..SeekPath::clone(&self.path) });
+        }
+        let (table, projection) = (Arc::clone(&self.table), self.projection.clone());
+        let seek = SeekExec::in_direction(table, path, self.direction, projection, Arc::clone(&self.schema));
+        Ok(Some(seek.knowing(Arc::clone(&self.predicates)).in_parts(count)))
     }
 
     /// The same, with what conditions say of the table's columns.

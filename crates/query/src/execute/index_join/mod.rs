@@ -299,7 +299,7 @@ fn plan_of(
         let Some(slot) = slot_of(&node, inner) else { return Ok(Transformed::no(node)) };
         let way: Arc<dyn ExecutionPlan> = match &path {
             None => Arc::clone(&slot.scan),
-            Some(path) => slot.seek(path),
+            Some(path) => slot.seek(path)?,
         };
         Ok(Transformed::new(way, true, TreeNodeRecursion::Jump))
     });
@@ -331,13 +331,15 @@ impl InnerExec {
     }
 
     /// A seek that has the scan's place.
-    fn seek(&self, path: &Arc<SeekPath>) -> Arc<dyn ExecutionPlan> {
+    fn seek(&self, path: &Arc<SeekPath>) -> Result<Arc<dyn ExecutionPlan>> {
         let table = Arc::clone(&self.inner.table);
         let seek = SeekExec::new(table, Arc::clone(path), self.projection.clone(), self.scan.schema());
-        match self.is_ordered {
-            true => Arc::new(seek),
-            false => Arc::new(seek.in_parts(self.scan.output_partitioning().partition_count())),
+        if self.is_ordered {
+            return Ok(Arc::new(seek));
         }
+        let parts = self.scan.output_partitioning().partition_count();
+        let spread = seek.spread(parts).map_err(external)?;
+        Ok(Arc::new(spread.unwrap_or_else(|| seek.in_parts(parts))))
     }
 }
 

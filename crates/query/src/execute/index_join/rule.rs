@@ -18,9 +18,10 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 
 use super::super::scan_exec::ScanExec;
@@ -69,6 +70,15 @@ impl PhysicalOptimizerRule for IndexJoinRule {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A seek of wide ranges that all workers read, in the place of one that a single worker reads and spreads among the others.
+fn spread_seek(plan: &Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(exchange) = plan.downcast_ref::<RepartitionExec>().filter(|_| !is_order_used) else { return Ok(None) };
+    let Partitioning::RoundRobinBatch(workers) = exchange.partitioning() else { return Ok(None) };
+    let Some(seek) = exchange.input().downcast_ref::<SeekExec>() else { return Ok(None) };
+    let spread = seek.spread(*workers).map_err(external)?;
+    Ok(spread.map(|seek| Arc::new(seek) as Arc<dyn ExecutionPlan>))
 }
 
 /// 8622 where `FORCESEEK` has come to nothing.
@@ -120,6 +130,9 @@ impl IndexJoinRule {
             true => plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
             false => plan,
         };
+        if let Some(spread) = spread_seek(&plan, is_order_used)? {
+            return Ok(spread);
+        }
         let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
         Ok(self.indexed(join, is_order_used)?.unwrap_or(plan))
     }
