@@ -153,7 +153,7 @@ impl Binder<'_> {
         let expr = Kernel::call(operation, arguments.into_iter().map(|argument| argument.expr).collect(), position);
         let bound = BoundExpr::new(expr, result, true, position).with_collation(collation);
         match def.volatility {
-            Volatility::Statement if self.options.keeps_variables => Ok(bound),
+            Volatility::Statement | Volatility::OncePerReference if self.options.keeps_variables => Ok(bound),
             Volatility::Statement | Volatility::OncePerReference if is_constant => {
                 self.progress.is_cacheable.set(false);
                 let value = self.evaluate(&bound)?;

@@ -18,10 +18,10 @@ use arrow::datatypes::DataType;
 use hobt_base::{Position, SqlError};
 use hobt_functions::arithmetic::integer_values;
 use hobt_functions::function::EvaluateOne;
-use hobt_functions::{BinaryOperator, Column, FunctionContext, array_value, value_to_array};
+use hobt_functions::{BinaryOperator, Column, FunctionContext, Volatility, array_value, value_to_array};
 use hobt_types::{Collation, SqlType, TypedValue, Value};
 
-use crate::wrap::Kernel;
+use crate::wrap::{Kernel, Operation};
 
 pub use compile::{compile, compile_over};
 
@@ -280,7 +280,17 @@ fn compared(comparison: Comparison, left: &Value, right: &Value) -> Value {
 }
 
 fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Given) -> Result<Value, SqlError> {
-    let array = kernel.evaluate(columns, 1, Some(given.now())).map_err(|error| error.at(kernel.position()))?;
+    let array = match kernel.operation() {
+        Operation::Function { def, .. } if def.volatility == Volatility::OncePerReference => {
+            // Each place in the text draws numbers of its own.
+            let Position { line, column } = kernel.position();
+            let place = u64::from(line) << 32 | u64::from(column);
+            let random_seed = given.now().random_seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            kernel.evaluate(columns, 1, Some(&FunctionContext { random_seed, ..given.now().clone() }))
+        }
+        _ => kernel.evaluate(columns, 1, Some(given.now())),
+    };
+    let array = array.map_err(|error| error.at(kernel.position()))?;
     match result {
         Outcome::Of(sql_type) => carried(&array, sql_type),
         _ if array.is_null(0) => Ok(Value::Null),
