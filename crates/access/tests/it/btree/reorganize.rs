@@ -184,3 +184,55 @@ fn scans_under_way_miss_nothing_and_see_nothing_twice() {
         assert_eq!(forward.len(), model.len());
     }
 }
+
+/// Rows of 1 KiB, so that each leaf has seven; leaves and pages above them are where the order of the inserts puts them.
+#[test]
+fn figures_are_those_of_a_tree_made_by_hand() {
+    // One file, so that a page's number says where it is.
+    let world = World::new(1024, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }]);
+    let shape = &shapes()[3];
+    let tree = create(&world, &shape.description());
+    let insert = |number: u32| {
+        let context = world.context();
+        let row: Row =
+            vec![Some(vec![b'r'; 1000]), Some(vec![0, 0]), Some(Vec::new()), Some(number.to_le_bytes().to_vec())];
+        tree.insert(&context, &image(&row)).expect("a new key");
+        context.commit().expect("nothing fails");
+    };
+    // The leaves in the order of keys, each by its address, as its neighbours name it.
+    let leaves = || {
+        let mut leaves = Vec::new();
+        let mut cursor = hobt_access::Cursor::new(Arc::clone(&tree), KeyRange::all(), Direction::Forward);
+        while cursor
+            .next_leaf(&mut |id, _, _| {
+                leaves.push(id.number);
+                Ok(())
+            })
+            .expect("readable")
+        {}
+        leaves
+    };
+    let breaks = |leaves: &[u32]| leaves.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count() as u64;
+    (0..7).for_each(|number| insert(1000 * number));
+    let one = tree.figures().expect("sound");
+    assert_eq!((one.pages.as_slice(), one.fragments, one.rows), (&[1][..], 0, 7));
+    // Keys that rise: each full leaf stays as it is, the next one lies behind it.
+    (7..42).for_each(|number| insert(1000 * number));
+    let rising = tree.figures().expect("sound");
+    assert_eq!((rising.pages.as_slice(), rising.rows), (&[6, 1][..], 42));
+    assert_eq!(leaves().len(), 6);
+    assert_eq!(rising.fragments, breaks(&leaves()));
+    let before = leaves();
+    // The second leaf is split: its upper half lies behind all others, and two neighbours are none any more.
+    insert(8500);
+    let split = tree.figures().expect("sound");
+    let after = leaves();
+    assert_eq!(split.pages, [7, 1]);
+    let new = after[2];
+    assert!(new > before[5], "the new leaf is the last");
+    assert_eq!([&after[..2], &after[3..]].concat(), before);
+    let was_whole = u64::from(before[1] + 1 == before[2]);
+    assert_eq!(split.fragments, rising.fragments + 1 + was_whole);
+    let expected = split.fragments as f64 / 6.0;
+    assert!((split.fragmentation() - expected).abs() < 1e-9, "of six steps from leaf to leaf");
+}

@@ -18,6 +18,7 @@ use hobt_tsql::ast::{
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
 
+use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::insert::{store_of, target_of};
 use super::super::run::{Interpreter, Outcome};
@@ -324,7 +325,14 @@ impl Interpreter<'_> {
                 "IGNORE_DUP_KEY" => options.ignores_duplicates = is_on,
                 "ALLOW_ROW_LOCKS" => options.allows_row_locks = is_on,
                 "ALLOW_PAGE_LOCKS" => options.allows_page_locks = is_on,
-                "OPTIMIZE_FOR_SEQUENTIAL_KEY" => options.is_sequential = is_on,
+                "OPTIMIZE_FOR_SEQUENTIAL_KEY" => {
+                    options.is_sequential = is_on;
+                    if is_on {
+                        let text = "OPTIMIZE_FOR_SEQUENTIAL_KEY is kept with the index and changes nothing: inserts at the \
+                                    end of an index are not held back here.";
+                        self.send_message(Message::plain(item.span.position.line, text))?;
+                    }
+                }
                 "DROP_EXISTING" => drops_existing = is_on,
                 // Without effect on what is built.
                 "SORT_IN_TEMPDB"
