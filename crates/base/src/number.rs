@@ -142,6 +142,8 @@ pub const NOT_IN_USER_TRANSACTION: i32 = 574;
 pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
 /// Cannot issue SAVE TRANSACTION when there is no active transaction.
 pub const SAVE_WITHOUT_TRANSACTION: i32 = 628;
+/// READPAST under an isolation level that does not allow it.
+pub const READPAST_NOT_ALLOWED: i32 = 650;
 /// Insufficient memory.
 pub const OUT_OF_MEMORY: i32 = 701;
 /// The operating system returned an error for a read or a write.
@@ -242,6 +244,8 @@ pub const SNAPSHOT_NOT_ALLOWED: i32 = 3952;
 pub const SNAPSHOT_CONFLICT: i32 = 3960;
 /// The definition of a table changed after the snapshot was taken.
 pub const SNAPSHOT_DEFINITION_CHANGED: i32 = 3961;
+/// A change of definitions that a transaction under SNAPSHOT must not make.
+pub const SNAPSHOT_DEFINITION: i32 = 3964;
 /// Uncommittable transaction is detected at the end of the batch.
 pub const DOOMED_AT_END_OF_BATCH: i32 = 3998;
 /// The multi-part identifier could not be bound.

@@ -17,6 +17,7 @@ use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservati
 use parking_lot::Mutex;
 
 use crate::decision::{CommitError, DatabaseGuid, Decisions, Settlements, commit_across};
+use crate::locks::LockOwner;
 
 /// The kind of the record that makes a transaction's changes last.
 pub const COMMIT_RECORD: u8 = 1;
@@ -288,9 +289,13 @@ impl TransactionLog {
 
     /// Begins to write for the transaction `id`, a user's.
     pub fn begin(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+        self.begin_for(id, None)
+    }
+
+    fn begin_for(self: &Arc<TransactionLog>, id: u64, lock_owner: Option<Arc<LockOwner>>) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.begin_as(id, None)
+        self.begin_as(id, None, lock_owner)
     }
 
     /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone by itself.
@@ -301,12 +306,12 @@ impl TransactionLog {
     /// The same for what the undo of a transaction needs: it takes the room that `payer` has reserved for that, as far as it
     /// goes, and gives back what is left of it.
     pub fn begin_structure_for(self: &Arc<TransactionLog>, payer: Option<&Arc<LogChain>>) -> Arc<LogChain> {
-        self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned())
+        self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned(), None)
     }
 
     /// Goes on with a transaction that a crash left open, whose last record is at `last`.
     pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn) -> Arc<LogChain> {
-        let chain = self.begin_as(id, None);
+        let chain = self.begin_as(id, None, None);
         self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
         *chain.last.lock() = last;
         chain
@@ -317,13 +322,18 @@ impl TransactionLog {
         id >= STRUCTURE_TRANSACTION_FIRST
     }
 
-    fn begin_as(self: &Arc<TransactionLog>, id: u64, payer: Option<Arc<LogChain>>) -> Arc<LogChain> {
+    fn begin_as(
+        self: &Arc<TransactionLog>,
+        id: u64,
+        payer: Option<Arc<LogChain>>,
+        lock_owner: Option<Arc<LockOwner>>,
+    ) -> Arc<LogChain> {
         let figures: Arc<Figures> = Arc::default();
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
         let (reservation, last, undo_place) = (Reservation::default(), Mutex::default(), AtomicU64::new(0));
-        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, payer, undo_place, last, figures })
+        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, payer, undo_place, last, figures, lock_owner })
     }
 }
 
@@ -339,6 +349,8 @@ pub struct LogChain {
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
+    /// Who holds the transaction's locks: of a deadlock's circle the one fails that has written least.
+    lock_owner: Option<Arc<LockOwner>>,
 }
 
 impl fmt::Debug for LogChain {
@@ -392,6 +404,13 @@ impl LogChain {
         Ok(())
     }
 
+    fn count(&self, appended: Appended, payload: &[u8]) {
+        self.figures.count(appended, payload);
+        if let Some(owner) = &self.lock_owner {
+            owner.add_log_bytes(record_bytes(payload.len()) as u64);
+        }
+    }
+
     /// Appends a record that was decided on in `epoch`. Blocks while the log's ring is full.
     ///
     /// # Errors
@@ -401,7 +420,7 @@ impl LogChain {
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
         let appended = self.owner.log.append(epoch, &record, &self.reservation)?;
         *last = appended.lsn;
-        self.figures.count(appended, payload);
+        self.count(appended, payload);
         Ok(appended)
     }
 
@@ -414,7 +433,7 @@ impl LogChain {
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
         let appended = self.owner.log.append_always(&record, &self.reservation)?;
         *last = appended.lsn;
-        self.figures.count(appended, payload);
+        self.count(appended, payload);
         Ok(appended)
     }
 
@@ -466,13 +485,13 @@ impl Drop for LogChain {
 pub struct LogChains(Mutex<Vec<Arc<LogChain>>>);
 
 impl LogChains {
-    /// The chain of the transaction `id` in `log`, begun if it has none there.
-    pub fn of(&self, log: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
+    /// The chain of the transaction `id` in `log`, begun if it has none there. `lock_owner` holds the transaction's locks.
+    pub fn of(&self, log: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         let mut chains = self.0.lock();
         if let Some(chain) = chains.iter().find(|chain| Arc::ptr_eq(&chain.owner, log)) {
             return Arc::clone(chain);
         }
-        let chain = log.begin(id);
+        let chain = log.begin_for(id, Some(Arc::clone(lock_owner)));
         chains.push(Arc::clone(&chain));
         chain
     }

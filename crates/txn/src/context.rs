@@ -395,7 +395,7 @@ impl StatementContext {
 
     /// What its transaction writes into a database's log.
     pub fn log_chain(&self, log: &Arc<TransactionLog>) -> Arc<LogChain> {
-        self.transaction.chains.of(log, self.transaction.stamp.0)
+        self.transaction.chains.of(log, self.transaction.stamp.0, &self.transaction.lock_owner)
     }
 
     /// The transaction that the statement belongs to.

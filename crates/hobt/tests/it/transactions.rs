@@ -274,3 +274,55 @@ fn dbcc_opentran_names_the_oldest_transaction_of_the_database() {
     one.run("COMMIT").expect("committed");
     assert!(opentran(&mut one).contains("user_transaction"));
 }
+
+#[test]
+fn a_session_that_waits_for_a_row_can_be_cancelled_and_killed_and_waits_no_longer_than_it_said() {
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    one.run("CREATE TABLE k (i int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT k VALUES (1, 0), (2, 0)")
+        .expect("rows");
+    one.run("BEGIN TRAN; UPDATE k SET n = 1 WHERE i = 1").expect("a transaction");
+    let change = "BEGIN TRAN; UPDATE k SET n = 2 WHERE i = 2; UPDATE k SET n = 2 WHERE i = 1";
+    // A deadline that is behind it, and one that has still to come.
+    for timeout in [0, 20] {
+        other.run(&format!("SET LOCK_TIMEOUT {timeout}")).expect("set");
+        assert_eq!(error(&mut other, change), LOCKED);
+        assert_eq!(number(&mut other, "SELECT @@TRANCOUNT"), 1, "the statement alone is undone");
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM k WHERE n = 2"), 1);
+        other.run("ROLLBACK").expect("rolled back");
+    }
+    for is_killed in [false, true] {
+        let mut waits = session(&instance);
+        waits.run("SET LOCK_TIMEOUT -1").expect("it waits");
+        let (waiting, cancel) = (id(&mut waits), waits.cancel_handle());
+        let thread = std::thread::spawn(move || (waits.run(change).map(drop), waits));
+        let for_row = format!(
+            "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_status = 'WAIT' AND resource_type = 'KEY' AND \
+             request_session_id = {waiting}"
+        );
+        while number(&mut other, &for_row) == 0 {
+            std::thread::yield_now();
+        }
+        match is_killed {
+            true => other.run(&format!("KILL {waiting}")).map(drop).expect("killed"),
+            false => cancel.cancel(),
+        }
+        let (ended, mut waits) = thread.join().expect("no panic");
+        assert_eq!(ended.expect_err("it was cancelled").number, 3617);
+        assert_eq!(number(&mut other, &for_row), 0, "it stands in no line any more");
+        let left = if is_killed { 0 } else { 1 };
+        let own = format!(
+            "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'KEY' AND request_session_id = {waiting}"
+        );
+        if is_killed {
+            assert_eq!(error(&mut waits, "SELECT 1"), 596);
+        }
+        assert_eq!(number(&mut other, &own), left, "a killed session's transaction is gone, another's is not");
+        if !is_killed {
+            waits.run("ROLLBACK").expect("rolled back");
+        }
+    }
+    one.run("COMMIT").expect("committed");
+    other.run("UPDATE k SET n = 3").expect("nobody is in the way");
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM k WHERE n = 3"), 2);
+}

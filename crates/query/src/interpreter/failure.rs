@@ -91,7 +91,8 @@ fn reach_of(error: &SqlError) -> Reach {
         | number::TRANSACTION_DOOMED
         | number::SNAPSHOT_BEGUN_OTHERWISE
         | number::SNAPSHOT_CONFLICT
-        | number::SNAPSHOT_DEFINITION_CHANGED => Reach::Batch,
+        | number::SNAPSHOT_DEFINITION_CHANGED
+        | number::SNAPSHOT_DEFINITION => Reach::Batch,
         _ if error.severity >= 19 => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN
@@ -119,6 +120,7 @@ fn dooms(error: &SqlError) -> bool {
             | number::SNAPSHOT_BEGUN_OTHERWISE
             | number::SNAPSHOT_CONFLICT
             | number::SNAPSHOT_DEFINITION_CHANGED
+            | number::SNAPSHOT_DEFINITION
     ) || error.severity >= 19
 }
 

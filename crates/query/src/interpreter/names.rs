@@ -21,7 +21,7 @@ use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
 use super::globals;
 use super::procedures;
-use super::reading::{Reading, Rows, mode_of_change};
+use super::reading::{Reading, Rows, check_readpast, mode_of_change};
 use super::run::{Caught, Interpreter};
 use super::sequence::SharedSequences;
 use super::state::SessionState;
@@ -152,6 +152,7 @@ impl Names<'_> {
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         let isolation = self.state.options.isolation;
+        check_readpast(hints.hints, hints.places, isolation, database)?;
         let run = self.statement()?;
         let is_whole = run.is_whole(database.id(), table.id);
         let reading = Reading::of(hints.hints, hints.places, isolation, (database, table), is_whole);

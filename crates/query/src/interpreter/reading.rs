@@ -183,6 +183,29 @@ pub(super) fn is_private(database: &DatabaseUse, table: &Table) -> bool {
     table.name.starts_with('#') && !table.name.starts_with("##") && database.name() == "tempdb"
 }
 
+/// Whether a table may be read with `READPAST`, if it has that hint: where rows are locked one by one, and not for their ranges.
+///
+/// # Errors
+/// 650.
+pub(super) fn check_readpast(
+    hints: &[TableHint],
+    changes: bool,
+    session: IsolationLevel,
+    database: &DatabaseUse,
+) -> Result<(), SqlError> {
+    let locks = changes || [TableHint::UpdLock, TableHint::XLock].iter().any(|hint| hints.contains(hint));
+    let is_allowed = match Isolation::of(hints, session, database) {
+        Isolation::Versions | Isolation::ReadCommittedLock | Isolation::RepeatableRead => true,
+        Isolation::ReadUncommitted | Isolation::Snapshot => locks,
+        Isolation::Serializable => false,
+    };
+    if is_allowed || !hints.contains(&TableHint::ReadPast) {
+        return Ok(());
+    }
+    let text = "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.";
+    Err(SqlError::new(number::READPAST_NOT_ALLOWED, text))
+}
+
 /// 3952.
 pub(super) fn snapshot_not_allowed(database: &DatabaseUse) -> SqlError {
     let text = format!(

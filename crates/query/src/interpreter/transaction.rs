@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_tsql::ast::{
-    CommonTableExpression, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource, TargetName,
-    TransactionName,
+    CommonTableExpression, IsolationLevel, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource,
+    TargetName, TransactionName,
 };
 use hobt_txn::{Savepoint, Transaction};
 use parking_lot::Mutex;
@@ -267,7 +267,7 @@ impl Interpreter<'_> {
     /// Whether a statement may run in the state that the transaction is in; begins one where the session wants that.
     ///
     /// # Errors
-    /// 3930 for a change in a doomed transaction; 226 and 574 for what cannot be rolled back; 6005.
+    /// 3930 for a change in a doomed transaction; 3964 for one of definitions under `SNAPSHOT`; 226 and 574 for what cannot be rolled back; 6005.
     pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
         let is_implicit = self.state.options.switch(SwitchOption::ImplicitTransactions);
         if is_implicit && self.state.transaction.is_none() && begins_transaction(kind) {
@@ -276,6 +276,11 @@ impl Interpreter<'_> {
         let Some(open) = &self.state.transaction else { return Ok(()) };
         if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
             return Err(doomed().at(position).into());
+        }
+        if self.state.options.isolation == IsolationLevel::Snapshot && changes_what_is_read(kind) {
+            let text = "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since \
+                        metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.";
+            return Err(SqlError::new(number::SNAPSHOT_DEFINITION, text).at(position).into());
         }
         match alone(kind) {
             Some((number, name)) => {
@@ -570,6 +575,20 @@ fn reads_tables(query: &Query) -> bool {
         }
     };
     !query.with.is_empty() || body_reads(&query.body)
+}
+
+/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not do. SQL
+/// Server's manual lists these.
+fn changes_what_is_read(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::AlterTable(_)
+            | StatementKind::CreateIndex(_)
+            | StatementKind::AlterIndex(_)
+            | StatementKind::DropIndex(_)
+            | StatementKind::AlterPartitionFunction(_)
+            | StatementKind::AlterPartitionScheme(_)
+    )
 }
 
 /// What cannot be rolled back, and so runs in no transaction: the error for it and its name there.
