@@ -111,12 +111,13 @@ pub(crate) fn create(
     plans: &[LogFilePlan],
     owner: &LogOwner<'_>,
 ) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
-    create_at(LSN_FIRST, disk, plans, owner)
+    create_at(LSN_FIRST, 0, disk, plans, owner)
 }
 
-/// The same in the place of a log that is gone, which ended at `start` or before.
+/// The same in the place of a log that is gone, which ended at `start` or before; `making` as [`Log::create_at`] has it.
 pub(crate) fn create_at(
     start: Lsn,
+    making: u32,
     disk: &dyn Disk,
     plans: &[LogFilePlan],
     owner: &LogOwner<'_>,
@@ -133,7 +134,7 @@ pub(crate) fn create_at(
         }
     }
     if failed.is_none() {
-        match Log::create_at(start, &files, log_id(owner.guid), owner.ring_bytes) {
+        match Log::create_at(start, making, &files, log_id(owner.guid), owner.ring_bytes) {
             Ok(log) => return Ok(owner.transactions(log)),
             Err(error) => failed = Some((plans[0].path.clone(), of_disk(error))),
         }

@@ -80,7 +80,7 @@ impl NewLogFile {
         let segments = log.segments.lock();
         let last = segments.files.iter().map(|file| file.header.place).max().unwrap_or(0);
         drop(segments);
-        create_file(file, log.id(), (last + 1, 0), LSN_FIRST).map(NewLogFile)
+        create_file(file, (log.id(), 0), (last + 1, 0), LSN_FIRST).map(NewLogFile)
     }
 }
 

@@ -94,6 +94,9 @@ impl Reservation {
     }
 }
 
+/// Bits of a life's number that count the openings of a log; above them is which log in this place it is.
+const LIVES_BITS: u32 = 32;
+
 /// What the thread that flushes works with.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -166,26 +169,28 @@ impl Log {
     /// # Panics
     /// When there is no file, or the ring is smaller.
     pub fn create(files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
-        Log::create_at(LSN_FIRST, files, id, ring_bytes)
+        Log::create_at(LSN_FIRST, 0, files, id, ring_bytes)
     }
 
     /// The same for a log whose first record is to be at `start`, a multiple of 8: where another ended that is gone, so
-    /// that what has positions of that one is older than all in this.
+    /// that what has positions of that one is older than all in this. `making` is a number that no log before had in this
+    /// place, 0 for the first: so nobody takes a life of this log for one of those ([`Log::has_lived`]).
     ///
     /// # Errors
     /// As [`Log::create`].
     ///
     /// # Panics
     /// As [`Log::create`], and when `start` is no such position.
-    pub fn create_at(start: Lsn, files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
+    pub fn create_at(start: Lsn, making: u32, files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
+        let life = u64::from(making) << LIVES_BITS;
         assert!(start >= LSN_FIRST && start.0.is_multiple_of(8), "a log begins at {start}");
         assert!(!files.is_empty(), "a log has a file");
         let count = u32::try_from(files.len()).expect("fewer files than ids");
         let open: Result<Vec<_>, LogError> =
-            (0..).zip(files).map(|(place, file)| create_file(file, id, (place, count), start)).collect();
+            (0..).zip(files).map(|(place, file)| create_file(file, (id, life), (place, count), start)).collect();
         let writer = Writer {
             log: id,
-            life: 0,
+            life,
             segment: None,
             number: 1,
             previous_checksum: 0,
@@ -223,6 +228,11 @@ impl Log {
     /// Which log it is, as [`Log::create`] was told.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whether a life is one of this log, and not of one that was in its place before and is gone.
+    pub fn has_lived(&self, life: u64) -> bool {
+        life >> LIVES_BITS == self.life >> LIVES_BITS
     }
 
     /// Which life of the log it is: one more at each opening.

@@ -223,7 +223,7 @@ impl Growth {
 /// would otherwise note at each flush that a piece of the file has been written for the first time.
 pub(crate) fn create_file(
     file: &LogFile,
-    log: u64,
+    (log, life): (u64, u64),
     (place, files): (u32, u32),
     start: Lsn,
 ) -> Result<OpenFile, LogError> {
@@ -234,7 +234,7 @@ pub(crate) fn create_file(
         id: file.id,
         files,
         removing: 0,
-        life: 0,
+        life,
         redo_start: start,
         keep: start,
         retain: start,

@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::pending::PendingChanges;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
+use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
@@ -354,7 +355,9 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
             let plan = LogFilePlan::usual(path);
             // Pages have positions of the log that is gone, which must be older than all in the new one.
             let ended = Lsn(first.header.log_end.0.next_multiple_of(8)).max(LSN_FIRST);
-            let made = log_file::create_at(ended, &*parts.disk, &[plan], &owner).map_err(|(path, error)| {
+            // Seconds since 1970, in which no log was made in its place before.
+            let making = u32::try_from(time_of_day() / 10_000_000).unwrap_or(u32::MAX);
+            let made = log_file::create_at(ended, making, &*parts.disk, &[plan], &owner).map_err(|(path, error)| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))

@@ -222,7 +222,15 @@ impl Registry {
         };
         let database = decider.open_locked(&mut state, parts, self).map_err(|error| fail(error.to_string()))?;
         let log = database.storage().log().ok_or_else(|| fail("it has no log.".to_owned()))?;
-        Ok(log.has_decided(transaction.life, transaction.number))
+        if log.log().has_lived(transaction.life) {
+            return Ok(log.has_decided(transaction.life, transaction.number));
+        }
+        // It may have decided to keep it, and have what the transaction did there.
+        Err(format!(
+            "database '{}' decides on it, and its log of that time is gone, so that nobody knows what was decided: detach \
+             '{}', attach it with that log, and set this one ONLINE",
+            decider.name, decider.name
+        ))
     }
 
     /// Takes an entry out if nobody uses it; `false` if somebody does.

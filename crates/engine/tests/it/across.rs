@@ -176,6 +176,27 @@ fn without_who_decides_a_database_is_recovery_pending_and_loses_nothing() {
     assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
 }
 
+/// Who decided was closed, and so can be opened without its log; but what it has decided is then known to nobody, and must not
+/// be taken for undone.
+#[test]
+fn a_decision_that_is_gone_with_its_log_is_not_taken_for_a_rollback() {
+    let disk = in_doubt();
+    let instance = open(&disk);
+    assert_eq!(have(&instance, &["first"], 7), [true]);
+    instance.close().expect("closed");
+    drop(instance);
+    disk.remove(&file("first_log.ldf")).expect("removed");
+    disk.sync_directory(Path::new(FOLDER)).expect("synced");
+    for _ in 0..2 {
+        let instance = open(&disk);
+        assert_eq!(have(&instance, &["first"], 7), [true], "it needs no log");
+        let error = instance.database("second").expect_err("nobody knows").to_sql_error();
+        assert_eq!(error.number, number::DATABASE_INACCESSIBLE);
+        assert!(error.message.contains("in doubt") && error.message.contains("log of that time is gone"), "{error}");
+        instance.close().expect("closed");
+    }
+}
+
 #[test]
 fn a_log_that_fails_before_the_decision_undoes_the_transaction_in_all_others() {
     let (disk, instance) = world();
