@@ -134,6 +134,21 @@ fn invalid(path: &Path, property: &str, why: impl std::fmt::Display) -> FileProb
     ))
 }
 
+/// An allocation map of which the reserved pages alone are taken.
+fn empty_map(header: &FileHeader, id: PageId) -> Box<PageBytes> {
+    let mut page = Box::new([0; PAGE_SIZE]);
+    let header = PageHeader::new(PageType::AllocationMap, id, header.database_tag(), HobtId(0));
+    let mut change = |change| {
+        let changed = apply(&mut page, None, &change);
+        assert!(matches!(changed, Ok(Some(_))), "an empty page takes a map");
+    };
+    change(PageChange::Format { header });
+    let (offset, bytes) = AllocationMap::set_bytes(&[0; PAGE_SIZE], 0, RESERVED_PAGES / EXTENT_PAGES, true);
+    change(PageChange::Write { offset, bytes });
+    seal(&mut page);
+    page
+}
+
 impl DataFile {
     /// Makes, locks and sizes a file, and writes its header, not clean. Removes it again when that fails.
     pub(crate) fn create(disk: &dyn Disk, plan: &FilePlan, guid: [u8; 16]) -> Result<DataFile, DiskError> {
@@ -173,26 +188,11 @@ impl DataFile {
     pub(crate) fn complete(&mut self, generation: u64) -> Result<(), DiskError> {
         for interval in (0..self.header.size_pages).step_by(INTERVAL_PAGES as usize) {
             let number = interval + MAP_PAGE_IN_INTERVAL;
-            write_page(&*self.disk, number, &self.empty_map(PageId::new(self.header.file, number)))?;
+            write_page(&*self.disk, number, &empty_map(&self.header, PageId::new(self.header.file, number)))?;
         }
         self.disk.sync()?;
         self.header.generation = generation;
         self.write_header()
-    }
-
-    /// An allocation map of which the reserved pages alone are taken.
-    fn empty_map(&self, id: PageId) -> Box<PageBytes> {
-        let mut page = Box::new([0; PAGE_SIZE]);
-        let header = PageHeader::new(PageType::AllocationMap, id, self.header.database_tag(), HobtId(0));
-        let mut change = |change| {
-            let changed = apply(&mut page, None, &change);
-            assert!(matches!(changed, Ok(Some(_))), "an empty page takes a map");
-        };
-        change(PageChange::Format { header });
-        let (offset, bytes) = AllocationMap::set_bytes(&[0; PAGE_SIZE], 0, RESERVED_PAGES / EXTENT_PAGES, true);
-        change(PageChange::Write { offset, bytes });
-        seal(&mut page);
-        page
     }
 
     /// Opens, locks and checks a file that the catalog lists as `file` of the database `guid`.
@@ -231,6 +231,21 @@ impl DataFile {
             return Err(truncated(header.size_pages));
         }
         Ok(DataFile { path: path.to_path_buf(), disk: file, header })
+    }
+
+    /// What the header of a file says that may be no data file.
+    pub(crate) fn header_of(file: &dyn DiskFile) -> Option<FileHeader> {
+        let is_large_enough = file.size().is_ok_and(|size| size >= 2 * PAGE_SIZE as u64);
+        is_large_enough.then(|| read_header(file).ok()).flatten()
+    }
+
+    /// Whether a file's allocation maps are those of one that was just made.
+    pub(crate) fn is_all_free(file: &dyn DiskFile, header: &FileHeader) -> bool {
+        (0..header.size_pages).step_by(INTERVAL_PAGES as usize).all(|interval| {
+            let number = interval + MAP_PAGE_IN_INTERVAL;
+            let empty = empty_map(header, PageId::new(header.file, number));
+            read_page(file, number).is_ok_and(|page| *page == *empty)
+        })
     }
 
     /// Writes both copies of the header and syncs the file. Each copy is durable before the other is touched.

@@ -46,7 +46,7 @@ pub(crate) fn log_path(first: &Path) -> PathBuf {
 }
 
 /// What makes the log of the database `guid` different from every other.
-fn log_id(guid: &[u8; 16]) -> u64 {
+pub(crate) fn log_id(guid: &[u8; 16]) -> u64 {
     u64::from_le_bytes(guid[..8].try_into().expect("eight of sixteen bytes"))
 }
 

@@ -27,8 +27,8 @@ const ENTRIES: usize = 496;
 /// How often a file can grow by segments of another size.
 const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
 const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= START && START + 16 == ENTRIES);
-/// Where the first segment begins.
-pub(crate) const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
+/// Where the first segment of a file begins: before it is the header, behind it are records, or zeros.
+pub const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
 /// So many segments of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,6 +25,7 @@ use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
 pub use error::LogError;
+pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile};
 pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, Reservation, SegmentRow};
 pub use open::Recovered;

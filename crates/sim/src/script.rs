@@ -171,7 +171,7 @@ impl Simulation {
             max_pages: None,
         };
         let added = self.instance().add_files(&database, None, &[file]);
-        added.map_err(|error| self.stop("ADD FILE", &error))
+        added.map(drop).map_err(|error| self.stop("ADD FILE", &error))
     }
 
     /// Adds a file to a log, or removes one that is not used.
@@ -202,7 +202,7 @@ impl Simulation {
             max_pages: None,
         };
         let added = self.instance().add_log_files(&database, &[file]);
-        added.map_err(|error| self.stop("ADD LOG FILE", &error))
+        added.map(drop).map_err(|error| self.stop("ADD LOG FILE", &error))
     }
 
     /// Ends all transactions, one way or the other.

@@ -171,6 +171,16 @@ impl Database {
         self.write_boot(&mut files, options)
     }
 
+    /// Gives the files another generation than that of a database that nobody has used: whoever takes such a database off the
+    /// list keeps its files.
+    ///
+    /// # Errors
+    /// The headers cannot be written.
+    pub(crate) fn note_in_use(&self) -> Result<()> {
+        let mut files = self.files.lock();
+        if files.generation() == 0 && self.id != TEMPDB { files.mark(false) } else { Ok(()) }
+    }
+
     /// Tells the log and the loads what the options say.
     pub(super) fn heed_options(&self) {
         let options = self.options();

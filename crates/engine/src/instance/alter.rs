@@ -1,5 +1,6 @@
 //! ALTER DATABASE: filegroups, files and options.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hobt_base::{FileId, Lsn, SessionId, number};
@@ -7,6 +8,7 @@ use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
+use super::left_over::LeftOver;
 use super::plan::logical_name_in_use;
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::data_file::{DataFile, FilePlan};
@@ -72,22 +74,29 @@ impl Instance {
     }
 
     /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if
-    /// making one fails, those before it stay.
+    /// making one fails, those before it stay. Gives the files that were in the way and that a crash had left, with nothing in
+    /// them: they were removed.
     ///
     /// # Errors
     /// 1921, 1828, 1834, 5170, 5123, 5149, 5169, as in [`Instance::create_database`]; a device's error.
-    pub fn add_files(&self, database: &DatabaseUse, filegroup: Option<&str>, files: &[FileDefinition]) -> Result<()> {
+    pub fn add_files(
+        &self,
+        database: &DatabaseUse,
+        filegroup: Option<&str>,
+        files: &[FileDefinition],
+    ) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
             let text = format!("Database '{}' is the instance's own: its files are fixed.", database.name());
             return Err(EngineError::statement(number::NOT_SUPPORTED, text));
         }
-        let plans = self.plan_files(database, filegroup, files)?;
+        let left = LeftOver::default();
+        let plans = self.plan_files(database, filegroup, files, &left)?;
         let master = self.master()?;
         for plan in &plans {
             self.add_file(&master, database, plan)?;
         }
-        Ok(())
+        Ok(left.into_removed())
     }
 
     /// Turns an option on or off, durably. Statements that are bound later heed it.
@@ -121,6 +130,7 @@ impl Instance {
         database: &DatabaseUse,
         filegroup: Option<&str>,
         files: &[FileDefinition],
+        left: &LeftOver,
     ) -> Result<Vec<FilePlan>> {
         let filegroup = match filegroup {
             Some(name) => {
@@ -135,7 +145,7 @@ impl Instance {
             let id = first.0.checked_add(offset).filter(|id| *id <= i16::MAX.cast_unsigned());
             let id =
                 id.ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))?;
-            let plan = self.plan_file(database.name(), FileId(id), filegroup, file)?;
+            let plan = self.plan_file(database.name(), FileId(id), filegroup, file, left)?;
             let is_twice =
                 plans.iter().any(|other| hobt_catalog::name_equals(&other.name, &plan.name) || other.path == plan.path);
             if is_twice || database.has_file_named(&plan.name) {

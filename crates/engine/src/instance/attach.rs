@@ -118,7 +118,7 @@ impl Instance {
         }
         drop(database);
         self.registry.insert(entry);
-        Ok(Created { database: self.database_by_id(DatabaseId(id))? })
+        Ok(Created { database: self.database_by_id(DatabaseId(id))?, left_over: Vec::new() })
     }
 
     /// Opens the files of a database that is to be attached, and finds its log.

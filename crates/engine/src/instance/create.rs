@@ -1,7 +1,8 @@
 //! CREATE DATABASE and DROP DATABASE.
 //!
 //! Creation: files, folder synced, row in `master`. Dropping is the other way round. A crash in between leaves at worst
-//! files that no database lists, never a database without its files.
+//! files that no database lists, never a database without its files. Such files are not in the way of the next attempt
+//! (`left_over`).
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,6 +15,7 @@ use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text
 use hobt_disk::DiskError;
 use parking_lot::Mutex;
 
+use super::left_over::LeftOver;
 use super::plan::DatabasePlan;
 use super::registry::{Entry, EntryState};
 use super::{DatabaseUse, Instance, does_not_exist};
@@ -30,6 +32,8 @@ use crate::log_file;
 pub struct Created {
     /// The database, in use.
     pub database: DatabaseUse,
+    /// Files that a statement had left which a crash cut off, with nothing in them: they were removed.
+    pub left_over: Vec<PathBuf>,
 }
 
 /// Sixteen bytes that no other database has: from the system's random source, through two keyed hashes.
@@ -56,7 +60,8 @@ impl Instance {
     /// Makes a database, and holds it. Blocks on making its files.
     ///
     /// # Errors
-    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists,
+    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists that a
+    /// crash has not left,
     /// 5123 a path is not allowed or the system refuses it, 5149 the system refuses the size, 5169 a size above its
     /// maximum. Nothing is left then.
     pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
@@ -68,7 +73,8 @@ impl Instance {
             let text = format!("Database '{name}' already exists. Choose a different database name.");
             return Err(EngineError::statement(number::DATABASE_EXISTS, text));
         }
-        let plan = self.plan_database(definition)?;
+        let left = LeftOver::default();
+        let plan = self.plan_database(definition, &left)?;
         let id = self.next_database.fetch_add(1, Ordering::Relaxed);
         if id > i16::MAX.cast_unsigned() {
             return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
@@ -83,7 +89,7 @@ impl Instance {
             drop(database);
             // A master that nobody knows the list of may list it after its recovery.
             if master.check_usable().is_ok() {
-                self.remove_files(paths.iter().chain(&logs).map(|(_, path)| path.as_path()));
+                self.remove_files(logs.iter().chain(&paths).map(|(_, path)| path.as_path()));
             }
             return Err(error);
         }
@@ -98,7 +104,7 @@ impl Instance {
             logs: Mutex::new(logs),
             state: Mutex::new(EntryState::Open(database)),
         });
-        Ok(Created { database: self.database_by_id(DatabaseId(id))? })
+        Ok(Created { database: self.database_by_id(DatabaseId(id))?, left_over: left.into_removed() })
     }
 
     /// Makes the files and the catalog in them; what was made is removed when a step fails.
@@ -116,6 +122,12 @@ impl Instance {
             }
         }
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
+        // A log without the files beside it could be anybody's after a crash.
+        if let Err(error) = self.sync_folders(&paths) {
+            drop(files);
+            self.remove_files(paths.into_iter());
+            return Err(error);
+        }
         let log = match log_file::create(&*self.disk, &plan.logs, &self.parts.log_owner(id, &guid)) {
             Ok(log) => log,
             Err((path, error)) => {
@@ -124,7 +136,8 @@ impl Instance {
                 return Err(cannot_create(&path, &error));
             }
         };
-        let paths: Vec<&Path> = paths.into_iter().chain(plan.logs.iter().map(|file| file.path.as_path())).collect();
+        let logs = plan.logs.iter().map(|file| file.path.as_path());
+        let paths: Vec<&Path> = logs.chain(paths).collect();
         let (name, filegroups) = (name.to_owned(), plan.filegroups);
         let new = NewDatabase { id, name, guid, created: time_of_day(), filegroups, files, log: Some(log) };
         let made = Database::create(&self.parts, new).and_then(|database| {
@@ -202,13 +215,14 @@ impl Instance {
         };
         // Nobody will ask for what it was prepared for.
         self.parts.shared.settlements.note(entry.guid);
-        let mut paths: Vec<PathBuf> = entry.files.lock().iter().map(|(_, path)| path.clone()).collect();
-        paths.extend(entry.logs.lock().iter().map(|(_, path)| path.clone()));
+        let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
+        paths.extend(entry.files.lock().iter().map(|(_, path)| path.clone()));
         self.remove_files(paths.iter().map(PathBuf::as_path));
         released
     }
 
-    /// Removes files of a database that is listed nowhere. One that stays behind is refused as existing later.
+    /// Removes files of a database that is listed nowhere, those of its log first: by the others it is known whose that is.
+    /// One that stays behind is refused as existing later, unless nothing is in it.
     pub(super) fn remove_files<'a>(&self, paths: impl Iterator<Item = &'a Path> + Clone) {
         for path in paths.clone() {
             match self.disk.remove(path) {

@@ -1,10 +1,13 @@
 //! ALTER DATABASE: the files of the log.
 
+use std::path::PathBuf;
+
 use hobt_base::{FileId, number};
 use hobt_catalog::{DatabaseFileRow, Text, name_equals};
 use hobt_log::LogError;
 
 use super::create::is_system;
+use super::left_over::LeftOver;
 use super::plan::logical_name_in_use;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
@@ -25,30 +28,32 @@ impl From<LogError> for NotRemoved {
 
 impl Instance {
     /// Adds files to the log of a database. All are planned before the first is made; if making one fails, those before it
-    /// stay. Blocks for as long as it takes to fill them with zeros.
+    /// stay. Blocks for as long as it takes to fill them with zeros. Gives what it removed, as [`Instance::add_files`] does.
     ///
     /// # Errors
     /// 1828 the name is taken, 1834 a file belongs to a database, 5170 a file exists, 5123 a path is not allowed or the
     /// system refuses it, 5149 the system refuses the size, 5169 a size above its maximum; a device's error.
-    pub fn add_log_files(&self, database: &DatabaseUse, files: &[FileDefinition]) -> Result<()> {
+    pub fn add_log_files(&self, database: &DatabaseUse, files: &[FileDefinition]) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
         let entry = self.entry_of(database)?;
         let first_path = entry.files.lock().first().map(|(_, path)| path.clone()).unwrap_or_default();
         let first = database.next_file_id()?;
+        let left = LeftOver::default();
         let mut plans: Vec<LogFilePlan> = Vec::with_capacity(files.len());
         for (file, offset) in files.iter().zip(0..) {
             let id = first.0.checked_add(offset).filter(|id| *id <= i16::MAX.cast_unsigned());
             let id =
                 id.ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))?;
-            let plan = self.plan_log_file(database.name(), &first_path, FileId(id), file)?;
+            let plan = self.plan_log_file(database.name(), &first_path, FileId(id), file, &left)?;
             let is_twice = plans.iter().any(|other| name_equals(&other.name, &plan.name) || other.path == plan.path);
             if is_twice || database.has_file_named(&plan.name) {
                 return Err(logical_name_in_use(&plan.name));
             }
             plans.push(plan);
         }
-        plans.iter().try_for_each(|plan| self.add_log_file(database, plan))
+        plans.iter().try_for_each(|plan| self.add_log_file(database, plan))?;
+        Ok(left.into_removed())
     }
 
     /// File, folder, row in `master`, and last the log itself, which uses the file from then on; or, after a crash in

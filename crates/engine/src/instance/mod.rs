@@ -3,6 +3,7 @@
 mod alter;
 mod attach;
 mod create;
+mod left_over;
 mod log_files;
 mod plan;
 mod registry;

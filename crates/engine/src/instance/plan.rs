@@ -7,6 +7,7 @@ use hobt_catalog::{Filegroup, Growth, name_equals};
 use hobt_disk::DiskError;
 use hobt_log::SEGMENT_BYTES_MIN;
 
+use super::left_over::LeftOver;
 use super::{DatabaseDescription, Instance};
 use crate::data_file::FilePlan;
 use crate::database::primary_filegroup;
@@ -40,7 +41,7 @@ pub(super) struct DatabasePlan {
 
 impl Instance {
     /// Plans a new database.
-    pub(super) fn plan_database(&self, definition: &DatabaseDefinition) -> Result<DatabasePlan> {
+    pub(super) fn plan_database(&self, definition: &DatabaseDefinition, left: &LeftOver) -> Result<DatabasePlan> {
         let defaults = definition.filegroups.iter().filter(|filegroup| filegroup.is_default).count();
         if defaults > 1 {
             return Err(EngineError::statement(number::SYNTAX, "A database has one default filegroup."));
@@ -65,7 +66,7 @@ impl Instance {
         let mut ids = std::iter::once(1).chain(FIRST_LOG_FILE.0 + 1..);
         let mut next_id = || FileId(ids.next().expect("more ids than files of one statement"));
         for (filegroup, file) in wanted {
-            let plan = self.plan_file(&definition.name, next_id(), filegroup, file)?;
+            let plan = self.plan_file(&definition.name, next_id(), filegroup, file, left)?;
             if files.iter().any(|other| name_equals(&other.name, &plan.name)) {
                 return Err(logical_name_in_use(&plan.name));
             }
@@ -79,7 +80,7 @@ impl Instance {
         let mut logs: Vec<LogFilePlan> = Vec::with_capacity(log.len());
         for file in log {
             let id = if logs.is_empty() { FIRST_LOG_FILE } else { next_id() };
-            let plan = self.plan_log_file(&definition.name, &files[0].path, id, file)?;
+            let plan = self.plan_log_file(&definition.name, &files[0].path, id, file, left)?;
             let is_named = |name: &str| name_equals(name, &plan.name);
             if files.iter().any(|file| is_named(&file.name)) || logs.iter().any(|file| is_named(&file.name)) {
                 return Err(logical_name_in_use(&plan.name));
@@ -99,6 +100,7 @@ impl Instance {
         first: &Path,
         id: FileId,
         definition: &FileDefinition,
+        left: &LeftOver,
     ) -> Result<LogFilePlan> {
         let suffix = if id == FIRST_LOG_FILE { String::new() } else { id.to_string() };
         let name = definition.name.clone().unwrap_or_else(|| format!("{database}_log{suffix}"));
@@ -107,7 +109,7 @@ impl Instance {
             Some(name) => first.with_file_name(format!("{name}.ldf")),
             None => log_path(first),
         };
-        let path = self.place_new(&definition.path.clone().unwrap_or_else(beside))?;
+        let path = self.place_new(&definition.path.clone().unwrap_or_else(beside), left)?;
         let bytes = |pages: u32| u64::from(pages) * PAGE_SIZE as u64;
         let size = definition.size_pages.map_or(LOG_BYTES, bytes);
         let bytes_max = definition.max_pages.filter(|pages| *pages > 0).map_or(LOG_BYTES_MAX, bytes);
@@ -126,13 +128,13 @@ impl Instance {
         Ok(LogFilePlan { file: id, name, path, bytes: size, growth_bytes, bytes_max })
     }
 
-    /// Where a new file will lie, which is no file that is there.
-    fn place_new(&self, path: &Path) -> Result<PathBuf> {
+    /// Where a new file will lie, which is no file that is there, but for one that a crash has left.
+    fn place_new(&self, path: &Path, left: &LeftOver) -> Result<PathBuf> {
         let path = self.allowed.place(&*self.disk, path)?;
         if let Some(owner) = self.owner_of(&path) {
             return Err(in_use(&path, &owner));
         }
-        if self.disk.exists(&path) {
+        if self.disk.exists(&path) && !self.remove_left_over(&path, left) {
             return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
         }
         Ok(path)
@@ -145,6 +147,7 @@ impl Instance {
         id: FileId,
         filegroup: FilegroupId,
         definition: &FileDefinition,
+        left: &LeftOver,
     ) -> Result<FilePlan> {
         let is_first = id == FileId(1);
         let name = match &definition.name {
@@ -155,7 +158,7 @@ impl Instance {
         check_name(&name)?;
         let default_path = || PathBuf::from(format!("{name}.{}", if is_first { "mdf" } else { "ndf" }));
         let path = definition.path.clone().unwrap_or_else(default_path);
-        let path = self.place_new(&path)?;
+        let path = self.place_new(&path, left)?;
         let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
         let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);
         let size_pages = size_pages.checked_next_multiple_of(EXTENT_PAGES);

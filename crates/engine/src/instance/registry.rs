@@ -71,6 +71,7 @@ impl Entry {
     pub(super) fn shut(&self, parts: &StorageParts, registry: &Registry) -> Result<()> {
         let mut state = self.state.lock();
         let database = self.open_locked(&mut state, parts, registry)?;
+        database.note_in_use()?;
         *state = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".to_owned() };
         database.close()
     }

@@ -178,3 +178,93 @@ fn a_closed_instance_refuses_and_lets_go_of_its_folder() {
     assert_eq!(number_of(database.check_usable()), number::DATABASE_INACCESSIBLE);
     open(&disk).database("shop").expect("the files are free");
 }
+
+/// The power fails at each operation of CREATE DATABASE: the same statement works after the start, whatever it left.
+#[test]
+fn what_a_crash_left_of_a_database_is_not_in_its_own_way() {
+    let (mut removed, mut made) = (0, 0);
+    for cut in 1.. {
+        let disk = simulated();
+        let instance = open(&disk);
+        let definition = DatabaseDefinition { primary: vec![small_file("shop")], ..database_named("shop") };
+        disk.crash_at(disk.changes() + cut, cut);
+        let created = instance.create_database(&definition);
+        let was_cut = disk.is_off();
+        assert_eq!(created.is_err(), was_cut);
+        disk.crash(cut);
+        drop((created, instance));
+        disk.power_on();
+        let instance = open(&disk);
+        if !instance.databases().iter().any(|database| database.name == "shop") {
+            let created = instance.create_database(&definition).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+            removed += created.left_over.len();
+        } else {
+            made += 1;
+        }
+        check_extents(&instance.database("shop").expect("it is there"));
+        if !was_cut {
+            break;
+        }
+    }
+    assert!(removed > 10 && made > 1, "{removed} files were removed, {made} times it was there");
+}
+
+/// The same of ADD FILE.
+#[test]
+fn what_a_crash_left_of_a_file_is_not_in_its_own_way() {
+    let mut removed = 0;
+    for cut in 1.. {
+        let disk = simulated();
+        let instance = open(&disk);
+        let database = create(&instance, "shop");
+        run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+        let more = [small_file("more")];
+        disk.crash_at(disk.changes() + cut, cut);
+        let added = instance.add_files(&database, None, &more);
+        let was_cut = disk.is_off();
+        disk.crash(cut);
+        drop((added, database, instance));
+        disk.power_on();
+        let instance = open(&disk);
+        let database = instance.database("shop").expect("recovered");
+        if !database.snapshot().files.iter().any(|file| file.name == "more") {
+            let added = instance.add_files(&database, None, &more);
+            removed += added.unwrap_or_else(|error| panic!("cut at {cut}: {error}")).len();
+        }
+        check_extents(&database);
+        if !was_cut {
+            break;
+        }
+    }
+    assert!(removed > 3, "{removed} files were removed");
+}
+
+/// Files of databases that were used, or detached although nothing is in them, and files of others stay where they are.
+#[test]
+fn a_file_that_may_be_a_users_is_never_removed() {
+    let disk = simulated();
+    let instance = open(&disk);
+    for (name, is_used) in [("used", true), ("empty", false)] {
+        let database = create(&instance, name);
+        if is_used {
+            run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+        }
+        drop(database);
+        instance.detach_database(name).expect("detached");
+        let definition = DatabaseDefinition { primary: vec![small_file(name)], ..database_named(name) };
+        assert_eq!(number_of(instance.create_database(&definition)), number::FILE_EXISTS, "{name}");
+        let path = Path::new(FOLDER).join(format!("{name}.mdf"));
+        instance.attach_database(name, &[path], false).expect("it is as it was");
+    }
+    let database = instance.database("used").expect("it");
+    let copy = Path::new(FOLDER).join("copy.ndf");
+    let options = hobt_disk::OpenOptions { create_new: true, read_only: false, direct: true };
+    let file = disk.open(&copy, options).expect("a new file");
+    let mut text = hobt_disk::AlignedBuffer::new(4096).expect("memory");
+    text[..5].copy_from_slice(b"hello");
+    file.write_at(&text, 0).expect("written");
+    drop(file);
+    let more = FileDefinition { path: Some(copy.clone()), ..small_file("copy") };
+    assert_eq!(number_of(instance.add_files(&database, None, &[more])), number::FILE_EXISTS);
+    assert!(disk.exists(&copy));
+}

@@ -2,7 +2,7 @@
 //!
 //! These are statements of their own: they take no context and cannot be rolled back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::Growth;
@@ -46,7 +46,8 @@ impl Interpreter<'_> {
         let log = create.log.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
         let definition = DatabaseDefinition { name: create.name.value.clone(), primary, filegroups, log };
         let created = self.environment.instance.create_database(&definition);
-        created.map_err(|error| error.to_sql_error().at(create.name.position))?;
+        let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
+        self.warn(created.left_over.iter().map(|path| was_left_over(path)).collect())?;
         Ok(Outcome::QUIET)
     }
 
@@ -103,9 +104,9 @@ impl Interpreter<'_> {
                 let definitions = files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
                 let filegroup = filegroup.as_ref().map(|filegroup| filegroup.value.as_str());
                 let position = files.first().map(|file| file.span.position).unwrap_or_default();
-                instance
-                    .add_files(&database, filegroup, &definitions)
-                    .map_err(|error| error.to_sql_error().at(position))?;
+                let left_over = instance.add_files(&database, filegroup, &definitions);
+                let left_over = left_over.map_err(|error| error.to_sql_error().at(position))?;
+                self.warn(left_over.iter().map(|path| was_left_over(path)).collect())?;
             }
             AlterDatabaseAction::ModifyFilegroup { name, change: FilegroupChange::Default } => {
                 instance
@@ -115,7 +116,9 @@ impl Interpreter<'_> {
             AlterDatabaseAction::AddLogFiles { files } => {
                 let definitions = files.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
                 let position = files.first().map(|file| file.span.position).unwrap_or_default();
-                instance.add_log_files(&database, &definitions).map_err(|error| error.to_sql_error().at(position))?;
+                let left_over = instance.add_log_files(&database, &definitions);
+                let left_over = left_over.map_err(|error| error.to_sql_error().at(position))?;
+                self.warn(left_over.iter().map(|path| was_left_over(path)).collect())?;
             }
             AlterDatabaseAction::RemoveFile { name } => {
                 instance.remove_file(&database, &name.value).map_err(|error| error.to_sql_error().at(name.position))?;
@@ -319,4 +322,13 @@ fn pages(size: FileSize, definition: &ast::FileDefinition) -> Result<u32, SqlErr
 fn too_large(definition: &ast::FileDefinition) -> SqlError {
     let text = format!("The size of file '{}' is beyond what a file can have.", definition.name.value);
     SqlError::new(number::FILE_SIZE, text).at(definition.span.position)
+}
+
+/// A message of severity 0, without a number of its own.
+fn was_left_over(path: &Path) -> SqlError {
+    let text = format!(
+        "The file '{}' was left by a statement that a crash had cut off, and held nothing. It was removed and made anew.",
+        path.display()
+    );
+    SqlError { severity: 0, ..SqlError::new(0, text) }
 }

@@ -1,0 +1,95 @@
+//! Files that a crash has left of a `CREATE DATABASE` or an `ADD FILE` before `master` listed them.
+//!
+//! Such a file stands in the way of the same statement when it is given again. It is removed, and said to be, only where
+//! nothing of anybody can be in it:
+//!
+//! * it is all zeros, as it is before its header is written;
+//! * its header is that of a database that nobody has ever changed (its generation is 0: the headers get another one, durably,
+//!   before the first change), and the database is listed nowhere here. A database that is detached gets one too;
+//! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is free;
+//! * it is a file of a log, and either no record was ever written to it, or it is the log of such a database.
+//!
+//! Whatever else is there stays, and is error 5170 as ever. A file that another process has open is never looked at.
+
+use std::path::{Path, PathBuf};
+
+use hobt_disk::{AlignedBuffer, DiskFile, OpenOptions};
+use hobt_log::{LogFileLabel, SEGMENTS_START};
+use parking_lot::Mutex;
+
+use super::Instance;
+use crate::data_file::DataFile;
+use crate::log_file::log_id;
+
+/// Bytes that are looked at together.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a statement has found of an earlier one that a crash has cut off.
+#[derive(Debug, Default)]
+pub(super) struct LeftOver {
+    /// The databases that files of it belong to.
+    guids: Mutex<Vec<[u8; 16]>>,
+    /// The files that were removed.
+    removed: Mutex<Vec<PathBuf>>,
+}
+
+impl LeftOver {
+    /// The files that were removed.
+    pub(super) fn into_removed(self) -> Vec<PathBuf> {
+        self.removed.into_inner()
+    }
+}
+
+impl Instance {
+    /// Removes a file that is in the way, if a crash has left it and nothing is in it. Whether it is gone.
+    pub(super) fn remove_left_over(&self, path: &Path, left: &LeftOver) -> bool {
+        let options = OpenOptions { create_new: false, read_only: false, direct: true };
+        // What cannot be opened or read is nothing that this instance has left.
+        let Ok(file) = self.disk.open(path, options) else { return false };
+        if file.try_lock_exclusive().is_err() || !self.is_left_over(&*file, left) {
+            return false;
+        }
+        drop(file);
+        let is_removed = self.disk.remove(path).is_ok();
+        if is_removed {
+            left.removed.lock().push(path.to_path_buf());
+        }
+        is_removed
+    }
+
+    fn is_left_over(&self, file: &dyn DiskFile, left: &LeftOver) -> bool {
+        if is_zero_from(file, 0) {
+            return true;
+        }
+        if let Ok(Some(label)) = LogFileLabel::read(file) {
+            let is_of_left = left.guids.lock().iter().any(|guid| log_id(guid) == label.log);
+            return is_of_left || is_zero_from(file, SEGMENTS_START);
+        }
+        let Some(header) = DataFile::header_of(file) else { return false };
+        let guid = header.database_guid;
+        let Some(owner) = self.registry.all().into_iter().find(|entry| entry.guid == guid) else {
+            let is_unused = header.generation == 0;
+            if is_unused {
+                left.guids.lock().push(guid);
+            }
+            return is_unused;
+        };
+        let is_listed = owner.files.lock().iter().chain(owner.logs.lock().iter()).any(|(id, _)| *id == header.file);
+        !is_listed && (header.generation == 0 || DataFile::is_all_free(file, &header))
+    }
+}
+
+/// Whether a file has nothing but zeros from a position on.
+fn is_zero_from(file: &dyn DiskFile, start: u64) -> bool {
+    let (Ok(size), Ok(mut buffer)) = (file.size(), AlignedBuffer::new(CHUNK_BYTES)) else { return false };
+    let mut at = start;
+    while at < size {
+        let bytes = usize::try_from(size - at).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        buffer.set_len(bytes);
+        if file.read_at(&mut buffer, at).is_err() || buffer.iter().any(|byte| *byte != 0) {
+            return false;
+        }
+        at += bytes as u64;
+    }
+    true
+}
