@@ -555,6 +555,10 @@ impl<'a> PageCell<'a> {
             }
             spins = 0;
             let for_load = self.load().is_loading();
+            if owes_mark && exclusive && self.load().admits_shared() {
+                // Readers were faster than this writer: those who sleep need not wait for them to end.
+                parking::wake_readers(self.key());
+            }
             waiting.begin(for_load);
             let patience = for_load.then(|| Instant::now() + LOAD_PATIENCE);
             let until = deadline.into_iter().chain(patience).min();

@@ -49,6 +49,14 @@ pub(crate) fn wake_next(key: usize) {
     unsafe { parking_lot_core::unpark_filter(key, filter, callback) };
 }
 
+/// Wakes all readers who sleep on `key`.
+#[cold]
+pub(crate) fn wake_readers(key: usize) {
+    let filter = |token| if token == SHARED { FilterOp::Unpark } else { FilterOp::Skip };
+    // SAFETY: as in `wake_next`.
+    unsafe { parking_lot_core::unpark_filter(key, filter, |_| DEFAULT_UNPARK_TOKEN) };
+}
+
 /// Wakes everyone who sleeps on `key`.
 #[cold]
 pub(crate) fn wake_all(key: usize) {

@@ -78,7 +78,7 @@ mod settings;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
     LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide,
-    TableChange, TableWriter, WriteError, current_row, is_stored_alike, partitions_named, row_id,
+    TableChange, TableWriter, WriteError, current_row, is_stored_alike, partitions_named, row_id, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

@@ -609,8 +609,11 @@ fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
     RowImage::new(values)
 }
 
-/// A row with its values that lie on pages of their own.
-fn whole(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
+/// A row with its values that lie on pages of their own. Blocks on reading them.
+///
+/// # Errors
+/// A page is damaged or cannot be read.
+pub fn whole(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
     let mut long = Vec::new();
     for column in 0..row.column_count() {
         long.push(match row.stored(column) {

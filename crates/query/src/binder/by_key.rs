@@ -5,13 +5,13 @@
 //! goes the way of all queries, and that says what is wrong with it.
 
 use hobt_base::SqlError;
-use hobt_catalog::Table;
+use hobt_catalog::{Table, TableColumn};
 use hobt_functions::common_type;
 use hobt_tsql::ast::{Assignment, ColumnName, ComparisonOperator, Condition, Expression, SelectItem, VariableName};
 use hobt_types::SqlType;
 
 use super::arithmetic::{binary, operator_of};
-use super::bound::BoundExpr;
+use super::bound::{BoundExpr, ExprCollation};
 use super::case::bit_of;
 use super::convert::implicit;
 use super::row_rules::{RowScope, rule_columns};
@@ -63,10 +63,7 @@ impl Binder<'_> {
             let named = key_value(condition, name, |column| {
                 key.iter().position(|place| same_name(&table.columns[*place].name, column))
             });
-            let bound = named.and_then(|(at, value)| {
-                let sql_type = table.columns[key[at]].sql_type;
-                Some((at, self.value_of_key(value, sql_type)?))
-            });
+            let bound = named.and_then(|(at, value)| Some((at, self.value_of_key(value, &table.columns[key[at]])?)));
             match bound {
                 Some((at, value)) if values[at].is_none() => values[at] = Some(value),
                 _ => others.push(condition),
@@ -115,13 +112,19 @@ impl Binder<'_> {
 
     /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all that are
     /// equal to the value have its key.
-    fn value_of_key(&self, value: &Expression, column: SqlType) -> Option<BoundExpr> {
+    fn value_of_key(&self, value: &Expression, column: &TableColumn) -> Option<BoundExpr> {
         let bound = self.bind_scalar(value).ok()?;
         if Binder::needs_query(&bound) {
             return None;
         }
+        let (collation, column) = (ExprCollation::of_column(column.collation), column.sql_type);
         let both = |is: fn(&SqlType) -> bool| is(&bound.sql_type) && is(&column);
-        if both(|sql_type| sql_type.is_integer() && *sql_type != SqlType::Bit) || both(|sql_type| sql_type.is_text()) {
+        if both(|sql_type| sql_type.is_text()) {
+            // Under another collation than the column's other texts are equal.
+            let met = collation.meet(bound.collation, "equal to").ok()?;
+            return (met.collation == collation.collation).then_some(bound);
+        }
+        if both(|sql_type| sql_type.is_integer() && *sql_type != SqlType::Bit) {
             return Some(bound);
         }
         let compares_as = common_type(bound.sql_type, column).ok()?;

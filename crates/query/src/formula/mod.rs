@@ -132,6 +132,11 @@ impl Formula {
         self.sql_type
     }
 
+    /// Whether it reads the variable at a place.
+    pub fn reads(&self, variable: usize) -> bool {
+        self.root.reads(variable)
+    }
+
     /// Its value, if it is always the same.
     pub fn constant(&self) -> Option<Value> {
         let Node::Constant(value) = &self.root else { return None };
@@ -158,6 +163,27 @@ fn settled(value: Value, sql_type: SqlType) -> Result<Value, SqlError> {
 }
 
 impl Node {
+    fn reads(&self, variable: usize) -> bool {
+        let any = |nodes: &[Node]| nodes.iter().any(|node| node.reads(variable));
+        match self {
+            Node::Variable { place, .. } => *place == variable,
+            Node::Constant(_) | Node::Column { .. } | Node::Global(_) | Node::One(_) => false,
+            Node::Integers { operands, .. } | Node::Compare(_, operands) => any(&operands[..]),
+            Node::All(operands) | Node::Any(operands) => any(operands),
+            Node::Not(operand)
+            | Node::IsNull(operand)
+            | Node::Scaled(operand, _)
+            | Node::Float(operand)
+            | Node::Narrowed { operand, .. }
+            | Node::SortKey(operand, _) => operand.reads(variable),
+            Node::Case { branches, otherwise } => {
+                branches.iter().any(|(when, then)| when.reads(variable) || then.reads(variable))
+                    || otherwise.as_ref().is_some_and(|otherwise| otherwise.reads(variable))
+            }
+            Node::Kernel { arguments, .. } => arguments.iter().any(|(argument, _)| argument.reads(variable)),
+        }
+    }
+
     fn evaluate(&self, given: &dyn Given) -> Result<Value, SqlError> {
         Ok(match self {
             Node::Constant(value) => value.clone(),

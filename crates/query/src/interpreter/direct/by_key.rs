@@ -258,6 +258,10 @@ impl Interpreter<'_> {
         let updates = [RowUpdate { at, partition: 0, row }];
         let updated = change.store.writer().update(context, &updates, &mut || context.is_cancelled());
         updated.map_err(|error| change.store.write_error(error))?;
+        // One that was cancelled on its way has left off half-way.
+        if context.is_cancelled() {
+            return Err(SqlError::cancelled().into());
+        }
         Ok(true)
     }
 }

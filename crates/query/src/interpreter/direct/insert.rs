@@ -12,6 +12,7 @@ use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, TargetName};
 use hobt_txn::locks::LockMode;
 use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
+use hobt_types::Value;
 
 use super::super::failure::Failure;
 use super::super::foreign_key::foreign_keys_of;
@@ -27,8 +28,6 @@ use crate::formula::{self, Formula};
 pub(in super::super) struct DirectInsert {
     target: Target,
     store: InsertTarget,
-    /// The definitions that it was bound to.
-    snapshot: Arc<DatabaseSnapshot>,
     /// The session's database then.
     current: DatabaseId,
     rows: Vec<Vec<Source>>,
@@ -75,7 +74,6 @@ impl Interpreter<'_> {
         if used.mode != LockMode::IntentExclusive || used.waits_for_nobody {
             return None;
         }
-        let snapshot = database.snapshot();
         let store = target.store().ok()?;
         let names = self.names_alone();
         let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
@@ -87,7 +85,7 @@ impl Interpreter<'_> {
         }
         let locks = self.row_lock_settings(&[used]);
         let current = self.state.database.id();
-        Some(DirectInsert { target, store, snapshot, current, rows, locks, locked: RefCell::default() })
+        Some(DirectInsert { target, store, current, rows, locks, locked: RefCell::default() })
     }
 
     /// Where the values of a row come from; `given` are those of the listed columns.
@@ -150,34 +148,49 @@ impl Interpreter<'_> {
     fn lock_and_insert(&mut self, context: &StatementContext, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
         self.lock_directly(context, &insert.store, &insert.locks, &insert.locked)?;
         // Behind the lock nobody else changes the table's definition.
-        if !Arc::ptr_eq(&self.database().snapshot(), &insert.snapshot) {
+        if !is_in(&self.database().snapshot(), &insert.target.table) {
             return Ok(None);
         }
         insert.store.note_update(&self.environment.instance, None);
         let now = OnceCell::new();
+        let mut rows = Vec::with_capacity(insert.rows.len());
         for row in &insert.rows {
             let mut values = Vec::with_capacity(row.len());
-            for (source, column) in row.iter().zip(&insert.target.table.columns) {
+            for source in row {
                 values.push(match source {
                     Source::Stored(bytes) => DirectValue::Stored(bytes.as_deref()),
                     Source::Formula(formula) => DirectValue::Value(formula.evaluate(&self.given_at(&now))?),
-                    Source::Identity => {
-                        let key = (insert.store.database().id(), insert.target.table.id);
-                        let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
-                        let mut identities = self.environment.executor.identities.lock();
-                        // The first value is asked of the table.
-                        let Some(next) = identities.get_mut(&key) else { return Ok(None) };
-                        let value = std::mem::replace(next, *next + increment);
-                        drop(identities);
-                        self.note_identity(value);
-                        DirectValue::Value(integer_of_type(value, column)?)
-                    }
+                    Source::Identity => DirectValue::Stored(None),
                 });
             }
-            insert.store.write_directly(context, &values)?;
+            // A row whose values cannot be had takes no number.
+            if let Some(place) = row.iter().position(|source| matches!(source, Source::Identity)) {
+                let Some(value) = self.next_known_identity(insert, place)? else { return Ok(None) };
+                values[place] = DirectValue::Value(value);
+            }
+            rows.push(values);
         }
+        rows.iter().try_for_each(|values| insert.store.write_directly(context, values))?;
         Ok(Some(insert.rows.len() as u64))
     }
+
+    /// The next value of the identity column at a place; `None` if nobody has asked the table yet which that is.
+    fn next_known_identity(&mut self, insert: &DirectInsert, place: usize) -> Result<Option<Value>, Failure> {
+        let (table, column) = (&insert.target.table, &insert.target.table.columns[place]);
+        let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
+        let value = {
+            let mut identities = self.environment.executor.identities.lock();
+            let Some(next) = identities.get_mut(&(insert.store.database().id(), table.id)) else { return Ok(None) };
+            std::mem::replace(next, *next + increment)
+        };
+        self.note_identity(value);
+        Ok(Some(integer_of_type(value, column)?))
+    }
+}
+
+/// Whether a table is there and as it was.
+pub(super) fn is_in(snapshot: &DatabaseSnapshot, table: &Arc<Table>) -> bool {
+    snapshot.tables.get(&table.id).is_some_and(|now| Arc::ptr_eq(now, table))
 }
 
 /// Whether a table's definition says something of its rows that is held against them all.

@@ -46,6 +46,9 @@ const LEARN_NOTHING: i32 = 30_001;
 /// Trace flag 30002: statements are learned when they run for the first time.
 const LEARN_AT_ONCE: i32 = 30_002;
 
+/// A statement of which so often something else was found than was known is learned no more.
+const MISSES: u8 = 8;
+
 /// So many statements are noted with the session at once.
 const NOTED_TOGETHER: u64 = 1000;
 
@@ -61,8 +64,13 @@ pub(super) enum Learned {
     Ran,
     /// The truth of a condition, or the value of an assignment.
     Formula(Formula),
-    /// A statement that runs without being bound: its place in [`Statements`].
-    Statement(usize),
+    /// A statement that runs without being bound.
+    Statement {
+        /// Its place in [`Statements`].
+        place: usize,
+        /// How often what was known of it did not hold.
+        misses: u8,
+    },
 }
 
 /// The statements of a batch that run without being bound. They name databases and tables, so they are forgotten before a
@@ -152,7 +160,7 @@ impl Interpreter<'_> {
                 Some(direct) => {
                     self.statements.learned.push(Some(direct));
                     let place = self.statements.len() - 1;
-                    *learned = Learned::Statement(place);
+                    *learned = Learned::Statement { place, misses: 0 };
                     place
                 }
                 None => {
@@ -160,7 +168,8 @@ impl Interpreter<'_> {
                     return Ok(None);
                 }
             },
-            Learned::Statement(place) => *place,
+            Learned::Statement { misses: MISSES.., .. } => return Ok(None),
+            Learned::Statement { place, .. } => *place,
             Learned::Interpreted | Learned::Formula(_) => return Ok(None),
         };
         let known = self.statements.learned.get_mut(place).and_then(Option::take);
@@ -173,7 +182,10 @@ impl Interpreter<'_> {
             Direct::Read(read) => self.run_direct_read(read),
         };
         if let Ok(None) = done {
-            // What it knew has changed: it is learned anew.
+            // What it knew has changed: it is learned anew, if that does not happen all the time.
+            if let Learned::Statement { misses, .. } = learned {
+                *misses += 1;
+            }
             return Ok(None);
         }
         self.statements.learned[place] = Some(direct);
@@ -199,7 +211,7 @@ impl Interpreter<'_> {
     fn may_run_directly(&self, current: DatabaseId, as_patient: Patience) -> bool {
         let options = &self.state.options;
         let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
-        let figures = [StatisticsKind::Io, StatisticsKind::Profile, StatisticsKind::Xml];
+        let figures = [StatisticsKind::Io, StatisticsKind::Time, StatisticsKind::Profile, StatisticsKind::Xml];
         self.state.database.id() == current
             && as_patient == patience
             && !figures.iter().any(|kind| options.statistics(*kind))
@@ -220,6 +232,8 @@ impl Interpreter<'_> {
         };
         if let Some(open) = open {
             open.uses_database(&database);
+            // Not under SNAPSHOT, which no statement may ask for from now on.
+            open.began_in_snapshot(false);
         }
         context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
         let counters = waits::set_statement_counters(Some(Arc::clone(&self.state.waits)));

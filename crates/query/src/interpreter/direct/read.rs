@@ -9,8 +9,8 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_access::BTree;
 use hobt_base::{DatabaseId, PageId, SlotId, SqlError};
-use hobt_catalog::{DatabaseSnapshot, Table};
-use hobt_engine::TableWriter;
+use hobt_catalog::Table;
+use hobt_engine::{TableWriter, whole_row};
 use hobt_functions::{carrier, value_to_array};
 use hobt_page::RowPage;
 use hobt_tsql::ast::{QueryBody, SelectItem, SelectStatement, TableSource};
@@ -24,6 +24,7 @@ use super::super::query::shown_columns;
 use super::super::reading::{Reading, Rows};
 use super::super::run::{Interpreter, Outcome};
 use super::by_key::GivenRow;
+use super::insert::is_in;
 use crate::binder::{BindOptions, Binder, RowUse};
 use crate::execute::lock_error;
 use crate::formula::{self, Formula};
@@ -33,7 +34,6 @@ use crate::source::access_error;
 pub(in super::super) struct DirectRead {
     table: Arc<Table>,
     tree: Arc<BTree>,
-    snapshot: Arc<DatabaseSnapshot>,
     current: DatabaseId,
     patience: Patience,
     key: Vec<(usize, Formula)>,
@@ -101,7 +101,12 @@ impl Interpreter<'_> {
         let goes_to = match body.items.first()? {
             SelectItem::Assign { .. } => {
                 let places = bound.read.iter().map(|(variable, _)| place_of(&variable.as_ref()?.value));
-                GoesTo::Variables(places.collect::<Option<_>>()?)
+                let places = places.collect::<Option<Vec<_>>>()?;
+                // What is assigned to is read as the assignments before have left it.
+                if values.iter().any(|value| places.iter().any(|place| value.reads(*place))) {
+                    return None;
+                }
+                GoesTo::Variables(places)
             }
             _ => {
                 // What the client is told of the columns is what it is told of the query.
@@ -126,7 +131,7 @@ impl Interpreter<'_> {
         let options = &self.state.options;
         let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
         let (table, current) = (Arc::clone(table), self.state.database.id());
-        Some(DirectRead { table, tree, snapshot, current, patience, key, rest, values, goes_to })
+        Some(DirectRead { table, tree, current, patience, key, rest, values, goes_to })
     }
 
     /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
@@ -153,7 +158,6 @@ impl Interpreter<'_> {
                 Ok(Some(Outcome::assigned_from(rows)))
             }
             (GoesTo::Client(columns, schema), found) => {
-                self.send(Event::ResultSet(columns.clone()))?;
                 if let Some(values) = found {
                     let arrays =
                         values.iter().zip(columns).map(|(value, column)| value_to_array(value, column.sql_type));
@@ -179,10 +183,13 @@ impl Interpreter<'_> {
         let (owner, mode) = (context.lock_owner(), LockMode::SchemaStability);
         let held = manager.hold(owner, table, mode, read.patience, &is_cancelled);
         let _held = held.map_err(|error| lock_error(self.state.id, error))?;
-        if !Arc::ptr_eq(&self.database().snapshot(), &read.snapshot) {
+        if !is_in(&self.database().snapshot(), &read.table) {
             return Ok(None);
         }
         self.count_seek(&read.table);
+        if let GoesTo::Client(columns, _) = &read.goes_to {
+            self.send(Event::ResultSet(columns.clone()))?;
+        }
         context.read_versions(self.state.viewer());
         let types: Vec<SqlType> = read.table.columns.iter().map(|column| column.sql_type).collect();
         let now = OnceCell::new();
@@ -194,10 +201,7 @@ impl Interpreter<'_> {
         let found = found.map_err(|error| access_error(&self.database(), error))?;
         let Some(row) = found else { return Ok(Some(None)) };
         let row = row.map_err(|(id, damage)| access_error(&self.database(), read.tree.hobt().damaged(id, damage)))?;
-        if (0..types.len()).any(|place| row.is_pointer(place)) {
-            // Long values are fetched by the way through a query.
-            return Ok(None);
-        }
+        let row = whole_row(read.tree.hobt(), row).map_err(|error| access_error(&self.database(), error))?;
         let given = GivenRow { row: &row, types: &types, session: self.given_at(&now) };
         if let Some(rest) = &read.rest
             && rest.evaluate(&given)? != Value::Int(1)
