@@ -18,7 +18,6 @@ use crate::world::{FileSize, GROUP, OwnedColumn, Row, World, image, load_columns
 
 mod crash;
 mod readers;
-mod reorganize;
 mod threads;
 
 /// By normalised key.
@@ -288,7 +287,17 @@ fn a_range_has_the_rows_between_its_bounds_in_both_directions() {
             }
             assert!(rows.iter().map(|(key, _)| key).eq(expected.iter().copied()), "{direction:?}");
         }
+        let count = 1 + random.below(9) as usize;
+        let parts = tree.divide(&range, count).expect("readable");
+        assert!((1..=count).contains(&parts.len()), "{} parts of {count}", parts.len());
+        let of_part = |part| rows_of(&tree, part, Direction::Forward).expect("readable");
+        let rows: Vec<_> = parts.into_iter().flat_map(of_part).collect();
+        assert!(rows.iter().map(|(key, _)| key).eq(expected.iter().copied()), "divided in {count}");
     }
+    let parts = tree.divide(&KeyRange::all(), 4).expect("readable");
+    let of_part = |part| rows_of(&tree, part, Direction::Forward).expect("readable").len();
+    let rows: Vec<usize> = parts.into_iter().map(of_part).collect();
+    assert!(rows.len() == 4 && rows.iter().all(|rows| rows * 10 > model.len()), "{rows:?} of {}", model.len());
 }
 
 #[test]
