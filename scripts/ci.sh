@@ -42,6 +42,9 @@ else
     python3 scripts/check_docs.py
 fi
 
+step "model checks of locks, a few schedules (HOBT_MODEL: how many)"
+HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-sync -p hobt-txn --features hobt-sync/model,hobt-txn/model --test model
+
 step "tests"
 cargo test --workspace --exclude hobt-sim
 cargo test --locked --profile sim -p hobt-sim

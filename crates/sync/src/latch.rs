@@ -5,9 +5,9 @@
 
 use crate::latches;
 use crate::names::{LatchClass, WaitType};
+use crate::primitives::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::slots;
 use crate::waits;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Shared access, until dropped.

@@ -7,6 +7,7 @@
 //! - [`Sharded`], [`Counter`]: values and counters that many workers change without sharing a cache line.
 //! - [`holds`]: how long single rows hold their page, counted when somebody asks.
 //! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
+//! - [`primitives`]: what locks are made of, which model checks exchange.
 //! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
 //! - [`signals`]: what the system sends to end the program.
 //!
@@ -25,6 +26,7 @@ mod instructions;
 mod latch;
 pub mod latches;
 mod names;
+pub mod primitives;
 pub mod processor;
 mod sharded;
 pub mod signals;

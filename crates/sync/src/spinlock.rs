@@ -7,15 +7,17 @@
 
 use crate::backoff_stacks::{self, Asked};
 use crate::names::SpinlockName;
+use crate::primitives::{AtomicBool, sleep, spin_loop, yield_now};
 use crate::spinlocks;
 use crate::waits::nanoseconds;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-const PAUSES_MAX: u64 = 512;
-const YIELDS_BEFORE_SLEEP: u64 = 16;
+// A model check goes through each pause.
+const PAUSES_MAX: u64 = if cfg!(feature = "model") { 1 } else { 512 };
+const YIELDS_BEFORE_SLEEP: u64 = if cfg!(feature = "model") { 1 } else { 16 };
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// A spinlock around a value. Not reentrant, not fair, and not for sections that may block.
@@ -75,7 +77,7 @@ impl<T: ?Sized> Spinlock<T> {
         let mut asked = None;
         loop {
             for _ in 0..pauses {
-                std::hint::spin_loop();
+                spin_loop();
             }
             spins += pauses;
             if !self.held.load(Ordering::Relaxed) && self.acquire() {
@@ -92,10 +94,10 @@ impl<T: ?Sized> Spinlock<T> {
             #[cfg(test)]
             crate::handshake::waits();
             if backoffs <= YIELDS_BEFORE_SLEEP {
-                std::thread::yield_now();
+                yield_now();
             } else {
                 let since = Instant::now();
-                std::thread::sleep(SLEEP);
+                sleep(SLEEP);
                 slept += since.elapsed();
             }
         }

@@ -48,6 +48,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use hobt_base::DatabaseId;
+use hobt_sync::primitives;
 use parking_lot::Mutex;
 
 pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockResource};
@@ -126,7 +127,7 @@ const NAME_LENGTH: usize = 32;
 /// The locks of an instance.
 pub struct LockManager {
     tables: Tables,
-    waits: Mutex<Waits>,
+    waits: primitives::Mutex<Waits>,
     /// The last deadlocks, the latest last.
     graphs: Mutex<VecDeque<Arc<DeadlockGraph>>>,
     deadlock_count: AtomicU64,
@@ -138,7 +139,7 @@ impl Default for LockManager {
     fn default() -> LockManager {
         LockManager {
             tables: Tables::new(),
-            waits: Mutex::default(),
+            waits: primitives::Mutex::default(),
             graphs: Mutex::default(),
             deadlock_count: AtomicU64::new(0),
             names: Mutex::default(),

@@ -8,12 +8,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread::Thread;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hobt_base::SessionId;
 use hobt_sync::Wait;
+use hobt_sync::primitives::{AtomicU8, Thread, current, park_timeout};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
@@ -43,7 +43,7 @@ pub(super) struct WaitSlot {
 impl WaitSlot {
     /// A slot of the calling thread.
     fn new() -> Arc<WaitSlot> {
-        Arc::new(WaitSlot { thread: std::thread::current(), outcome: AtomicU8::new(0) })
+        Arc::new(WaitSlot { thread: current(), outcome: AtomicU8::new(0) })
     }
 
     /// Sets the outcome, once, under the spinlock of the table that the request was taken out of.
@@ -167,7 +167,7 @@ impl LockManager {
                 break Err(error);
             }
             let left = deadline.map_or(CANCEL_CHECK, |deadline| deadline.saturating_duration_since(now));
-            std::thread::park_timeout(left.min(CANCEL_CHECK));
+            park_timeout(left.min(CANCEL_CHECK));
         };
         drop(wait);
         drop(registered);
