@@ -32,8 +32,17 @@ pub struct RowPlace {
 impl RowPlace {
     /// The place as a number, not negative and below 2^96.
     pub const fn number(self) -> i128 {
-        let page = (self.page.file.0 as u64) << 48 | (self.page.number as u64) << 16 | self.slot.0 as u64;
-        (self.partition as i128) << 64 | page as i128
+        (self.partition as i128) << 64 | RowPlace::row_id(self.page, self.slot).cast_unsigned() as i128
+    }
+
+    /// File, page and slot in one number: how an index refers to a row of a heap.
+    pub const fn row_id(page: PageId, slot: SlotId) -> i64 {
+        ((page.file.0 as u64) << 48 | (page.number as u64) << 16 | slot.0 as u64).cast_signed()
+    }
+
+    /// The place in a partition that a number of [`RowPlace::row_id`] says.
+    pub const fn of_row_id(partition: u32, id: i64) -> RowPlace {
+        RowPlace::of_number((partition as i128) << 64 | id.cast_unsigned() as i128)
     }
 
     /// The place that a number of [`RowPlace::number`] says. The casts take the fields apart.

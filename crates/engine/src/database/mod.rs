@@ -60,7 +60,7 @@ pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, Sequen
 pub use switch::SwitchSide;
 pub use table::LockTable;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
-pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, row_id, whole as whole_row};
+pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole as whole_row};
 
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 

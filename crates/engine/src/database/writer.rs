@@ -8,6 +8,7 @@ mod check;
 
 use std::sync::Arc;
 
+use hobt_access::scan::RowPlace;
 use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};
 use hobt_base::{HobtId, PageId, SessionId, SlotId};
 use hobt_catalog::{
@@ -64,7 +65,7 @@ impl RowAt {
     pub fn uniqueifier(&self) -> Option<i32> {
         match self {
             RowAt::Heap { .. } => None,
-            RowAt::Tree { key, .. } => (key.len() >= 4).then(|| uniqueifier_of_key(key)),
+            RowAt::Tree { key, .. } => uniqueifier_of_key(key),
         }
     }
 }
@@ -449,11 +450,11 @@ impl TableWriter {
         row: &RowImage,
     ) -> std::result::Result<(usize, RowImage), WriteError> {
         let row_id = match at {
-            RowAt::Heap { page, slot, .. } => Some(row_id(*page, *slot).to_le_bytes()),
+            RowAt::Heap { page, slot, .. } => Some(RowPlace::row_id(*page, *slot).to_le_bytes()),
             RowAt::Tree { .. } => None,
         };
         let uniqueifier = match at {
-            RowAt::Tree { key, .. } if !self.table.base_index().options.is_unique => Some(uniqueifier_of_key(key)),
+            RowAt::Tree { key, .. } if !self.table.base_index().options.is_unique => uniqueifier_of_key(key),
             _ => None,
         };
         let uniqueifier = uniqueifier.map(i32::to_le_bytes);
@@ -590,16 +591,10 @@ fn insert_locked(
     }
 }
 
-/// File, page and slot of a heap's row in one number.
-pub fn row_id(page: PageId, slot: SlotId) -> i64 {
-    let number = u64::from(page.file.0) << 48 | u64::from(page.number) << 16 | u64::from(slot.0);
-    number.cast_signed()
-}
-
-/// The last column of a nonunique clustered key: an `int` that is not NULL, in the order of its bytes.
-fn uniqueifier_of_key(key: &[u8]) -> i32 {
-    let last: [u8; 4] = key[key.len() - 4..].try_into().expect("a nonunique clustered key ends in four bytes");
-    (u32::from_be_bytes(last) ^ 0x8000_0000).cast_signed()
+/// The last column of a nonunique clustered key, an `int` that is not NULL; `None` if the key is shorter than that.
+pub fn uniqueifier_of_key(key: &[u8]) -> Option<i32> {
+    let last = key.last_chunk::<4>()?;
+    Some((u32::from_be_bytes(*last) ^ 0x8000_0000).cast_signed())
 }
 
 /// The row with its hidden column.

@@ -13,12 +13,12 @@ use arrow::datatypes::{DataType, Int32Type};
 use hobt_access::AccessError;
 use hobt_base::SqlError;
 use hobt_catalog::row_image;
-use hobt_engine::RowUpdate;
+use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::array_value;
 use hobt_types::Value;
 
 use super::insert::{InsertTarget, column};
-use super::places::{Place, Places};
+use super::places::Places;
 use super::statement::StatementRun;
 use crate::binder::{ChangeKind, RowLimit};
 
@@ -109,7 +109,7 @@ impl Drop for HeldBatches {
 pub struct ChangedRows {
     held: HeldBatches,
     /// The rows seen, where one can come more than once.
-    seen: Option<HashSet<Place>>,
+    seen: Option<HashSet<RowAt>>,
     limit: Option<RowLimit>,
 }
 
@@ -131,15 +131,13 @@ impl ChangedRows {
         if places.null_count() == 0 && self.seen.is_none() {
             return self.held.keep(batch);
         }
-        let is_new: BooleanArray = (0..batch.num_rows())
-            .map(|row| {
-                Some(match (places.place(row), &mut self.seen) {
-                    (None, _) => false,
-                    (Some(place), Some(seen)) => seen.insert(place),
-                    (Some(_), None) => true,
-                })
+        let is_new = (0..batch.num_rows()).map(|row| {
+            Ok(match &mut self.seen {
+                Some(seen) => places.place(row)?.is_some_and(|place| seen.insert(place)),
+                None => places.is_somewhere(row),
             })
-            .collect();
+        });
+        let is_new = BooleanArray::from(is_new.collect::<Result<Vec<bool>, SqlError>>()?);
         if self.seen.is_some() {
             self.held.hold(is_new.true_count() as u64 * SEEN_BYTES)?;
         }
@@ -164,7 +162,7 @@ pub struct MergedRows {
     /// What is done with the rows of each batch held.
     kinds: Vec<ChangeKind>,
     /// The rows that change or go.
-    seen: HashSet<Place>,
+    seen: HashSet<RowAt>,
 }
 
 impl MergedRows {
@@ -191,9 +189,10 @@ impl MergedRows {
             }
             if kind != ChangeKind::Insert {
                 self.held.hold(is_meant.true_count() as u64 * SEEN_BYTES)?;
-                let mut meant = (0..batch.num_rows()).filter(|&row| is_meant.value(row));
-                if !meant.all(|row| places.place(row).is_some_and(|place| self.seen.insert(place))) {
-                    return Err(taken_twice());
+                for row in (0..batch.num_rows()).filter(|&row| is_meant.value(row)) {
+                    if !places.place(row)?.is_some_and(|place| self.seen.insert(place)) {
+                        return Err(taken_twice());
+                    }
                 }
             }
             self.held.keep(filter_record_batch(batch, &is_meant).map_err(internal)?)?;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
+use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
 use hobt_base::{SqlError, number};
 use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
-use hobt_engine::{DatabaseUse, RowAt, row_id};
+use hobt_engine::{DatabaseUse, uniqueifier_of_key};
 use hobt_functions::array_value;
 use hobt_types::Value;
 
@@ -278,22 +279,21 @@ fn reference_of(column: LeafColumn, batch: &RecordBatch) -> Result<ArrayRef, Sql
     let last = batch.num_columns() - 1;
     let only = batch.project(&[last]).map_err(|error| SqlError::internal(error.to_string()))?;
     let places = Places::of(&only)?;
-    let at = (0..batch.num_rows()).map(|row| places.row(row)).collect::<Result<Vec<RowAt>, _>>()?;
-    let partition = |at: &RowAt| i32::try_from(at.partition()).expect("at most 15,000 partitions");
+    let rows = 0..batch.num_rows();
+    let no_number = || SqlError::internal("a clustered index's row without a uniqueifier");
+    let number = |partition: usize| i32::try_from(partition).expect("at most 15,000 partitions");
     Ok(match column {
-        LeafColumn::BasePartition => Arc::new(at.iter().map(partition).collect::<Int32Array>()),
+        LeafColumn::BasePartition => {
+            let partitions = rows.map(|row| Ok(number(places.partition(row)?)));
+            Arc::new(Int32Array::from(partitions.collect::<Result<Vec<i32>, SqlError>>()?))
+        }
         LeafColumn::RowId => {
-            let ids = at.iter().map(|at| match at {
-                RowAt::Heap { page, slot, .. } => Ok(row_id(*page, *slot)),
-                RowAt::Tree { .. } => Err(SqlError::internal("a heap's row without a page")),
-            });
-            Arc::new(Int64Array::from(ids.collect::<Result<Vec<i64>, _>>()?))
+            let ids = rows.map(|row| places.of_heap(row).map(|place| RowPlace::row_id(place.page, place.slot)));
+            Arc::new(Int64Array::from(ids.collect::<Result<Vec<i64>, SqlError>>()?))
         }
         LeafColumn::Uniqueifier => {
-            let numbers = at.iter().map(|at| {
-                at.uniqueifier().ok_or_else(|| SqlError::internal("a clustered index's row without a uniqueifier"))
-            });
-            Arc::new(Int32Array::from(numbers.collect::<Result<Vec<i32>, _>>()?))
+            let numbers = rows.map(|row| uniqueifier_of_key(places.key(row)?.1).ok_or_else(no_number));
+            Arc::new(Int32Array::from(numbers.collect::<Result<Vec<i32>, SqlError>>()?))
         }
         LeafColumn::Table(_) => return Err(SqlError::internal("a table's column taken for a hidden one")),
     })

@@ -18,15 +18,6 @@ pub(super) enum Places<'b> {
     Keys(&'b BinaryViewArray),
 }
 
-/// One row's place, to be compared with others.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Place {
-    /// In a heap, see [`RowPlace::number`].
-    Number(i128),
-    /// In a clustered index: partition and key.
-    Key(Box<[u8]>),
-}
-
 impl<'b> Places<'b> {
     /// The places in a batch's first column.
     ///
@@ -56,11 +47,54 @@ impl<'b> Places<'b> {
     }
 
     /// The place of a row, if it lies anywhere.
-    pub(super) fn place(&self, row: usize) -> Option<Place> {
-        match self {
-            Places::Numbers(numbers) => numbers.is_valid(row).then(|| Place::Number(numbers.value(row))),
-            Places::Keys(keys) => keys.is_valid(row).then(|| Place::Key(keys.value(row).into())),
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn place(&self, row: usize) -> Result<Option<RowAt>, SqlError> {
+        if !self.is_somewhere(row) {
+            return Ok(None);
         }
+        Ok(Some(match self {
+            Places::Numbers(numbers) => {
+                let RowPlace { partition, page, slot } = RowPlace::of_number(numbers.value(row));
+                RowAt::Heap { partition: partition as usize, page, slot }
+            }
+            Places::Keys(_) => {
+                let (partition, key) = self.key(row)?;
+                RowAt::Tree { partition, key: key.to_vec() }
+            }
+        }))
+    }
+
+    /// The partition and the key of a clustered index's row.
+    ///
+    /// # Errors
+    /// It is none, or lies nowhere.
+    pub(super) fn key(&self, row: usize) -> Result<(usize, &'b [u8]), SqlError> {
+        let Places::Keys(keys) = self else { return Err(nowhere()) };
+        let place = keys.is_valid(row).then(|| keys.value(row)).ok_or_else(nowhere)?;
+        let (partition, key) = place.split_first_chunk::<PARTITION_BYTES>().ok_or_else(nowhere)?;
+        Ok((u32::from_be_bytes(*partition) as usize, key))
+    }
+
+    /// The partition of a row.
+    ///
+    /// # Errors
+    /// It lies nowhere.
+    pub(super) fn partition(&self, row: usize) -> Result<usize, SqlError> {
+        match self {
+            Places::Numbers(_) => self.of_heap(row).map(|place| place.partition as usize),
+            Places::Keys(_) => self.key(row).map(|(partition, _)| partition),
+        }
+    }
+
+    /// The place of a heap's row.
+    ///
+    /// # Errors
+    /// It is none, or lies nowhere.
+    pub(super) fn of_heap(&self, row: usize) -> Result<RowPlace, SqlError> {
+        let Places::Numbers(numbers) = self else { return Err(nowhere()) };
+        numbers.is_valid(row).then(|| RowPlace::of_number(numbers.value(row))).ok_or_else(nowhere)
     }
 
     /// Where a row is, for who changes it.
@@ -68,16 +102,10 @@ impl<'b> Places<'b> {
     /// # Errors
     /// It lies nowhere.
     pub(super) fn row(&self, row: usize) -> Result<RowAt, SqlError> {
-        let nowhere = || SqlError::internal("a row to change that lies nowhere");
-        match self.place(row).ok_or_else(nowhere)? {
-            Place::Number(number) => {
-                let RowPlace { partition, page, slot } = RowPlace::of_number(number);
-                Ok(RowAt::Heap { partition: partition as usize, page, slot })
-            }
-            Place::Key(place) => {
-                let (partition, key) = place.split_first_chunk::<PARTITION_BYTES>().ok_or_else(nowhere)?;
-                Ok(RowAt::Tree { partition: u32::from_be_bytes(*partition) as usize, key: key.to_vec() })
-            }
-        }
+        self.place(row)?.ok_or_else(nowhere)
     }
+}
+
+fn nowhere() -> SqlError {
+    SqlError::internal("a row to change that lies nowhere")
 }

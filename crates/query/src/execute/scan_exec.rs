@@ -247,16 +247,16 @@ fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
 /// Empty vectors for the stored columns of a batch.
 fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
     let stored = projection.iter().filter(|&&column| column < table.columns.len());
-    stored
-        .map(|&column| {
-            let sql_type = table.columns[column].sql_type;
-            let kind = match sql_type {
-                SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => ColumnKind::WidenedTo128,
-                _ => ColumnKind::Native,
-            };
-            ColumnVector::new(column, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
-        })
-        .collect()
+    stored.map(|&column| column_vector(column, table.columns[column].sql_type)).collect()
+}
+
+/// An empty vector for values of a type, which are the column `at` of their pages.
+pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
+    let kind = match sql_type {
+        SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => ColumnKind::WidenedTo128,
+        _ => ColumnKind::Native,
+    };
+    ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
 }
 
 /// Where the rows of a batch lie.

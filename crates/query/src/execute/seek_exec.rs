@@ -28,9 +28,9 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::scan::{ColumnKind, ColumnVector, KeyPlaces, RowPlace};
+use hobt_access::scan::{ColumnVector, KeyPlaces, RowPlace};
 use hobt_access::{AccessError, BTree, Direction, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
-use hobt_base::{FileId, PageId, SlotId, SqlError};
+use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexKind, IndexUse};
 use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
@@ -38,7 +38,7 @@ use hobt_types::SqlType;
 
 use super::leaf::without_inputs;
 use super::profile::OperatorProfile;
-use super::scan_exec::array_of;
+use super::scan_exec::{array_of, column_vector};
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
@@ -369,13 +369,8 @@ impl RowBuilder {
         let base = if path.covers && !is_clustered { Vec::new() } else { exec.table.stores()? };
         let stored = exec.projection.iter().filter(|&&column| column < table.columns.len());
         let vector = |&column: &usize| {
-            let sql_type = table.columns[column].sql_type;
-            let kind = match sql_type {
-                SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => ColumnKind::WidenedTo128,
-                _ => ColumnKind::Native,
-            };
             let at = if path.covers { path.leaf_column(column).unwrap_or(column) } else { column };
-            (column, ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier))
+            (column, column_vector(at, table.columns[column].sql_type))
         };
         let places = exec.projection.iter().position(|&column| column >= table.columns.len()).map(|at| {
             let builder = match table.is_clustered() {
@@ -475,10 +470,9 @@ impl RowBuilder {
     }
 
     fn follow_to_heap(&mut self, partition: usize, heap: &Arc<Hobt>, id: i64) -> Result<(), AccessError> {
-        // The casts take the fields of the reference apart.
-        let bits = id.cast_unsigned();
-        let page = PageId::new(FileId((bits >> 48) as u16), (bits >> 16) as u32);
-        let slot = SlotId(bits as u16);
+        let partition = u32::try_from(partition).expect("at most 15,000 partitions");
+        let place = RowPlace::of_row_id(partition, id);
+        let RowPlace { page, slot, .. } = place;
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
@@ -489,8 +483,7 @@ impl RowBuilder {
         let Some(taken) = shown else { return Ok(()) };
         taken?;
         if let Some((_, PlaceBuilder::Numbers(numbers))) = &mut self.places {
-            let partition = u32::try_from(partition).expect("at most 15,000 partitions");
-            numbers.push(RowPlace { partition, page, slot }.number());
+            numbers.push(place.number());
         }
         Ok(())
     }
