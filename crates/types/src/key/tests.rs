@@ -181,7 +181,7 @@ fn a_value_is_compared_with_a_key_as_its_key_is() {
     for round in 0..20_000 {
         let column = columns(&mut random, 1).remove(0);
         let (one, other) = (value(&mut random, &column), value(&mut random, &column));
-        let (left, right) = (key(&[column], &[one.clone()]), key(&[column], &[other]));
+        let (left, right) = (key(&[column], std::slice::from_ref(&one)), key(&[column], &[other]));
         if let Some(order) = column.compare(one.as_deref(), &right) {
             assert_eq!(order, left.cmp(&right), "{column:?}, round {round}");
             // The beginning of a key is below it.
