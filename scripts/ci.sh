@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Exactly what CI runs, cheap checks first; the tests come last, so that their verdict is the last line.
 # One profile (dev) throughout, so that the dependencies are built once, but for the simulator, which needs few of them and
-# reaches ten times as many seeds when it is optimised. HOBT_SEEDS, when set, reaches the tests.
+# reaches ten times as many seeds when it is optimised; among the other tests it runs a few. HOBT_SEEDS, when set, reaches the
+# tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +31,7 @@ step "rustdoc"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 step "build of the tests and of the program"
-cargo test --locked --workspace --exclude hobt-sim --no-run
+cargo test --locked --workspace --no-run
 cargo test --locked --profile sim -p hobt-sim --no-run
 
 step "documents"
@@ -45,6 +46,8 @@ fi
 step "model checks of locks, a few schedules (HOBT_MODEL: how many)"
 HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-sync -p hobt-txn --features hobt-sync/model,hobt-txn/model --test model
 
-step "tests"
-cargo test --workspace --exclude hobt-sim
+step "the simulator"
 cargo test --locked --profile sim -p hobt-sim
+
+step "tests"
+HOBT_SIM_SECONDS=10 cargo test --workspace

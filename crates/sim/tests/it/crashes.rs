@@ -6,8 +6,14 @@ use hobt_sim::{Options, Report, simulate};
 
 /// Seeds that are run if there is time.
 const SEEDS: u64 = 2000;
-/// Time after which no further seed is begun.
-const TIME_MAX: Duration = Duration::from_secs(45);
+/// Seconds after which no further seed is begun, unless `HOBT_SIM_SECONDS` says how many.
+const SECONDS: u64 = 45;
+/// Seeds that are to be run in so many seconds at least.
+const SEEDS_MIN: u64 = 20;
+
+fn seconds() -> u64 {
+    std::env::var("HOBT_SIM_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
+}
 
 /// What the environment says: the seed to run alone, with `HOBT_SEED`.
 fn only_seed() -> Option<u64> {
@@ -23,9 +29,9 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
         }
         return;
     }
-    let since = Instant::now();
+    let (since, time) = (Instant::now(), Duration::from_secs(seconds()));
     let (mut total, mut seeds) = (Report::default(), 0);
-    while seeds < SEEDS && since.elapsed() < TIME_MAX {
+    while seeds < SEEDS && since.elapsed() < time {
         match simulate(seeds, &Options::default()) {
             Ok(report) => total.add(&report),
             Err(failure) => panic!("{failure}\nHOBT_SEED={} replays it", failure.seed),
@@ -33,7 +39,7 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
         seeds += 1;
     }
     println!("{seeds} seeds: {total:?}");
-    assert!(seeds >= 20, "{seeds} seeds in {TIME_MAX:?}");
+    assert!(seeds >= SEEDS_MIN * seconds() / SECONDS, "{seeds} seeds in {time:?}");
     assert!(total.crashes > seeds && total.crashes_in_recovery > seeds / 4, "it does crash: {total:?}");
     assert!(total.commits_across > seeds / 4 && total.commits_delayed > seeds, "{total:?}");
     assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
