@@ -58,7 +58,7 @@ pub fn are_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
-/// What was taken since the start or the last [`clear`], the most frequent first.
+/// What was taken since the start or the last `clear`, the most frequent first.
 pub fn snapshot() -> Vec<BackoffStacks> {
     let kept = KEPT.lock();
     let Some(kept) = &*kept else { return Vec::new() };
