@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hobt_disk::{AlignedBuffer, DiskFile, OpenOptions};
+use hobt_disk::{AlignedBuffer, DiskFile, OpenOptions, SECTOR_SIZE};
 use hobt_log::{LogFileLabel, SEGMENTS_START};
 use parking_lot::Mutex;
 
@@ -79,9 +79,12 @@ impl Instance {
     }
 }
 
-/// Whether a file has nothing but zeros from a position on.
+/// Whether a file has nothing but zeros from a position on, and is as long as one of an instance's may be.
 fn is_zero_from(file: &dyn DiskFile, start: u64) -> bool {
     let (Ok(size), Ok(mut buffer)) = (file.size(), AlignedBuffer::new(CHUNK_BYTES)) else { return false };
+    if !size.is_multiple_of(SECTOR_SIZE as u64) {
+        return false;
+    }
     let mut at = start;
     while at < size {
         let bytes = usize::try_from(size - at).unwrap_or(usize::MAX).min(CHUNK_BYTES);
