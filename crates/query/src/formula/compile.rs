@@ -8,7 +8,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use hobt_functions::carrier;
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::{Comparison, Formula, Node, Outcome};
+use super::{Formula, Node, Outcome};
 use crate::binder::{BoundExpr, column_of_row};
 use crate::wrap::{Kernel, Operation};
 
@@ -71,7 +71,7 @@ impl Compiler<'_> {
             Expr::InList(list) => {
                 let operand = self.node(&list.expr)?;
                 let equal =
-                    |item: &Expr| Some(Node::Compare(Comparison::Equal, Box::new([operand.clone(), self.node(item)?])));
+                    |item: &Expr| Some(Node::Compare(Operator::Eq, Box::new([operand.clone(), self.node(item)?])));
                 let any = Node::Any(list.list.iter().map(equal).collect::<Option<_>>()?);
                 if list.negated { Node::Not(Box::new(any)) } else { any }
             }
@@ -85,23 +85,24 @@ impl Compiler<'_> {
     }
 
     fn binary(&self, binary: &BinaryExpr) -> Option<Node> {
-        let comparison = match binary.op {
+        match binary.op {
             Operator::And | Operator::Or => {
                 let mut operands = Vec::new();
                 self.flatten(binary, binary.op, &mut operands)?;
-                return Some(if binary.op == Operator::And { Node::All(operands) } else { Node::Any(operands) });
+                Some(if binary.op == Operator::And { Node::All(operands) } else { Node::Any(operands) })
             }
-            Operator::Eq => Comparison::Equal,
-            Operator::NotEq => Comparison::NotEqual,
-            Operator::Lt => Comparison::Less,
-            Operator::LtEq => Comparison::LessOrEqual,
-            Operator::Gt => Comparison::Greater,
-            Operator::GtEq => Comparison::GreaterOrEqual,
-            Operator::IsDistinctFrom => Comparison::Distinct,
-            Operator::IsNotDistinctFrom => Comparison::NotDistinct,
-            _ => return None,
-        };
-        Some(Node::Compare(comparison, Box::new([self.node(&binary.left)?, self.node(&binary.right)?])))
+            Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom => {
+                Some(Node::Compare(binary.op, Box::new([self.node(&binary.left)?, self.node(&binary.right)?])))
+            }
+            _ => None,
+        }
     }
 
     fn flatten(&self, binary: &BinaryExpr, operator: Operator, operands: &mut Vec<Node>) -> Option<()> {

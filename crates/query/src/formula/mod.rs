@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
+use datafusion::logical_expr::Operator;
 use hobt_base::{Position, SqlError};
 use hobt_functions::arithmetic::integer_values;
 use hobt_functions::function::EvaluateOne;
@@ -72,7 +73,8 @@ enum Node {
         result: SqlType,
         position: Position,
     },
-    Compare(Comparison, Box<[Node; 2]>),
+    /// By one of the six comparisons, or whether the two are distinct, or not.
+    Compare(Operator, Box<[Node; 2]>),
     /// Whether all are true, in three-valued logic.
     All(Vec<Node>),
     /// Whether any is.
@@ -112,18 +114,6 @@ enum Outcome {
     Of(SqlType),
     Condition,
     Key,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Distinct,
-    NotDistinct,
 }
 
 impl Formula {
@@ -203,9 +193,9 @@ impl Node {
                 };
                 Value::Int(integer_values(*operator, left, right, *result).map_err(|error| error.at(*position))?)
             }
-            Node::Compare(comparison, operands) => {
+            Node::Compare(operator, operands) => {
                 let [left, right] = &**operands;
-                compared(*comparison, &left.evaluate(given)?, &right.evaluate(given)?)
+                compared(*operator, &left.evaluate(given)?, &right.evaluate(given)?)?
             }
             Node::All(operands) => joined(operands, false, given)?,
             Node::Any(operands) => joined(operands, true, given)?,
@@ -278,13 +268,13 @@ fn joined(operands: &[Node], any: bool, given: &dyn Given) -> Result<Value, SqlE
     Ok(result)
 }
 
-fn compared(comparison: Comparison, left: &Value, right: &Value) -> Value {
+fn compared(operator: Operator, left: &Value, right: &Value) -> Result<Value, SqlError> {
     let nulls = (left.is_null(), right.is_null());
-    match (comparison, nulls) {
-        (Comparison::Distinct, (true, _) | (_, true)) => return truth(nulls.0 != nulls.1),
-        (Comparison::NotDistinct, (true, _) | (_, true)) => return truth(nulls.0 == nulls.1),
-        (_, (true, _) | (_, true)) => return Value::Null,
-        _ => {}
+    match (operator, nulls) {
+        (_, (false, false)) => {}
+        (Operator::IsDistinctFrom, _) => return Ok(truth(nulls.0 != nulls.1)),
+        (Operator::IsNotDistinctFrom, _) => return Ok(truth(nulls.0 == nulls.1)),
+        _ => return Ok(Value::Null),
     }
     let order = match (left, right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),
@@ -292,17 +282,17 @@ fn compared(comparison: Comparison, left: &Value, right: &Value) -> Value {
         (Value::Float(left), Value::Float(right)) => left.partial_cmp(right).unwrap_or(Ordering::Equal),
         (Value::Binary(left), Value::Binary(right)) => left.cmp(right),
         (Value::Guid(left), Value::Guid(right)) => left.cmp(right),
-        (Value::Text(left), Value::Text(right)) => left.cmp(right),
-        _ => return Value::Null,
+        _ => return Err(SqlError::internal("a formula compares values of different types")),
     };
-    truth(match comparison {
-        Comparison::Equal | Comparison::NotDistinct => order.is_eq(),
-        Comparison::NotEqual | Comparison::Distinct => order.is_ne(),
-        Comparison::Less => order.is_lt(),
-        Comparison::LessOrEqual => order.is_le(),
-        Comparison::Greater => order.is_gt(),
-        Comparison::GreaterOrEqual => order.is_ge(),
-    })
+    Ok(truth(match operator {
+        Operator::Eq | Operator::IsNotDistinctFrom => order.is_eq(),
+        Operator::NotEq | Operator::IsDistinctFrom => order.is_ne(),
+        Operator::Lt => order.is_lt(),
+        Operator::LtEq => order.is_le(),
+        Operator::Gt => order.is_gt(),
+        Operator::GtEq => order.is_ge(),
+        _ => return Err(SqlError::internal(format!("a formula compares by {operator}"))),
+    }))
 }
 
 fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Given) -> Result<Value, SqlError> {
