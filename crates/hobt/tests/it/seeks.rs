@@ -77,24 +77,32 @@ const MAKE: &str = "CREATE TABLE t (id int NOT NULL, i int NULL, s smallint NULL
          CASE value % 6 WHEN 0 THEN NULL WHEN 1 THEN 0x WHEN 2 THEN 0x01 WHEN 3 THEN 0x0100 WHEN 4 THEN 0x00 ELSE 0x0102 END \
      FROM GENERATE_SERIES(1, 900)";
 
+fn create_database(session: &mut Session) {
+    ok(session, "CREATE DATABASE d");
+    ok(session, "USE d; CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (5, 10, 20)");
+    ok(session, "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])");
+}
+
+/// Makes `t` anew, with the indexes of `seed`, and changes rows of it: what the trees hold is not only what was built.
+fn make_table(session: &mut Session, seed: u64) {
+    ok(session, "DROP TABLE IF EXISTS t");
+    ok(session, MAKE);
+    for index in indexes(seed) {
+        ok(session, index);
+    }
+    ok(session, "UPDATE t SET i = i + 1, t = t + 'x' WHERE id % 9 = 2; DELETE t WHERE id % 11 = 4");
+    ok(session, "INSERT t SELECT id + 1000, i, s, t, d, n, b FROM t WHERE id % 5 = 1");
+}
+
 #[test]
 fn an_index_finds_what_a_scan_finds() {
     let folder = tempfile::tempdir().expect("a folder");
     let instance = Instance::open(folder.path()).expect("opened");
     let mut session = instance.session().expect("a session");
-    ok(&mut session, "CREATE DATABASE d");
-    ok(&mut session, "USE d; CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (5, 10, 20)");
-    ok(&mut session, "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])");
+    create_database(&mut session);
     let mut random = SplitMix64::new(20);
     for seed in 0..4 {
-        ok(&mut session, "DROP TABLE IF EXISTS t");
-        ok(&mut session, MAKE);
-        for index in indexes(seed) {
-            ok(&mut session, index);
-        }
-        // What the trees hold is not only what was built.
-        ok(&mut session, "UPDATE t SET i = i + 1, t = t + 'x' WHERE id % 9 = 2; DELETE t WHERE id % 11 = 4");
-        ok(&mut session, "INSERT t SELECT id + 1000, i, s, t, d, n, b FROM t WHERE id % 5 = 1");
+        make_table(&mut session, seed);
         for _ in 0..16 {
             let count = 1 + random.below(3);
             let conditions: Vec<String> = (0..count).map(|_| condition(&mut random)).collect();
@@ -206,20 +214,12 @@ fn a_join_by_an_index_finds_what_a_hash_join_finds() {
     let folder = tempfile::tempdir().expect("a folder");
     let instance = Instance::open(folder.path()).expect("opened");
     let mut session = instance.session().expect("a session");
-    ok(&mut session, "CREATE DATABASE d");
-    ok(&mut session, "USE d; CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (5, 10, 20)");
-    ok(&mut session, "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])");
+    create_database(&mut session);
     ok(&mut session, MAKE_JOINED);
     let mut random = SplitMix64::new(21);
     let mut looked_up = 0;
     for seed in 0..4 {
-        ok(&mut session, "DROP TABLE IF EXISTS t");
-        ok(&mut session, MAKE);
-        for index in indexes(seed) {
-            ok(&mut session, index);
-        }
-        ok(&mut session, "UPDATE t SET i = i + 1, t = t + 'x' WHERE id % 9 = 2; DELETE t WHERE id % 11 = 4");
-        ok(&mut session, "INSERT t SELECT id + 1000, i, s, t, d, n, b FROM t WHERE id % 5 = 1");
+        make_table(&mut session, seed);
         for _ in 0..9 {
             let query = join(&mut random);
             let found = |session: &mut Session, hint: &str, way: &str, option: &str| {
