@@ -19,7 +19,7 @@ use super::foreign_key::KeyRows;
 use super::insert::store_of;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
-use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::query::bind_options;
 use super::row_locks::Rounds;
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
@@ -194,23 +194,20 @@ impl Interpreter<'_> {
         options: BindOptions,
         change: Change<'_>,
     ) -> Result<Option<OutputTarget>, Failure> {
-        for _ in 0..BIND_ATTEMPTS {
+        self.until_locked(run, |this| {
             let into = match change.output() {
-                Some(output) => self.output_target(output)?,
+                Some(output) => this.output_target(output)?,
                 None => None,
             };
-            let names = self.names(run);
+            let names = this.names(run);
             let columns = into.as_ref().map(OutputTarget::columns);
             let bound = change.bind(&Binder::new(&names, options), columns).map_err(Failure::of_binding)?;
             let mut used = names.into_used();
             let (database, table) = target_of(&bound)?;
             used.push(UsedTable::changed(database, table, &[]));
             used.extend(into.as_ref().map(OutputTarget::used));
-            if self.lock_tables(run, used)? {
-                return Ok(into);
-            }
-        }
-        Err(definition_changed().into())
+            Ok((into, used))
+        })
     }
 }
 

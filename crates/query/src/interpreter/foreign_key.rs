@@ -22,8 +22,8 @@ use hobt_types::TypedValue;
 
 use super::change::Change;
 use super::failure::Failure;
-use super::query::definition_changed;
 use super::run::Interpreter;
+use super::table_locks::definition_changed;
 use crate::binder::{BindOptions, Resolved, SourceColumn};
 use crate::execute::{InsertTarget, StatementRun};
 use crate::source::HeapTable;

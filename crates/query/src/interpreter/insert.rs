@@ -27,7 +27,7 @@ use super::foreign_key::{foreign_keys_of, places_of};
 use super::identity::integer_of_type;
 use super::names::{UsedTable, invalid_object, written};
 use super::output_clause::{OutputSink, OutputTarget};
-use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::query::bind_options;
 use super::run::{Interpreter, Outcome};
 use super::system_views::batch_of_values;
 use crate::binder::{
@@ -217,35 +217,31 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Insert, rows))
     }
 
-    /// The table of an `INSERT`, locked together with those that its query reads: two inserts that read each other's
-    /// tables wait one for the other, never both.
+    /// The table of an `INSERT`, locked together with those that its query reads.
     fn locked_target(
         &mut self,
         run: &Arc<StatementRun>,
         insert: &Insert,
         hints: &QueryHints,
     ) -> Result<(Target, Option<OutputTarget>), Failure> {
-        for _ in 0..BIND_ATTEMPTS {
-            let target = self.insert_target(insert)?;
+        self.until_locked(run, |this| {
+            let target = this.insert_target(insert)?;
             let into = match &insert.output {
-                Some(output) => self.output_target(output)?,
+                Some(output) => this.output_target(output)?,
                 None => None,
             };
             let mut used = match &insert.source {
                 InsertSource::Query { query } => {
                     let query = with_tables_of(insert, query);
-                    self.check_width(run, bind_options(hints), &target, &query)?
+                    this.check_width(run, bind_options(hints), &target, &query)?
                 }
                 _ => Vec::new(),
             };
             let (database, table) = target.table();
             used.push(UsedTable::changed(database, table, &insert.target.hints));
             used.extend(into.as_ref().map(OutputTarget::used));
-            if self.lock_tables(run, used)? {
-                return Ok((target, into));
-            }
-        }
-        Err(definition_changed().into())
+            Ok(((target, into), used))
+        })
     }
 
     pub(super) fn insert_target(&self, insert: &Insert) -> Result<Target, Failure> {

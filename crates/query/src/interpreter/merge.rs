@@ -21,7 +21,7 @@ use super::identity::integer_of_type;
 use super::insert::{Target, store_of, whole_batch};
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
-use super::query::{BIND_ATTEMPTS, bind_options, definition_changed};
+use super::query::bind_options;
 use super::row_locks::Rounds;
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
@@ -105,12 +105,12 @@ impl Interpreter<'_> {
         options: BindOptions,
         merge: &Merge,
     ) -> Result<Option<OutputTarget>, Failure> {
-        for _ in 0..BIND_ATTEMPTS {
+        self.until_locked(run, |this| {
             let into = match &merge.output {
-                Some(output) => self.output_target(output)?,
+                Some(output) => this.output_target(output)?,
                 None => None,
             };
-            let names = self.names(run);
+            let names = this.names(run);
             let columns = into.as_ref().map(OutputTarget::columns);
             let bound = Binder::new(&names, options).bind_merge(merge, columns).map_err(Failure::of_binding)?;
             let mut used = names.into_used();
@@ -118,11 +118,8 @@ impl Interpreter<'_> {
             let (database, table) = (table.database().clone(), Arc::clone(table.table()));
             used.push(UsedTable::changed(database, table, &[]));
             used.extend(into.as_ref().map(OutputTarget::used));
-            if self.lock_tables(run, used)? {
-                return Ok(into);
-            }
-        }
-        Err(definition_changed().into())
+            Ok((into, used))
+        })
     }
 
     /// What the rows become, checked; those that come get their identity values.

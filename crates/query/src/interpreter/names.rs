@@ -27,7 +27,6 @@ use super::sequence::SharedSequences;
 use super::state::SessionState;
 use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
-use super::transaction::OpenTransaction;
 use super::view_table::ViewTable;
 use crate::access_path::AccessHint;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
@@ -163,8 +162,7 @@ impl Names<'_> {
                 run.context.read_versions(self.state.viewer());
             }
             Rows::OfTransaction | Rows::Locked(_) => {
-                let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
-                run.context.read_snapshot(open.unwrap_or(run.context.transaction()));
+                run.context.read_snapshot(self.state.lasting_transaction(&run.context));
             }
         }
         let columns = table.columns.iter().map(|column| SourceColumn {

@@ -99,7 +99,7 @@ impl Interpreter<'_> {
                 self.changes_variable = outer;
                 let apart = apart?;
                 let (database, table) = into.target.table();
-                self.list_row_locks(&apart, &[UsedTable::changed(database, table, &[])]);
+                self.list_row_locks(&apart.context, &[UsedTable::changed(database, table, &[])]);
                 let mut batches = batches;
                 let done = batches.try_for_each(|batch| self.put_into(&apart, &sink.output, into, &batch?));
                 apart.uses_database(&into.target.table().0);

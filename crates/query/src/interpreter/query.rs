@@ -5,29 +5,24 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
-use hobt_engine::{ColumnDefinition, DataSpaceDefinition, IsolationOption, TableDefinition};
-use hobt_sync::{processor, waits};
-use hobt_tsql::ast::{
-    CreateView, IsolationLevel, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind,
-};
+use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
+use hobt_sync::processor;
+use hobt_tsql::ast::{CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind};
 use hobt_txn::locks::LockMode;
 
 use super::direct::{Learned, Wanted};
-use super::event::{DoneKind, Event, ResultColumn, StatementStatistics, TableReads};
+use super::event::{DoneKind, Event, ResultColumn};
 use super::failure::Failure;
 use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
-use super::names::UsedTable;
-use super::reading::{begun_otherwise, changed_since, is_private, snapshot_not_allowed};
 use super::run::{Interpreter, Outcome};
 use super::statistics;
-use super::transaction::OpenTransaction;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
@@ -39,11 +34,6 @@ use crate::wrap::sql_error_of;
 
 /// Rows of a batch between operators.
 const BATCH_ROWS: usize = 8192;
-/// Trace flag 652: no read-ahead.
-const NO_READ_AHEAD: i32 = 652;
-/// How often a statement is bound again because a table changed before its lock was granted.
-pub(super) const BIND_ATTEMPTS: usize = 20;
-
 /// A query that is bound and planned, with its tables locked.
 pub(super) struct Prepared {
     query: BoundQuery,
@@ -96,26 +86,6 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Select, rows))
     }
 
-    /// A statement of this session that is about to run: a part of its open transaction, unless it changes a table
-    /// variable.
-    ///
-    /// # Errors
-    /// 6005: the instance is being closed.
-    pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Result<Arc<StatementRun>, SqlError> {
-        let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
-        let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
-        let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
-        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
-        StatementRun::of(
-            open.map(OpenTransaction::transaction),
-            &self.environment.instance,
-            self.state.id,
-            max_dop,
-            Arc::clone(&self.cancelled),
-            no_read_ahead,
-        )
-    }
-
     /// Binds and runs a query in its statement; `begin` learns its columns before the first row.
     pub(super) fn run_bound(
         &mut self,
@@ -150,35 +120,6 @@ impl Interpreter<'_> {
             // The failure of the sink says more than the error that stopped the plan.
             rows.map_err(|error| failed.take().unwrap_or_else(|| error.into()))
         })
-    }
-
-    /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.
-    pub(super) fn in_run<R>(
-        &mut self,
-        run: &Arc<StatementRun>,
-        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
-        self.note_direct_cost();
-        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let session = self.state.id;
-        run.context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
-        self.environment.sessions.statement_runs(session, Arc::downgrade(run));
-        let counters = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
-        let result = body(self);
-        if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
-            run.databases().iter().for_each(|database| open.uses_database(database));
-        }
-        let ended = run.end(result.is_ok());
-        drop(counters);
-        let cpu = processor::thread_cpu_time().saturating_sub(cpu);
-        let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
-        let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };
-        self.state.waits.absorb(&run.waits);
-        self.environment.sessions.statement_ends(session, &cost, run.profiles());
-        self.cost = Some(Box::new(cost));
-        // That it could not be ended says more than why it failed.
-        ended?;
-        result
     }
 
     /// Binds until the tables that were found are the ones that are locked.
@@ -234,102 +175,6 @@ impl Interpreter<'_> {
         }
         let grant = executor.gate.enter(&logical, &|| self.is_cancelled()).map_err(|_| Failure::cancelled())?;
         Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
-    }
-
-    /// Binds, and locks the tables that were named.
-    pub(super) fn bind_and_lock<B>(
-        &mut self,
-        run: &Arc<StatementRun>,
-        options: BindOptions,
-        bind: &dyn Fn(&Binder<'_>) -> Result<B, SqlError>,
-    ) -> Result<B, Failure> {
-        for _ in 0..BIND_ATTEMPTS {
-            let names = self.names(run);
-            let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
-            let used = names.into_used();
-            if self.lock_tables(run, used)? {
-                return Ok(bound);
-            }
-        }
-        Err(definition_changed().into())
-    }
-
-    /// Locks tables, until the statement has ended or, where they are changed or the reader wants that, until its
-    /// transaction has: each once, in a mode as strong as all that were asked for, in an order that is the same for all
-    /// statements. `false`, and nothing is locked, if one of them is another table by now.
-    pub(super) fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
-        let resource = |used: &UsedTable| (used.database.id(), used.table.id);
-        used.sort_by_key(resource);
-        let (mut kept, mut brief) = (Vec::new(), Vec::new());
-        // What a statement beside the transaction reads for good is the transaction's to keep.
-        let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
-        for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
-            let (database, table) = (&same[0].database, same[0].table.id);
-            run.uses_database(database);
-            let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
-            let timeout = self.lock_timeout(same);
-            if same.iter().any(|used| used.is_kept) {
-                if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
-                    open.changes_in_tempdb(&same[0].table.name);
-                }
-                let owner = open.map_or(run.context.lock_owner(), |open| open.lock_owner());
-                kept.push(self.lock_for(owner, database, table, mode, timeout)?);
-            } else {
-                brief.push(self.lock_for(run.context.lock_owner(), database, table, mode, timeout)?);
-            }
-        }
-        let current = used.iter().all(is_current);
-        if current {
-            self.check_snapshot(run, &used)?;
-            for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
-                self.list_row_locks(run, same);
-            }
-            self.wait_for_inserts(run, &used)?;
-            run.hold_locks_for_statement(brief);
-            match open {
-                Some(open) => open.hold(kept),
-                None => run.hold_locks(kept),
-            }
-        }
-        Ok(current)
-    }
-
-    /// How long a statement waits for a lock of a table; `same` are all its uses of it.
-    pub(super) fn lock_timeout(&self, same: &[UsedTable]) -> Option<Duration> {
-        match same.iter().any(|used| used.waits_for_nobody) {
-            true => Some(Duration::ZERO),
-            false => self.state.options.lock_timeout,
-        }
-    }
-
-    /// Whether tables, which are locked, may be used under the isolation level that is in force.
-    fn check_snapshot(&self, run: &Arc<StatementRun>, used: &[UsedTable]) -> Result<(), SqlError> {
-        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
-        let mut shared = used.iter().filter(|used| !is_private(&used.database, &used.table)).peekable();
-        let Some(first) = shared.peek() else { return Ok(()) };
-        let began_otherwise = match &self.state.transaction {
-            Some(open) => !open.began_in_snapshot(is_snapshot) && is_snapshot,
-            None => false,
-        };
-        if began_otherwise {
-            return Err(begun_otherwise(&first.database));
-        }
-        for used in shared {
-            // What a statement changes it does not read as it was, but it is bound to what its transaction sees.
-            let is_of_snapshot = used.is_of_snapshot || (is_snapshot && used.is_kept);
-            if !is_of_snapshot {
-                continue;
-            }
-            if !used.database.isolation().has(IsolationOption::AllowSnapshot) {
-                return Err(snapshot_not_allowed(&used.database));
-            }
-            let transaction = self.state.transaction.as_ref().map(OpenTransaction::transaction);
-            let seen = transaction.unwrap_or(run.context.transaction()).snapshot();
-            if seen.is_some_and(|seen| !used.database.has_seen_definition(used.table.id, &seen)) {
-                return Err(changed_since(&used.database));
-            }
-        }
-        Ok(())
     }
 
     fn select_into(
@@ -465,17 +310,6 @@ fn items_without_rows(query: &Query) -> Option<&[SelectItem]> {
     is_bare.then_some(select.items.as_slice())
 }
 
-/// The tables of a statement changed faster than it could be compiled.
-pub(super) fn definition_changed() -> SqlError {
-    let text = "The definition of a table changed again and again while the statement was compiled.";
-    SqlError::new(number::DEFINITION_CHANGED, text)
-}
-
-/// Whether the table is still the one of the catalog, now that it is locked.
-fn is_current(used: &UsedTable) -> bool {
-    used.database.snapshot().tables.get(&used.table.id).is_some_and(|table| Arc::ptr_eq(table, &used.table))
-}
-
 pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     let join_way = hints.join_way();
     let mut options = BindOptions { hash_joins: join_way == JoinWay::Hash, join_way, ..BindOptions::default() };
@@ -527,35 +361,6 @@ pub(super) fn assigns(query: &Query) -> bool {
 
 pub(super) fn into_of(query: &Query) -> Option<&SelectInto> {
     first_select(query).into.as_ref()
-}
-
-/// What a finished statement cost; `cpu` is that of the session's own thread.
-fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementStatistics {
-    use std::sync::atomic::Ordering::Relaxed;
-    let reads = run.table_counts().into_iter().map(|(table, counts)| TableReads {
-        table,
-        scans: counts.scans.load(Relaxed),
-        logical: counts.logical_reads.load(Relaxed),
-        physical: counts.physical_reads.load(Relaxed),
-        read_ahead: counts.read_ahead_reads.load(Relaxed),
-        lob_logical: counts.lob_logical_reads.load(Relaxed),
-        lob_physical: counts.lob_physical_reads.load(Relaxed),
-    });
-    let waits = run
-        .waits
-        .rows()
-        .into_iter()
-        .map(|row| (row.wait_type.name(), row.waiting_tasks_count, Duration::from_nanos(row.wait_time_ns)));
-    let widest = run.profiles().into_iter().map(|profile| profile.rows()).max_by_key(|rows| rows.iter().sum::<u64>());
-    StatementStatistics {
-        elapsed,
-        cpu: cpu + run.worker_report().cpu_total(),
-        degree_of_parallelism: run.degree(),
-        reads: reads.collect(),
-        waits: waits.collect(),
-        rows_per_worker: widest.unwrap_or_default(),
-        ..StatementStatistics::default()
-    }
 }
 
 /// About how many bytes a row of a query has at its widest: of the tables that it reads, or of what it makes of them, where

@@ -1,17 +1,19 @@
 //! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were seen.
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_tsql::ast::IsolationLevel;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
-use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks};
+use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks, StatementContext, Transaction};
 
 use super::failure::Failure;
 use super::names::UsedTable;
 use super::reading::is_private;
 use super::run::Interpreter;
-use super::transaction::OpenTransaction;
+use super::table_locks::mode_of;
 use crate::execute::{FoundRows, InsertTarget, StatementRun, snapshot_conflict, wait_for_inserts};
 
 /// How often a statement that changes rows looks for them anew before it locks the table.
@@ -29,12 +31,11 @@ pub(super) struct Rounds {
 
 impl Interpreter<'_> {
     /// Notes that the statement locks rows of a table, if it has not locked the table as a whole; `same` are all its uses of it.
-    pub(super) fn list_row_locks(&self, run: &StatementRun, same: &[UsedTable]) {
+    pub(super) fn list_row_locks(&self, context: &StatementContext, same: &[UsedTable]) {
         let UsedTable { database, table, .. } = &same[0];
-        let mode = same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode));
         // A table that is locked as a whole, or not at all, has no rows to be locked.
         let is_intent = matches!(
-            mode,
+            mode_of(same),
             LockMode::IntentShared
                 | LockMode::IntentUpdate
                 | LockMode::IntentExclusive
@@ -43,18 +44,28 @@ impl Interpreter<'_> {
                 | LockMode::UpdateIntentExclusive
         );
         let database_tag = database.storage().database_tag();
-        if !is_intent || run.context.row_locks(database_tag, table.base_index().partitions[0].hobt).is_some() {
+        if !is_intent || context.row_locks(database_tag, table.base_index().partitions[0].hobt).is_some() {
             return;
         }
-        let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
-        let transaction = open.unwrap_or(run.context.transaction());
-        let manager = self.environment.instance.locks();
-        let resource = LockResource::Object(database.id(), table.id);
-        if manager.mode_held(transaction.lock_owner(), &resource) == Some(LockMode::Exclusive) {
-            return;
+        let transaction = self.state.lasting_transaction(context);
+        self.list_row_locks_of(context, transaction, LockResource::Object(database.id(), table.id), || {
+            RowLocks::new(self.row_lock_settings(same), self.environment.instance.locks(), transaction)
+        });
+    }
+
+    /// Has the statement lock the rows of a table as `rows` says, unless its transaction has locked the whole table: then it
+    /// locks nothing in it.
+    pub(super) fn list_row_locks_of(
+        &self,
+        context: &StatementContext,
+        transaction: &Transaction,
+        table: LockResource,
+        rows: impl FnOnce() -> Arc<RowLocks>,
+    ) {
+        let held = self.environment.instance.locks().mode_held(transaction.lock_owner(), &table);
+        if held != Some(LockMode::Exclusive) {
+            context.lock_rows(rows());
         }
-        let settings = self.row_lock_settings(same);
-        run.context.lock_rows(RowLocks::new(settings, manager, transaction));
     }
 
     /// How rows of a table are locked; `same` are all uses that the statement makes of it.
@@ -68,10 +79,7 @@ impl Interpreter<'_> {
             escalates_to: escalates_to(table),
             hobts: partitions.map(|partition| partition.hobt).collect(),
             locks_pages: same.iter().any(|used| used.locks_pages),
-            patience: Patience {
-                timeout: self.lock_timeout(same),
-                deadlock_priority: self.state.options.deadlock_priority,
-            },
+            patience: Patience { timeout: self.lock_timeout(same), ..self.state.options.patience() },
         }
     }
 
@@ -125,8 +133,7 @@ impl Interpreter<'_> {
         rounds.earlier.append(&mut taken);
         rounds.count += 1;
         if rounds.count == ROUNDS {
-            let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
-            let transaction = open.unwrap_or(run.context.transaction());
+            let transaction = self.state.lasting_transaction(&run.context);
             let timeout = self.state.options.lock_timeout;
             transaction.hold(self.lock_for(
                 transaction.lock_owner(),

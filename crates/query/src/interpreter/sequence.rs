@@ -9,7 +9,7 @@ use hobt_catalog::Sequence;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::ObjectName;
 use hobt_txn::StatementContext;
-use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::locks::{LockMode, LockResource};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::call::{Argument, parse_parameters};
@@ -17,9 +17,9 @@ use super::ddl::lock_resource;
 use super::failure::Failure;
 use super::frame::Frame;
 use super::names::{Names, invalid_object, written};
-use super::query::{BIND_ATTEMPTS, definition_changed};
 use super::run::Interpreter;
 use super::system_functions::parse_name;
+use super::table_locks::{BIND_ATTEMPTS, definition_changed};
 use super::transaction::OpenTransaction;
 use crate::execute::StatementRun;
 use crate::wrap::NextValues;
@@ -83,8 +83,7 @@ impl Names<'_> {
                 return Ok((database, sequence));
             }
             run.uses_database(&database);
-            let options = &self.state.options;
-            let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+            let patience = self.state.options.patience();
             let resource = LockResource::Object(database.id(), sequence.id);
             let owner = run.context.lock_owner();
             let mode = LockMode::SchemaStability;

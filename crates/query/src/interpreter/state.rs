@@ -11,6 +11,7 @@ use hobt_engine::DatabaseUse;
 use hobt_sync::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
 use hobt_txn::Progress;
+use hobt_txn::locks::Patience;
 use hobt_types::Value;
 
 use super::transaction::OpenTransaction;
@@ -83,6 +84,11 @@ const fn statistics_bit(kind: StatisticsKind) -> u8 {
 }
 
 impl SetOptions {
+    /// How long the session waits for a lock, and how much it would mind to be a deadlock's victim.
+    pub(super) fn patience(&self) -> Patience {
+        Patience { timeout: self.lock_timeout, deadlock_priority: self.deadlock_priority }
+    }
+
     /// Whether a switch is on.
     pub fn switch(&self, option: SwitchOption) -> bool {
         self.switches & switch_bit(option) != 0

@@ -22,7 +22,7 @@ use hobt_tsql::ast::{
     CommonTableExpression, IsolationLevel, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource,
     TargetName, TransactionName,
 };
-use hobt_txn::{Savepoint, Transaction};
+use hobt_txn::{Savepoint, StatementContext, Transaction};
 use parking_lot::Mutex;
 
 use super::environment::Environment;
@@ -169,6 +169,12 @@ impl SessionState {
     /// `XACT_STATE()`: 1 for a transaction that can be committed, -1 for one that cannot, 0 without.
     pub fn transaction_state(&self) -> i64 {
         self.transaction.as_ref().map_or(0, |open| if open.is_doomed { -1 } else { 1 })
+    }
+
+    /// Whose locks and snapshot outlast the statement of `context`: the open transaction, even where the statement runs beside
+    /// it, or the statement's own.
+    pub(super) fn lasting_transaction<'a>(&'a self, context: &'a StatementContext) -> &'a Arc<Transaction> {
+        self.transaction.as_ref().map_or(context.transaction(), OpenTransaction::transaction)
     }
 
     /// Whose uncommitted objects the session sees.

@@ -97,7 +97,7 @@ impl Interpreter<'_> {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<HeldLock, Failure> {
-        let patience = Patience { timeout, deadlock_priority: self.state.options.deadlock_priority };
+        let patience = Patience { timeout, ..self.state.options.patience() };
         let resource = LockResource::Object(database.id(), object);
         lock_resource(self.environment, self.state, &self.cancelled, owner, resource, mode, patience)
     }

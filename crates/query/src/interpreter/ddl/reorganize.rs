@@ -14,8 +14,8 @@ use hobt_tsql::ast::{OptionItem, PartitionSelector};
 use hobt_txn::locks::LockMode;
 
 use super::super::failure::Failure;
-use super::super::query::{BIND_ATTEMPTS, definition_changed};
 use super::super::run::Interpreter;
+use super::super::table_locks::{BIND_ATTEMPTS, definition_changed};
 use super::Place;
 use crate::execute::StatementRun;
 

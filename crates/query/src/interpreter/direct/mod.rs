@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_functions::FunctionContext;
-use hobt_sync::{processor, waits};
+use hobt_sync::processor;
 use hobt_tsql::ast::{
     ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, SelectStatement, Span, StatisticsKind,
     VariableName,
@@ -32,7 +32,6 @@ use super::frame::Frame;
 use super::globals;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
-use super::transaction::OpenTransaction;
 use crate::binder::{BindOptions, Binder, BoundExpr};
 use crate::execute::{InsertTarget, lock_error};
 use crate::formula::{self, Formula, Given};
@@ -210,40 +209,10 @@ impl Interpreter<'_> {
     /// wanting no more to be told than then.
     fn may_run_directly(&self, current: DatabaseId, as_patient: Patience) -> bool {
         let options = &self.state.options;
-        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
         let figures = [StatisticsKind::Io, StatisticsKind::Time, StatisticsKind::Profile, StatisticsKind::Xml];
         self.state.database.id() == current
-            && as_patient == patience
+            && as_patient == options.patience()
             && !figures.iter().any(|kind| options.statistics(*kind))
-    }
-
-    /// Runs `body` as a statement, which is kept or undone whole; one that gives `None` has done nothing.
-    fn in_direct_context<R>(
-        &mut self,
-        body: impl FnOnce(&mut Self, &StatementContext) -> Result<Option<R>, Failure>,
-    ) -> Result<Option<R>, Failure> {
-        let database = self.database();
-        let open = self.state.transaction.as_ref().filter(|_| !self.changes_variable);
-        let instance = &self.environment.instance;
-        let cancelled = Arc::clone(&self.cancelled);
-        let context = match open.map(OpenTransaction::transaction) {
-            Some(transaction) => instance.statement_of(transaction, self.state.id, 1, cancelled),
-            None => instance.statement_context(self.state.id, 1, cancelled).map_err(SqlError::from)?,
-        };
-        if let Some(open) = open {
-            open.uses_database(&database);
-            // Not under SNAPSHOT, which no statement may ask for from now on.
-            open.began_in_snapshot(false);
-        }
-        context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
-        let counters = waits::set_statement_counters(Some(Arc::clone(&self.state.waits)));
-        let result = body(self, &context);
-        let succeeded = matches!(result, Ok(Some(_)));
-        let ended = self.environment.instance.end_statement(&context, succeeded, &[&**database.database()]);
-        drop(counters);
-        // That it could not be ended says more than why it failed.
-        ended.map_err(SqlError::from)?;
-        result
     }
 
     /// Locks the table as the statement does, once for a transaction, and says how its rows are locked.
@@ -254,26 +223,23 @@ impl Interpreter<'_> {
         settings: &RowLockSettings,
         locked: &RefCell<Option<Locked>>,
     ) -> Result<(), Failure> {
-        let manager = self.environment.instance.locks();
-        let (stamp, owner) = (context.stamp(), context.lock_owner());
+        let (stamp, transaction) = (context.stamp(), context.transaction());
         let table = LockResource::Object(store.database().id(), store.table().id);
         let known = locked.borrow().as_ref().filter(|(of, _)| *of == stamp).map(|(_, rows)| Arc::clone(rows));
         let rows = match known {
             Some(rows) => rows,
             None => {
+                let manager = self.environment.instance.locks();
                 // Its end lets go of the table's lock, too.
-                let rows = RowLocks::new(settings.clone(), manager, context.transaction());
-                let is_cancelled = || context.is_cancelled();
+                let rows = RowLocks::new(settings.clone(), manager, transaction);
+                let (owner, is_cancelled) = (transaction.lock_owner(), || context.is_cancelled());
                 let granted = manager.lock(owner, table, LockMode::IntentExclusive, settings.patience, &is_cancelled);
                 granted.map_err(|error| lock_error(self.state.id, error))?;
                 *locked.borrow_mut() = Some((stamp, Arc::clone(&rows)));
                 rows
             }
         };
-        // A transaction that has locked the table locks nothing in it.
-        if manager.mode_held(owner, &table) != Some(LockMode::Exclusive) {
-            context.lock_rows(rows);
-        }
+        self.list_row_locks_of(context, transaction, table, || rows);
         Ok(())
     }
 

@@ -128,8 +128,7 @@ impl Interpreter<'_> {
         }
         let opened = TableWriter::open_to_read(database, &snapshot, Arc::clone(table)).ok()?;
         let tree = Arc::clone(opened.base()[0].tree()?);
-        let options = &self.state.options;
-        let patience = Patience { timeout: options.lock_timeout, deadlock_priority: options.deadlock_priority };
+        let patience = self.state.options.patience();
         let (table, current) = (Arc::clone(table), self.state.database.id());
         Some(DirectRead { table, tree, current, patience, key, rest, values, goes_to })
     }

@@ -1,0 +1,157 @@
+//! The frame of a statement: which transaction it is part of, how it begins and ends, and what it cost.
+//!
+//! ```text
+//!   in_run               a statement with operators: workers, waits and a cost of its own
+//!   in_direct_context    a statement without a plan, of one row
+//!        └─ as_statement begin ─► body ─► keep it, or undo it whole
+//! ```
+//!
+//! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements (`transaction`),
+//! what tables a statement locks (`table_locks`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hobt_base::SqlError;
+use hobt_sync::{WaitCounters, processor, waits};
+use hobt_txn::StatementContext;
+
+use super::event::{StatementStatistics, TableReads};
+use super::failure::Failure;
+use super::run::Interpreter;
+use super::transaction::OpenTransaction;
+use crate::binder::QueryHints;
+use crate::execute::StatementRun;
+
+/// Trace flag 652: no read-ahead.
+const NO_READ_AHEAD: i32 = 652;
+
+impl Interpreter<'_> {
+    /// The open transaction that the statement which runs is part of: none where it changes a table variable.
+    fn transaction_of_statement(&self) -> Option<&OpenTransaction> {
+        self.state.transaction.as_ref().filter(|_| !self.changes_variable)
+    }
+
+    /// A statement of this session that is about to run: a part of its open transaction, unless it changes a table
+    /// variable.
+    ///
+    /// # Errors
+    /// 6005: the instance is being closed.
+    pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Result<Arc<StatementRun>, SqlError> {
+        let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
+        let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
+        let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
+        StatementRun::of(
+            self.transaction_of_statement().map(OpenTransaction::transaction),
+            &self.environment.instance,
+            self.state.id,
+            max_dop,
+            Arc::clone(&self.cancelled),
+            no_read_ahead,
+        )
+    }
+
+    /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.
+    pub(super) fn in_run<R>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.note_direct_cost();
+        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let session = self.state.id;
+        self.environment.sessions.statement_runs(session, Arc::downgrade(run));
+        let result = self.as_statement(&run.context, &run.waits, body, |this, result| {
+            if let (Some(open), true) = (&this.state.transaction, run.context.is_in_transaction()) {
+                run.databases().iter().for_each(|database| open.uses_database(database));
+            }
+            run.end(result.is_ok())
+        });
+        let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+        let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
+        let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };
+        self.state.waits.absorb(&run.waits);
+        self.environment.sessions.statement_ends(session, &cost, run.profiles());
+        self.cost = Some(Box::new(cost));
+        result
+    }
+
+    /// Runs `body` as a statement on this thread alone, whose waits are the session's; one that gives `None` has done
+    /// nothing.
+    pub(super) fn in_direct_context<R>(
+        &mut self,
+        body: impl FnOnce(&mut Self, &StatementContext) -> Result<Option<R>, Failure>,
+    ) -> Result<Option<R>, Failure> {
+        let database = self.database();
+        let open = self.transaction_of_statement();
+        let instance = &self.environment.instance;
+        let cancelled = Arc::clone(&self.cancelled);
+        let context = match open.map(OpenTransaction::transaction) {
+            Some(transaction) => instance.statement_of(transaction, self.state.id, 1, cancelled),
+            None => instance.statement_context(self.state.id, 1, cancelled).map_err(SqlError::from)?,
+        };
+        if let Some(open) = open {
+            open.uses_database(&database);
+            // Not under SNAPSHOT, which no statement may ask for from now on.
+            open.began_in_snapshot(false);
+        }
+        let waits = Arc::clone(&self.state.waits);
+        self.as_statement(
+            &context,
+            &waits,
+            |this| body(this, &context),
+            |this, result| {
+                let succeeded = matches!(result, Ok(Some(_)));
+                let ended = this.environment.instance.end_statement(&context, succeeded, &[&**database.database()]);
+                ended.map_err(SqlError::from)
+            },
+        )
+    }
+
+    /// Runs `body` as the statement of `context`, whose waits go to `waits`; `end` keeps what it did, or undoes it.
+    fn as_statement<R>(
+        &mut self,
+        context: &StatementContext,
+        waits: &Arc<WaitCounters>,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+        end: impl FnOnce(&Self, &Result<R, Failure>) -> Result<(), SqlError>,
+    ) -> Result<R, Failure> {
+        context.lock_owner().begin_statement(Some(Arc::clone(&self.text)));
+        let counters = waits::set_statement_counters(Some(Arc::clone(waits)));
+        let result = body(self);
+        let ended = end(self, &result);
+        drop(counters);
+        // That it could not be ended says more than why it failed.
+        ended?;
+        result
+    }
+}
+
+/// What a finished statement cost; `cpu` is that of the session's own thread.
+fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementStatistics {
+    let reads = run.table_counts().into_iter().map(|(table, counts)| TableReads {
+        table,
+        scans: counts.scans.load(Relaxed),
+        logical: counts.logical_reads.load(Relaxed),
+        physical: counts.physical_reads.load(Relaxed),
+        read_ahead: counts.read_ahead_reads.load(Relaxed),
+        lob_logical: counts.lob_logical_reads.load(Relaxed),
+        lob_physical: counts.lob_physical_reads.load(Relaxed),
+    });
+    let waits = run
+        .waits
+        .rows()
+        .into_iter()
+        .map(|row| (row.wait_type.name(), row.waiting_tasks_count, Duration::from_nanos(row.wait_time_ns)));
+    let widest = run.profiles().into_iter().map(|profile| profile.rows()).max_by_key(|rows| rows.iter().sum::<u64>());
+    StatementStatistics {
+        elapsed,
+        cpu: cpu + run.worker_report().cpu_total(),
+        degree_of_parallelism: run.degree(),
+        reads: reads.collect(),
+        waits: waits.collect(),
+        rows_per_worker: widest.unwrap_or_default(),
+        ..StatementStatistics::default()
+    }
+}

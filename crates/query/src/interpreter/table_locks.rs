@@ -1,0 +1,151 @@
+//! The tables of a statement: found, locked, and found to be those still.
+//!
+//! A statement looks names up before it holds a lock, so what a name means may change until the lock is granted: it looks
+//! again until nothing did. Rows are locked one by one below the table's lock (`row_locks`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hobt_base::{SqlError, number};
+use hobt_engine::IsolationOption;
+use hobt_tsql::ast::IsolationLevel;
+use hobt_txn::locks::LockMode;
+
+use super::failure::Failure;
+use super::names::UsedTable;
+use super::reading::{begun_otherwise, changed_since, is_private, snapshot_not_allowed};
+use super::run::Interpreter;
+use super::transaction::OpenTransaction;
+use crate::binder::{BindOptions, Binder};
+use crate::execute::StatementRun;
+
+/// How often a statement is bound again because a table changed before its lock was granted.
+pub(super) const BIND_ATTEMPTS: usize = 20;
+
+impl Interpreter<'_> {
+    /// Binds, and locks the tables that were named.
+    pub(super) fn bind_and_lock<B>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<B, SqlError>,
+    ) -> Result<B, Failure> {
+        self.until_locked(run, |this| {
+            let names = this.names(run);
+            let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
+            Ok((bound, names.into_used()))
+        })
+    }
+
+    /// Has `find` say what tables a statement uses until they are the ones that it has locked, all together: two statements
+    /// that read each other's tables wait one for the other, never both.
+    ///
+    /// # Errors
+    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952 and 3961 under `SNAPSHOT`.
+    pub(super) fn until_locked<F>(
+        &mut self,
+        run: &Arc<StatementRun>,
+        mut find: impl FnMut(&mut Self) -> Result<(F, Vec<UsedTable>), Failure>,
+    ) -> Result<F, Failure> {
+        for _ in 0..BIND_ATTEMPTS {
+            let (found, used) = find(self)?;
+            if self.lock_tables(run, used)? {
+                return Ok(found);
+            }
+        }
+        Err(definition_changed().into())
+    }
+
+    /// Locks tables, until the statement has ended or, where they are changed or the reader wants that, until its
+    /// transaction has: each once, in a mode as strong as all that were asked for, in an order that is the same for all
+    /// statements. `false`, and nothing is locked, if one of them is another table by now.
+    fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
+        let resource = |used: &UsedTable| (used.database.id(), used.table.id);
+        used.sort_by_key(resource);
+        let (mut kept, mut brief) = (Vec::new(), Vec::new());
+        // What a statement beside the transaction reads for good is the transaction's to keep.
+        let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
+        for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
+            let (database, table) = (&same[0].database, same[0].table.id);
+            run.uses_database(database);
+            let mode = mode_of(same);
+            let timeout = self.lock_timeout(same);
+            if same.iter().any(|used| used.is_kept) {
+                if let (Some(open), true) = (&self.state.transaction, run.context.is_in_transaction()) {
+                    open.changes_in_tempdb(&same[0].table.name);
+                }
+                let owner = open.map_or(run.context.lock_owner(), |open| open.lock_owner());
+                kept.push(self.lock_for(owner, database, table, mode, timeout)?);
+            } else {
+                brief.push(self.lock_for(run.context.lock_owner(), database, table, mode, timeout)?);
+            }
+        }
+        let current = used.iter().all(is_current);
+        if current {
+            self.check_snapshot(run, &used)?;
+            for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
+                self.list_row_locks(&run.context, same);
+            }
+            self.wait_for_inserts(run, &used)?;
+            run.hold_locks_for_statement(brief);
+            match open {
+                Some(open) => open.hold(kept),
+                None => run.hold_locks(kept),
+            }
+        }
+        Ok(current)
+    }
+
+    /// How long a statement waits for a lock of a table; `same` are all its uses of it.
+    pub(super) fn lock_timeout(&self, same: &[UsedTable]) -> Option<Duration> {
+        match same.iter().any(|used| used.waits_for_nobody) {
+            true => Some(Duration::ZERO),
+            false => self.state.options.lock_timeout,
+        }
+    }
+
+    /// Whether tables, which are locked, may be used under the isolation level that is in force.
+    fn check_snapshot(&self, run: &Arc<StatementRun>, used: &[UsedTable]) -> Result<(), SqlError> {
+        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
+        let mut shared = used.iter().filter(|used| !is_private(&used.database, &used.table)).peekable();
+        let Some(first) = shared.peek() else { return Ok(()) };
+        let began_otherwise = match &self.state.transaction {
+            Some(open) => !open.began_in_snapshot(is_snapshot) && is_snapshot,
+            None => false,
+        };
+        if began_otherwise {
+            return Err(begun_otherwise(&first.database));
+        }
+        for used in shared {
+            // What a statement changes it does not read as it was, but it is bound to what its transaction sees.
+            let is_of_snapshot = used.is_of_snapshot || (is_snapshot && used.is_kept);
+            if !is_of_snapshot {
+                continue;
+            }
+            if !used.database.isolation().has(IsolationOption::AllowSnapshot) {
+                return Err(snapshot_not_allowed(&used.database));
+            }
+            let seen = self.state.lasting_transaction(&run.context).snapshot();
+            if seen.is_some_and(|seen| !used.database.has_seen_definition(used.table.id, &seen)) {
+                return Err(changed_since(&used.database));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables of a statement changed faster than it could be compiled.
+pub(super) fn definition_changed() -> SqlError {
+    let text = "The definition of a table changed again and again while the statement was compiled.";
+    SqlError::new(number::DEFINITION_CHANGED, text)
+}
+
+/// The mode in which a table is locked; `same` are all uses that a statement makes of it.
+pub(super) fn mode_of(same: &[UsedTable]) -> LockMode {
+    same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode))
+}
+
+/// Whether the table is still the one of the catalog, now that it is locked.
+fn is_current(used: &UsedTable) -> bool {
+    used.database.snapshot().tables.get(&used.table.id).is_some_and(|table| Arc::ptr_eq(table, &used.table))
+}
