@@ -40,7 +40,7 @@ use hobt_functions::{BinaryOperator, value_to_array};
 use hobt_page::RowPage;
 use hobt_types::{SqlType, Value};
 
-use super::leaf::without_inputs;
+use super::inputs::without_inputs;
 use super::scan_exec::{ScanExec, Started};
 use crate::access_path::AccessHint;
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};

@@ -29,13 +29,14 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
-    ReplaceChildrenOptions, SendableRecordBatchStream,
+    SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
 use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use hobt_types::Value;
 
+use super::inputs::with_inputs;
 use super::places::Places;
 use super::row_locker::{Locked, RowLocker};
 use super::statement::StatementRun;
@@ -129,8 +130,8 @@ impl LockRowsExec {
         }
     }
 
-    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(LockRowsExec::new(input, Arc::clone(&self.table), Arc::clone(&self.run), self.settings()))
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> LockRowsExec {
+        LockRowsExec::new(input, Arc::clone(&self.table), Arc::clone(&self.run), self.settings())
     }
 }
 
@@ -149,29 +150,13 @@ impl ExecutionPlan for LockRowsExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
+    with_inputs!(input);
 
     fn apply_expressions(
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         self.conditions.iter().try_fold(TreeNodeRecursion::Continue, |_, conditions| visit(conditions))
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(self.over(input))
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(self.over(input))
     }
 
     /// All partitions of the input come to the one worker that locks.

@@ -33,7 +33,7 @@ use hobt_page::RowPage;
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 
-use super::leaf::without_inputs;
+use super::inputs::without_inputs;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, Missing};

@@ -36,7 +36,7 @@ use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
 use hobt_types::SqlType;
 
-use super::leaf::without_inputs;
+use super::inputs::without_inputs;
 use super::profile::OperatorProfile;
 use super::scan_exec::{array_of, column_vector};
 use super::statement::StatementRun;

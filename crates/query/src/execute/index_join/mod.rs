@@ -38,7 +38,6 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, RecordBatchStream,
-    ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{Stream, StreamExt};
@@ -47,6 +46,7 @@ use parking_lot::Mutex;
 pub use forced::ForcedLoopRule;
 pub use rule::{IndexJoinRule, JoinWay};
 
+use super::inputs::{with_inputs, without_expressions};
 use super::lock_rows::LockRowsExec;
 use super::profile::OperatorProfile;
 use super::seek_exec::SeekExec;
@@ -111,10 +111,8 @@ impl IndexJoinExec {
         IndexJoinExec { outer, join, inner, first: Mutex::default() }
     }
 
-    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
-        let join = children.pop().unwrap_or_else(|| Arc::clone(&self.join));
-        let outer = children.pop().unwrap_or_else(|| Arc::clone(&self.outer));
-        Arc::new(IndexJoinExec::new(outer, join, Arc::clone(&self.inner)))
+    fn over(&self, outer: Arc<dyn ExecutionPlan>, join: Arc<dyn ExecutionPlan>) -> IndexJoinExec {
+        IndexJoinExec::new(outer, join, Arc::clone(&self.inner))
     }
 
     /// The first portion. The outer side starts here, on the worker that asks first.
@@ -155,35 +153,14 @@ impl ExecutionPlan for IndexJoinExec {
         self.join.properties()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.outer, &self.join]
-    }
+    with_inputs!(outer, join);
 
     fn apply_expressions(
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut recursion = TreeNodeRecursion::Continue;
-        for key in &self.inner.keys {
-            recursion = visit(key)?;
-        }
-        Ok(recursion)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.over(children))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.over(children))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.over(Vec::new()))
+        let mut keys = self.inner.keys.iter();
+        keys.try_fold(TreeNodeRecursion::Continue, |recursion, key| recursion.visit_sibling(|| visit(key)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -324,10 +301,9 @@ struct InnerExec {
 }
 
 impl InnerExec {
-    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
-        let scan = children.pop().unwrap_or_else(|| Arc::clone(&self.scan));
+    fn over(&self, scan: Arc<dyn ExecutionPlan>) -> InnerExec {
         let (inner, projection) = (Arc::clone(&self.inner), self.projection.clone());
-        Arc::new(InnerExec { scan, inner, projection, is_ordered: self.is_ordered })
+        InnerExec { scan, inner, projection, is_ordered: self.is_ordered }
     }
 
     /// A seek that has the scan's place.
@@ -358,28 +334,8 @@ impl ExecutionPlan for InnerExec {
         self.scan.properties()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.scan]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.over(children))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.over(children))
-    }
+    with_inputs!(scan);
+    without_expressions!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.scan.execute(partition, context)

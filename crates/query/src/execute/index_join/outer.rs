@@ -18,7 +18,7 @@ use hobt_base::SqlError;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::super::leaf::without_inputs;
+use super::super::inputs::without_inputs;
 use super::Inner;
 use crate::wrap::external;
 

@@ -1,0 +1,74 @@
+//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has.
+
+/// The methods of an `ExecutionPlan` that are about its inputs and expressions, of one that has none of either.
+macro_rules! without_inputs {
+    () => {
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Vec::new()
+        }
+
+        crate::execute::inputs::without_expressions!();
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            _: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(self)
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            _: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(self)
+        }
+    };
+}
+
+/// The methods that are about inputs, of an operator whose fields of these names are its inputs, and which has a method `over`
+/// that gives the same operator over others.
+macro_rules! with_inputs {
+    ($($input:ident),+) => {
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            vec![$(&self.$input),+]
+        }
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            const COUNT: usize = [$(stringify!($input)),+].len();
+            let inputs = <[std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>; COUNT]>::try_from(children);
+            match inputs {
+                Ok([$($input),+]) => Ok(std::sync::Arc::new(self.over($($input),+))),
+                Err(others) => datafusion::common::internal_err!("{} over {} inputs", self.name(), others.len()),
+            }
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            let properties = datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
+            self.replace_children(children, datafusion::physical_plan::ReplaceChildrenOptions::new(properties))
+        }
+    };
+}
+
+/// The method that is about expressions, of an operator that has none.
+macro_rules! without_expressions {
+    () => {
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+    };
+}
+
+pub(super) use {with_inputs, without_expressions, without_inputs};
