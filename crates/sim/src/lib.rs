@@ -1,6 +1,6 @@
 //! The simulator: instances on a disk in memory that loses its power, and the proof that nothing is lost.
 //!
-//! One seed decides everything: what is done (`script.rs`), at which operation of the disk the power fails, what that
+//! One seed decides everything: what is done (`script.rs`, `statement.rs`), at which operation of the disk the power fails, what that
 //! leaves of the writes under way, and whether it fails again during recovery (`simulation.rs`). A model in memory
 //! (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read back:
 //!
@@ -25,9 +25,12 @@ mod build;
 mod check;
 mod definitions;
 mod model;
+mod partitions;
 mod rows;
 mod script;
+mod sequences;
 mod simulation;
+mod statement;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -40,7 +40,7 @@ impl<'d> OpenTable<'d> {
         table: &Arc<Table>,
     ) -> Result<OpenTable<'d>, EngineError> {
         let writer = TableWriter::open(database, snapshot, Arc::clone(table))?;
-        Ok(OpenTable { database, writer, function: function_of(snapshot, table) })
+        Ok(OpenTable::of(database, snapshot, writer))
     }
 
     /// The same to be read alone: the database stays clean.
@@ -50,7 +50,12 @@ impl<'d> OpenTable<'d> {
         table: &Arc<Table>,
     ) -> Result<OpenTable<'d>, EngineError> {
         let writer = TableWriter::open_to_read(database, snapshot, Arc::clone(table))?;
-        Ok(OpenTable { database, writer, function: function_of(snapshot, table) })
+        Ok(OpenTable::of(database, snapshot, writer))
+    }
+
+    fn of(database: &'d Database, snapshot: &DatabaseSnapshot, writer: TableWriter) -> OpenTable<'d> {
+        let function = function_of(snapshot, writer.table());
+        OpenTable { database, writer, function }
     }
 
     pub(crate) fn writer(&self) -> &TableWriter {
