@@ -10,8 +10,9 @@ use hobt_txn::StatementContext;
 use hobt_types::{Collation, MaxLength, SqlType};
 
 use super::Database;
+use super::claim::LockTable;
 use super::pending::{Name, Sharing};
-use super::table::{LockTable, table_column};
+use super::table::table_column;
 use super::table_change::TableChange;
 use crate::definition::{ColumnDefinition, check_name};
 use crate::error::{EngineError, Result};

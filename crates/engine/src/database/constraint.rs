@@ -7,7 +7,8 @@ use hobt_catalog::{CheckConstraint, ColumnDefault, ConstraintHead, DatabaseSnaps
 use hobt_txn::StatementContext;
 
 use super::Database;
-use super::table::{LockTable, name_is_taken};
+use super::claim::LockTable;
+use super::table::name_is_taken;
 use super::table_change::TableChange;
 use crate::clock::time_of_day;
 use crate::definition::check_name;

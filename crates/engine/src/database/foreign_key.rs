@@ -8,8 +8,8 @@ use hobt_catalog::{DatabaseSnapshot, ForeignKey, Index, ReferentialRule, Table, 
 use hobt_txn::StatementContext;
 
 use super::Database;
+use super::claim::LockTable;
 use super::pending::{Name, Sharing};
-use super::table::LockTable;
 use super::table_change::TableChange;
 use crate::error::{EngineError, Result};
 

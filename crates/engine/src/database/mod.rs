@@ -12,6 +12,7 @@
 //! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
 
 mod changed_definitions;
+mod claim;
 mod column;
 mod constraint;
 mod current_row;
@@ -31,6 +32,7 @@ mod table;
 mod table_change;
 #[cfg(test)]
 mod tests;
+mod truncate;
 mod writer;
 
 use std::collections::HashMap;
@@ -52,13 +54,13 @@ use crate::options::DatabaseOptions;
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
+pub use claim::LockTable;
 pub use column::{ColumnAlteration, is_stored_alike};
 pub use constraint::CheckDefinition;
 pub use current_row::current_row;
 pub use foreign_key::ForeignKeyDefinition;
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use switch::SwitchSide;
-pub use table::LockTable;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole as whole_row};
 

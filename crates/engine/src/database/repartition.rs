@@ -17,15 +17,12 @@ use hobt_catalog::{
 use hobt_txn::StatementContext;
 use hobt_types::Value;
 
+use super::claim::{CLAIM_ATTEMPTS, LockTable, changed_again};
 use super::partition::{PARTITIONS_MAX, invalid_object, value_is_of};
 use super::pending::{Claim, Name, Sharing};
 use super::place::filegroup_named;
-use super::table::LockTable;
 use super::{Change, Database, TableWriter, WriteError};
 use crate::error::{EngineError, Result};
-
-/// How often other tables may use the function by the time that all are locked.
-const CLAIM_ATTEMPTS: usize = 20;
 
 /// How the partitions of a function change.
 #[derive(Clone, Copy)]
@@ -151,8 +148,7 @@ impl Database {
             locked = Some(ids);
             known = now;
         }
-        let text = format!("The tables on partition function '{name}' changed again and again while they were locked.");
-        Err(EngineError::statement(number::DEFINITION_CHANGED, text))
+        Err(changed_again(name))
     }
 
     /// Cuts the partitions of one table, and moves the rows that belong elsewhere then.

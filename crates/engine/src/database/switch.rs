@@ -1,4 +1,4 @@
-//! Partitions that change hands: `ALTER TABLE … SWITCH`, and `TRUNCATE TABLE … WITH (PARTITIONS (…))`.
+//! Partitions that change hands: `ALTER TABLE … SWITCH`.
 //!
 //! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones under
 //! that of the source. So the tables must agree in everything that says how rows lie in pages (`agreement`), and the rows must
@@ -8,20 +8,17 @@ mod agreement;
 
 use std::sync::Arc;
 
-use hobt_access::RowStore;
-use hobt_base::{ObjectId, number};
+use hobt_base::number;
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, PartitionFunction, SnapshotChange, Table, name_equals, value_from_bytes,
 };
 use hobt_txn::StatementContext;
 
+use super::claim::{LockTable, until_locked};
 use super::pending::{Name, Sharing};
-use super::table::LockTable;
+
 use super::{Change, Database, TableWriter};
 use crate::error::{EngineError, Result};
-
-/// How often a table may be another one by the time that it is locked.
-const CLAIM_ATTEMPTS: usize = 20;
 
 /// One side of a switch.
 #[derive(Clone, Debug)]
@@ -105,8 +102,8 @@ impl Database {
             let text = format!("The source table '{}' and target table '{}' are same.", source.name, target.name);
             return Err(refused(number::SWITCH_SAME_TABLE, text));
         }
-        let mut locked: Option<[ObjectId; 2]> = None;
-        for _ in 0..CLAIM_ATTEMPTS {
+        let names = format!("{}' or '{}", source.name, target.name);
+        let (change, (from, to)) = until_locked(lock, &names, &mut || {
             let claim = |schema, side: &SwitchSide| (Name::object(schema, &side.name), Sharing::Exclusive);
             let change = self.begin(ctx, vec![claim(from_schema, source), claim(to_schema, target)])?;
             let snapshot = self.snapshot_of(ctx);
@@ -115,20 +112,10 @@ impl Database {
                 found.map(Arc::clone).ok_or_else(|| missing(&side.name))
             };
             let (from, to) = (table(from_schema, source)?, table(to_schema, target)?);
-            let mut ids = [from.id, to.id];
-            ids.sort_unstable();
-            if locked == Some(ids) {
-                return Ok((change, from, to));
-            }
-            change.release();
-            ids.into_iter().try_for_each(&mut *lock)?;
-            locked = Some(ids);
-        }
-        let text = format!(
-            "The definition of table '{}' or '{}' changed again and again while the statement waited for it.",
-            source.name, target.name
-        );
-        Err(EngineError::statement(number::DEFINITION_CHANGED, text))
+            let ids = vec![from.id, to.id];
+            Ok((change, (from, to), ids))
+        })?;
+        Ok((change, from, to))
     }
 
     /// 4904, 4905.
@@ -201,75 +188,6 @@ impl Database {
         );
         Err(refused(number::SWITCH_RANGE, text))
     }
-
-    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that include
-    /// their last. Gives the table's id.
-    ///
-    /// # Errors
-    /// As [`Database::truncate_table`], 4712 among them; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has
-    /// none.
-    pub fn truncate_partitions(
-        self: &Arc<Database>,
-        ctx: &StatementContext,
-        (schema, name): (&str, &str),
-        ranges: &[(i64, i64)],
-        lock: &mut LockTable<'_>,
-    ) -> Result<ObjectId> {
-        let missing = || {
-            let text =
-                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-            EngineError::statement(number::CANNOT_TRUNCATE, text)
-        };
-        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
-        let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
-        super::table::check_may_be_truncated(&self.snapshot_of(ctx), &table)?;
-        let base = table.base_index();
-        if matches!(base.data_space, DataSpace::Filegroup(_)) {
-            let text = format!(
-                "Cannot specify partition number in the truncate table statement as the table '{name}' is not partitioned."
-            );
-            return Err(EngineError::statement(number::NOT_PARTITIONED, text));
-        }
-        if let Some(index) = table.nonclustered().find(|index| index.data_space != base.data_space) {
-            let text = format!(
-                "TRUNCATE TABLE statement failed. Index '{}' is not partitioned as table '{name}' is. Index and table must \
-                 use an equivalent partition function.",
-                index.name.as_deref().unwrap_or("")
-            );
-            return Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text));
-        }
-        let count = base.partitions.len();
-        let mut wanted = vec![false; count];
-        for &(first, last) in ranges {
-            for bound in [first, last] {
-                if !(1..=count as i64).contains(&bound) {
-                    let text = format!(
-                        "Invalid partition number {bound} specified for table '{name}', partition number can range from 1 to \
-                         {count}."
-                    );
-                    return Err(EngineError::statement(number::NO_SUCH_PARTITION, text));
-                }
-            }
-            let places = usize::try_from(first - 1).expect("checked above")..usize::try_from(last).expect("as before");
-            wanted[places.start..places.end.max(places.start)].fill(true);
-        }
-        for index in table.indexes.iter().filter(|index| !index.partitions.is_empty()) {
-            for (partition, _) in index.partitions.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
-                let truncated = match self.store(partition.hobt)? {
-                    RowStore::Heap(heap) => heap.truncate(ctx),
-                    RowStore::Tree(tree) => tree.truncate(ctx),
-                };
-                truncated.map_err(|error| self.storage_error(error))?;
-            }
-        }
-        // Its rows have left no versions.
-        let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
-        ctx.on_commit(move || {
-            database.definitions.changed_table(id, changer, &database.shared.clock);
-            Ok(())
-        });
-        Ok(table.id)
-    }
 }
 
 /// The column by which an index is partitioned, and how.
@@ -299,7 +217,8 @@ fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
             Err(EngineError::statement(number::SWITCH_WITHOUT_NUMBER, text))
         }
         Some(number) => {
-            let place = usize::try_from(number - 1).ok().filter(|place| *place < base.partitions.len());
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            let place = place.filter(|place| *place < base.partitions.len());
             place.ok_or_else(|| {
                 let text = format!("Partition number {number} does not exist in table '{}'.", table.name);
                 refused(number::SWITCH_NO_PARTITION, text)

@@ -1,9 +1,9 @@
-//! CREATE, DROP and TRUNCATE TABLE.
+//! CREATE TABLE and DROP TABLE.
 
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, number};
+use hobt_base::{HobtId, ObjectId, PAGE_SIZE, number};
 use hobt_catalog::{
     ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn, TableConstraints,
     VirtualColumn,
@@ -12,17 +12,13 @@ use hobt_page::MAX_COLUMNS;
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
+use super::claim::LockTable;
 use super::pending::{Claim, Name, Sharing};
-use super::{Change, Database, place};
+use super::{Database, place};
 use crate::clock::time_of_day;
 use crate::definition::{ColumnDefinition, ComputedDefinition, TableDefinition, check_name};
 use crate::error::{EngineError, Result};
 
-/// Takes `Sch-M` on a table for the statement, in place of the one that it took before. Blocks.
-pub type LockTable<'a> = dyn FnMut(ObjectId) -> std::result::Result<(), SqlError> + 'a;
-
-/// How often a table may be another one by the time that it is locked.
-const CLAIM_ATTEMPTS: usize = 20;
 /// The longest row as SQL Server counts it.
 const ROW_BYTES_MAX: usize = 8060;
 
@@ -131,37 +127,6 @@ impl Database {
         Ok(id)
     }
 
-    /// Claims a table's name and finds the table, which `lock` has locked by then.
-    ///
-    /// A table is known for certain only once its name is claimed, and then another statement may be at work in it: the
-    /// claim is let go of while the lock is waited for, so that nobody waits for a table with a name in hand, which
-    /// would close circles that neither side sees.
-    pub(super) fn claim_locked(
-        self: &Arc<Database>,
-        ctx: &StatementContext,
-        schema: i32,
-        name: &str,
-        lock: &mut LockTable<'_>,
-        missing: &dyn Fn(&DatabaseSnapshot) -> EngineError,
-    ) -> Result<(Change, Arc<Table>)> {
-        let mut locked = None;
-        for _ in 0..CLAIM_ATTEMPTS {
-            let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
-            let snapshot = self.snapshot_of(ctx);
-            let table = snapshot.table(schema, name).filter(|table| !table.is_system);
-            let table = Arc::clone(table.ok_or_else(|| missing(&snapshot))?);
-            if locked == Some(table.id) {
-                return Ok((change, table));
-            }
-            change.release();
-            lock(table.id)?;
-            locked = Some(table.id);
-        }
-        let text =
-            format!("The definition of table '{name}' changed again and again while the statement waited for it.");
-        Err(EngineError::statement(number::DEFINITION_CHANGED, text))
-    }
-
     /// Frees what stores have when the statement commits.
     pub(super) fn drop_stores(self: &Arc<Database>, ctx: &StatementContext, stores: &[RowStore]) -> Result<()> {
         // In this order: nobody finds them any more, then nobody changes them any more, then their extents are free.
@@ -180,57 +145,6 @@ impl Database {
     /// The heaps and trees of all partitions of a table, opened.
     pub(super) fn stores_of(&self, table: &Table) -> Result<Vec<RowStore>> {
         table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| self.store(partition.hobt)).collect()
-    }
-
-    /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
-    ///
-    /// # Errors
-    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
-    /// be rolled back.
-    pub fn truncate_table(
-        self: &Arc<Database>,
-        ctx: &StatementContext,
-        schema: &str,
-        name: &str,
-        lock: &mut LockTable<'_>,
-    ) -> Result<ObjectId> {
-        let missing = || {
-            EngineError::statement(
-                number::CANNOT_TRUNCATE,
-                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions."),
-            )
-        };
-        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
-        let (_change, table) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
-        check_may_be_truncated(&self.snapshot_of(ctx), &table)?;
-        for store in self.stores_of(&table)? {
-            let truncated = match &store {
-                RowStore::Heap(heap) => heap.truncate(ctx),
-                RowStore::Tree(tree) => tree.truncate(ctx),
-            };
-            truncated.map_err(|error| self.storage_error(error))?;
-        }
-        // Its rows have left no versions.
-        let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
-        ctx.on_commit(move || {
-            database.definitions.changed_table(id, changer, &database.shared.clock);
-            Ok(())
-        });
-        Ok(table.id)
-    }
-}
-
-/// 4712.
-pub(super) fn check_may_be_truncated(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()> {
-    match super::foreign_key::first_reference(snapshot, table, None) {
-        None => Ok(()),
-        Some(_) => Err(EngineError::statement(
-            number::TRUNCATE_REFERENCED,
-            format!(
-                "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.",
-                table.name
-            ),
-        )),
     }
 }
 

@@ -15,8 +15,9 @@ use hobt_base::{HobtId, IndexId, SqlError, number};
 use hobt_catalog::{DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, Table};
 use hobt_txn::StatementContext;
 
+use super::claim::LockTable;
 use super::index::index_named;
-use super::table::{LockTable, cannot_drop};
+use super::table::cannot_drop;
 use super::{Change, Database};
 use crate::definition::IndexDefinition;
 use crate::error::{EngineError, Result};

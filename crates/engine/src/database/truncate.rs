@@ -1,0 +1,142 @@
+//! TRUNCATE TABLE, of all rows or of some partitions'.
+
+use std::sync::Arc;
+
+use hobt_access::RowStore;
+use hobt_base::{HobtId, ObjectId, number};
+use hobt_catalog::{DataSpace, DatabaseSnapshot, Table};
+use hobt_txn::StatementContext;
+
+use super::claim::LockTable;
+use super::{Change, Database};
+use crate::error::{EngineError, Result};
+
+impl Database {
+    /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
+    ///
+    /// # Errors
+    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
+    /// be rolled back.
+    pub fn truncate_table(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        schema: &str,
+        name: &str,
+        lock: &mut LockTable<'_>,
+    ) -> Result<ObjectId> {
+        let (_change, table) = self.claim_to_truncate(ctx, (schema, name), lock)?;
+        let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
+        self.truncate_stores(ctx, &table, partitions.map(|partition| partition.hobt))
+    }
+
+    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that include
+    /// their last. Gives the table's id.
+    ///
+    /// # Errors
+    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has none.
+    pub fn truncate_partitions(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: (&str, &str),
+        ranges: &[(i64, i64)],
+        lock: &mut LockTable<'_>,
+    ) -> Result<ObjectId> {
+        let (_change, table) = self.claim_to_truncate(ctx, table, lock)?;
+        check_aligned(&table)?;
+        let wanted = partitions_in(&table, ranges)?;
+        let partitions = table.indexes.iter().flat_map(|index| index.partitions.iter().zip(&wanted));
+        let hobts = partitions.filter(|(_, is_wanted)| **is_wanted).map(|(partition, _)| partition.hobt);
+        self.truncate_stores(ctx, &table, hobts)
+    }
+
+    /// 4701, 4712.
+    fn claim_to_truncate(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        (schema, name): (&str, &str),
+        lock: &mut LockTable<'_>,
+    ) -> Result<(Change, Arc<Table>)> {
+        let missing = || {
+            let text =
+                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+            EngineError::statement(number::CANNOT_TRUNCATE, text)
+        };
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
+        let claimed = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
+        check_not_referenced(&self.snapshot_of(ctx), &claimed.1)?;
+        Ok(claimed)
+    }
+
+    fn truncate_stores(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: &Table,
+        hobts: impl Iterator<Item = HobtId>,
+    ) -> Result<ObjectId> {
+        let stores = hobts.map(|hobt| self.store(hobt)).collect::<Result<Vec<RowStore>>>()?;
+        for store in stores {
+            let truncated = match store {
+                RowStore::Heap(heap) => heap.truncate(ctx),
+                RowStore::Tree(tree) => tree.truncate(ctx),
+            };
+            truncated.map_err(|error| self.storage_error(error))?;
+        }
+        // Its rows have left no versions.
+        let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
+        ctx.on_commit(move || {
+            database.definitions.changed_table(id, changer, &database.shared.clock);
+            Ok(())
+        });
+        Ok(id)
+    }
+}
+
+/// 4712.
+fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()> {
+    if super::foreign_key::first_reference(snapshot, table, None).is_none() {
+        return Ok(());
+    }
+    let text =
+        format!("Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.", table.name);
+    Err(EngineError::statement(number::TRUNCATE_REFERENCED, text))
+}
+
+/// Whether a table is partitioned, and each of its indexes as it is. 3756, 7729.
+fn check_aligned(table: &Table) -> Result<()> {
+    let (base, name) = (table.base_index(), &table.name);
+    if matches!(base.data_space, DataSpace::Filegroup(_)) {
+        let text = format!(
+            "Cannot specify partition number in the truncate table statement as the table '{name}' is not partitioned."
+        );
+        return Err(EngineError::statement(number::NOT_PARTITIONED, text));
+    }
+    let Some(index) = table.nonclustered().find(|index| index.data_space != base.data_space) else { return Ok(()) };
+    let text = format!(
+        "TRUNCATE TABLE statement failed. Index '{}' is not partitioned as table '{name}' is. Index and table must use an \
+         equivalent partition function.",
+        index.name.as_deref().unwrap_or("")
+    );
+    Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text))
+}
+
+/// Of each partition whether it lies in one of the ranges. 7722.
+fn partitions_in(table: &Table, ranges: &[(i64, i64)]) -> Result<Vec<bool>> {
+    let count = table.base_index().partitions.len();
+    let place = |number: i64| {
+        let place =
+            usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).filter(|place| *place < count);
+        place.ok_or_else(|| {
+            let text = format!(
+                "Invalid partition number {number} specified for table '{}', partition number can range from 1 to {count}.",
+                table.name
+            );
+            EngineError::statement(number::NO_SUCH_PARTITION, text)
+        })
+    };
+    let mut wanted = vec![false; count];
+    for &(first, last) in ranges {
+        let (first, last) = (place(first)?, place(last)?);
+        wanted[first..(last + 1).max(first)].fill(true);
+    }
+    Ok(wanted)
+}
