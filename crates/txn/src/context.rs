@@ -453,6 +453,16 @@ impl StatementContext {
         }
     }
 
+    /// What [`StatementContext::view`] gives or, before its first call, would give: this decides nothing.
+    pub fn view_so_far(&self) -> Option<Arc<Snapshot>> {
+        match &*self.view.lock() {
+            View::Present => None,
+            View::OfTransaction(transaction) => transaction.snapshot(),
+            View::OfStatement { seen: Some(seen), .. } => Some(Arc::clone(seen)),
+            View::OfStatement { beside, seen: None } => self.snapshot_now(*beside),
+        }
+    }
+
     /// What has committed by now, and what the statement's transaction changes and the one of stamp `also`.
     pub fn snapshot_now(&self, also: Stamp) -> Option<Arc<Snapshot>> {
         let running = self.transaction.running.lock().clone()?;

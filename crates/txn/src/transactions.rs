@@ -239,6 +239,11 @@ impl Snapshot {
     pub fn horizon(&self) -> Stamp {
         self.horizon
     }
+
+    /// Whether it still sees everything that stands anywhere: nobody else was running then, and nobody has begun since.
+    pub fn is_of_present(&self) -> bool {
+        self.horizon.0 == self.next && self.of.latest.load(Ordering::Relaxed) < self.next
+    }
 }
 
 impl Drop for Snapshot {
@@ -266,6 +271,10 @@ mod tests {
         assert!(other.sees(first) && !other.sees(second) && other.sees(later.stamp()));
         drop(two);
         assert!(all.snapshot(Stamp(0), Stamp(0)).sees(second));
+        let with_own = all.snapshot(later.stamp(), Stamp(0));
+        assert!(with_own.is_of_present() && !other.is_of_present(), "one ran beside the other");
+        let _next = all.begin();
+        assert!(!with_own.is_of_present(), "somebody may have changed something");
     }
 
     #[test]

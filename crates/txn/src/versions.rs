@@ -229,17 +229,40 @@ impl VersionStore {
         last.moved_to.filter(|_| !snapshot.sees(last.writer))
     }
 
-    /// The places of rows of heaps that were inserted by somebody whom a snapshot does not see. Looks at all versions.
-    pub fn unseen_inserts(&self, snapshot: &Snapshot) -> Vec<(PageId, SlotId)> {
+    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages, and the change stands.
+    pub fn has_unseen_rows(&self, snapshot: &Snapshot, is_wanted: &dyn Fn(PageId) -> bool) -> bool {
+        let is_unseen = |version: &Version| !version.is_undone && !snapshot.sees(version.writer);
+        self.shards.iter().any(|shard| {
+            let shard = shard.lock();
+            shard.iter().any(|(page, versions)| versions.iter().any(is_unseen) && is_wanted(*page))
+        })
+    }
+
+    /// Whether somebody whom a snapshot does not see has changed something at the keys of a tree from `low` on and below `high`,
+    /// and a change of his stands.
+    pub fn has_unseen_keys(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
+        self.keys.has_unseen(hobt, low, high, snapshot)
+    }
+
+    /// The places of rows of heaps that somebody whom a snapshot does not see has changed, inserted or deleted, as far as such
+    /// a change stands and their pages are among the wanted ones; with `inserts_only` those that he has inserted. Looks at all
+    /// pages that have versions.
+    pub fn unseen_rows(
+        &self,
+        snapshot: &Snapshot,
+        inserts_only: bool,
+        is_wanted: &dyn Fn(PageId) -> bool,
+    ) -> Vec<(PageId, SlotId)> {
         let mut found = Vec::new();
         for shard in &self.shards {
-            for (page, versions) in shard.lock().iter() {
-                let unseen = versions.iter().filter(|version| {
-                    version.before == Before::Absent && !version.is_undone && !snapshot.sees(version.writer)
-                });
-                found.extend(unseen.map(|version| (*page, version.slot)));
+            for (page, versions) in shard.lock().iter().filter(|(page, _)| is_wanted(**page)) {
+                let unseen = versions.iter().filter(|version| !version.is_undone && !snapshot.sees(version.writer));
+                let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
+                found.extend(wanted.map(|version| (*page, version.slot)));
             }
         }
+        found.sort_unstable();
+        found.dedup();
         found
     }
 

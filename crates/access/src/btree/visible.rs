@@ -58,14 +58,20 @@ impl BTree {
         Ok(changes)
     }
 
-    /// The keys of a range that a snapshot does not see and that somebody has put there since, or is about to: those whom he
-    /// has not taken away again by himself.
-    pub fn unseen_inserts(&self, range: &KeyRange, snapshot: &Snapshot) -> Vec<Arc<[u8]>> {
+    /// The keys of a range at which somebody whom a snapshot does not see has changed something, or is about to, and has not
+    /// taken that back by himself; with `inserts_only` those that he has put there.
+    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot, inserts_only: bool) -> Vec<Arc<[u8]>> {
         let ((low, high), hobt) = (range.bounds(), self.hobt.id());
         let versions = self.hobt.storage().versions();
         let changes = versions.key_changes(hobt, low, high, snapshot).into_iter();
-        let inserted = changes.filter(|(_, before)| *before == Before::Absent).map(|(key, _)| key);
-        inserted.filter(|key| versions.is_key_changed(hobt, key, snapshot)).collect()
+        let wanted = changes.filter(|(_, before)| !inserts_only || *before == Before::Absent).map(|(key, _)| key);
+        wanted.filter(|key| versions.is_key_changed(hobt, key, snapshot)).collect()
+    }
+
+    /// Whether [`BTree::unseen_keys`] has any.
+    pub fn has_unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> bool {
+        let (low, high) = range.bounds();
+        self.hobt.storage().versions().has_unseen_keys(self.hobt.id(), low, high, snapshot)
     }
 
     /// What is seen of a leaf whose keys lie from `low` on and below `high`, as far as between these bounds; all of it by who

@@ -34,6 +34,28 @@ impl Hobt {
         Ok(VisiblePage::Otherwise(vec![page]))
     }
 
+    /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has not taken
+    /// that back by himself; with `inserts_only` those that he has put there.
+    pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
+        self.storage.versions().unseen_rows(snapshot, inserts_only, &self.row_page_test())
+    }
+
+    /// Whether [`Hobt::unseen_rows`] has any.
+    pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> bool {
+        self.storage.versions().has_unseen_rows(snapshot, &self.row_page_test())
+    }
+
+    /// Tells which pages hold rows of this heap at this moment.
+    fn row_page_test(&self) -> impl Fn(PageId) -> bool + use<> {
+        let mut pages: Vec<_> = self.runs().into_iter().map(|run| (run.first.file, run.row_pages())).collect();
+        pages.sort_unstable_by_key(|(file, pages)| (*file, pages.start));
+        move |page| {
+            let behind = pages.partition_point(|(file, pages)| (*file, pages.start) <= (page.file, page.number));
+            let run = behind.checked_sub(1).map(|at| &pages[at]);
+            run.is_some_and(|(file, pages)| *file == page.file && pages.contains(&page.number))
+        }
+    }
+
     /// A copy of a page with changes taken back.
     fn take_back(
         &self,

@@ -28,9 +28,11 @@ use super::change_values::{BoundValues, NewValues};
 use super::hash_join::{all_join_by_hash, no_plan};
 use super::insert::InsertTarget;
 use super::limit::RowLimit;
+use super::row_by_row::is_row_by_row;
 use super::scope::{Cte, Names, Scope, same_name};
 use super::stored::{Stored, StoredRows};
 use super::{Binder, Clause, Site, shared, with_cte};
+use crate::execute::UnseenUse;
 use crate::source::{HeapTable, place_type};
 use crate::wrap::sql_error_of;
 
@@ -60,6 +62,21 @@ impl BoundChange {
     /// An internal error if it is not stored: binding refuses such a target.
     pub fn table(&self) -> Result<&HeapTable, SqlError> {
         stored_table(&self.provider)
+    }
+
+    /// Says what is to be done with rows of the target that others are changing, before the query is planned.
+    ///
+    /// # Errors
+    /// As [`BoundChange::table`].
+    pub fn watch_unseen(&self) -> Result<(), SqlError> {
+        let Some(unseen) = self.table()?.unseen() else { return Ok(()) };
+        // So many of a hundred are counted with all there are.
+        let is_counted = matches!(self.limit, Some(RowLimit::Percent(_)));
+        unseen.use_so(match !is_counted && is_row_by_row(&self.query.plan, unseen) {
+            true => UnseenUse::Shown,
+            false => UnseenUse::Noted,
+        });
+        Ok(())
     }
 }
 

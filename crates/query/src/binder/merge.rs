@@ -27,9 +27,11 @@ use super::change_output::{BoundOutput, OutputTable};
 use super::change_values::{cannot_be_modified, set_twice};
 use super::from::join;
 use super::insert::InsertTarget;
+use super::row_by_row::is_row_by_row;
 use super::scope::{Scope, ScopeColumn, invalid_column, same_name};
 use super::subquery::has_subquery;
 use super::{Binder, Clause, Site, shared};
+use crate::execute::UnseenUse;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
@@ -60,6 +62,9 @@ pub struct BoundMerge {
     pub before: Vec<Option<usize>>,
     /// `OUTPUT`.
     pub output: Option<BoundOutput>,
+    /// Whether every row of the target that has to do with what is done comes of the query, if only to keep a row of the source
+    /// from being inserted; the number of its action is then NULL.
+    is_told_of_matched: bool,
 }
 
 impl BoundMerge {
@@ -69,6 +74,19 @@ impl BoundMerge {
     /// An internal error if it is not stored: binding refuses such a target.
     pub fn table(&self) -> Result<&HeapTable, SqlError> {
         stored_table(&self.provider)
+    }
+
+    /// As [`BoundChange::watch_unseen`](super::BoundChange::watch_unseen).
+    ///
+    /// # Errors
+    /// As [`BoundMerge::table`].
+    pub fn watch_unseen(&self) -> Result<(), SqlError> {
+        let Some(unseen) = self.table()?.unseen() else { return Ok(()) };
+        unseen.use_so(match self.is_told_of_matched && is_row_by_row(&self.query.plan, unseen) {
+            true => UnseenUse::Shown,
+            false => UnseenUse::Noted,
+        });
+        Ok(())
     }
 }
 
@@ -91,7 +109,11 @@ impl Binder<'_> {
         check_clauses(&merge.clauses).map_err(|error| error.at(merge.target.span.position))?;
         let (mut target, sides) = self.merged(merge)?;
         let action = Column::new_unqualified(self.fresh("action"));
-        target.plan = self.merging_next_values(|| self.with_actions(&target, &sides, &merge.clauses, &action))?;
+        let has_idle = may_leave_matched(&merge.clauses);
+        // What is counted is what something is done with.
+        let brings_idle = has_idle && self.options.brings_matched && merge.top.is_none();
+        let with_actions = || self.with_actions(&target, &sides, &merge.clauses, (&action, brings_idle));
+        target.plan = self.merging_next_values(with_actions)?;
         if let Some(top) = &merge.top {
             target.plan = self.top(target.plan, top, Vec::new(), &target.names)?;
         }
@@ -118,7 +140,9 @@ impl Binder<'_> {
         let tables = [OutputTable::Action, OutputTable::Inserted, OutputTable::Deleted];
         let output = self.output_of(merge.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
         let (query, _no_values) = self.changes(target.plan.clone(), parts, None)?;
-        Ok(BoundMerge { query, provider: target.stored.provider, actions, after, before, output })
+        let is_told_of_matched = brings_idle || !has_idle;
+        let provider = target.stored.provider;
+        Ok(BoundMerge { query, provider, actions, after, before, output, is_told_of_matched })
     }
 
     /// Target and source, joined as the clauses need it.
@@ -167,13 +191,14 @@ impl Binder<'_> {
         Ok((target, sides))
     }
 
-    /// The joined rows that some clause takes, with the number of the first that does.
+    /// The joined rows that some clause takes, with the number of the first that does; and, if `brings_idle`, those of both sides
+    /// that none takes.
     fn with_actions(
         &self,
         target: &Target<'_>,
         sides: &Sides,
         clauses: &[MergeClause],
-        action: &Column,
+        (action, brings_idle): (&Column, bool),
     ) -> Result<LogicalPlan, SqlError> {
         let mut branches = Vec::with_capacity(clauses.len());
         for (number, clause) in clauses.iter().enumerate() {
@@ -194,7 +219,11 @@ impl Binder<'_> {
         let mut all: Vec<Expr> = target.plan.schema().columns().into_iter().map(Expr::Column).collect();
         all.extend(exprs.pop().map(|which| which.alias(&action.name)));
         let numbered = LogicalPlan::Projection(Projection::try_new(all, shared(plan)).map_err(sql_error_of)?);
-        let taken = Expr::IsNotNull(Box::new(Expr::Column(action.clone())));
+        let mut taken = Expr::IsNotNull(Box::new(Expr::Column(action.clone())));
+        if brings_idle {
+            let matched = Box::new(sides.has(MergeMatch::Matched));
+            taken = Expr::BinaryExpr(BinaryExpr::new(Box::new(taken), Operator::Or, matched));
+        }
         Ok(LogicalPlan::Filter(Filter::try_new(taken, shared(numbered)).map_err(sql_error_of)?))
     }
 
@@ -301,6 +330,13 @@ impl Sides {
             }
         }
     }
+}
+
+/// Whether a row of the target may have a partner, so that this one is not inserted, and not be taken itself.
+fn may_leave_matched(clauses: &[MergeClause]) -> bool {
+    let inserts = clauses.iter().any(|clause| clause.matched == MergeMatch::NotMatchedByTarget);
+    let takes_all = |clause: &MergeClause| clause.matched == MergeMatch::Matched && clause.condition.is_none();
+    inserts && !clauses.iter().any(takes_all)
 }
 
 /// What a clause can name: both sides, or the one that its rows have.

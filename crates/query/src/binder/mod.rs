@@ -37,6 +37,7 @@ mod next_value;
 mod order;
 mod query;
 mod resolver;
+mod row_by_row;
 mod row_rules;
 mod scope;
 mod select;
@@ -105,11 +106,20 @@ pub struct BindOptions {
     pub keeps_variables: bool,
     /// How `OPTION` has all sources joined.
     pub join_way: JoinWay,
+    /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of the source
+    /// from being inserted.
+    pub brings_matched: bool,
 }
 
 impl Default for BindOptions {
     fn default() -> BindOptions {
-        BindOptions { max_recursion: 100, hash_joins: false, keeps_variables: false, join_way: JoinWay::Free }
+        BindOptions {
+            max_recursion: 100,
+            hash_joins: false,
+            keeps_variables: false,
+            join_way: JoinWay::Free,
+            brings_matched: false,
+        }
     }
 }
 

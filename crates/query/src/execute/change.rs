@@ -20,6 +20,7 @@ use hobt_types::Value;
 use super::insert::{InsertTarget, column};
 use super::places::Places;
 use super::statement::StatementRun;
+use super::unseen_rows::UnseenRows;
 use crate::binder::{ChangeKind, RowLimit};
 
 /// About what one row's place takes in the set of those seen.
@@ -163,13 +164,22 @@ pub struct MergedRows {
     kinds: Vec<ChangeKind>,
     /// The rows that change or go.
     seen: HashSet<RowAt>,
+    /// Rows of the target that others are changing, where that is of consequence.
+    unseen: Option<Arc<UnseenRows>>,
+    /// Rows of the target that keep rows of the source from being inserted, as far as others may be changing them.
+    idle: Vec<RowAt>,
 }
 
 impl MergedRows {
     /// For a change of `target`; `actions` are what the actions do, by their numbers.
-    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget, actions: Vec<ChangeKind>) -> MergedRows {
-        let held = HeldBatches::new(run, target);
-        MergedRows { held, actions, kinds: Vec::new(), seen: HashSet::new() }
+    pub fn new(
+        run: &Arc<StatementRun>,
+        target: &InsertTarget,
+        actions: Vec<ChangeKind>,
+        unseen: Option<&Arc<UnseenRows>>,
+    ) -> MergedRows {
+        let (held, unseen) = (HeldBatches::new(run, target), unseen.cloned());
+        MergedRows { held, actions, kinds: Vec::new(), seen: HashSet::new(), unseen, idle: Vec::new() }
     }
 
     /// Takes rows in, apart by what is done with them.
@@ -180,8 +190,17 @@ impl MergedRows {
         let places = Places::of(batch)?;
         let numbers = batch.columns().get(1).and_then(|column| column.as_primitive_opt::<Int32Type>());
         let numbers = numbers.ok_or_else(|| SqlError::internal("rows of a MERGE without their actions"))?;
-        let kind_at = |row: usize| usize::try_from(numbers.value(row)).ok().and_then(|number| self.actions.get(number));
+        let kind_at = |row: usize| {
+            let number = numbers.is_valid(row).then(|| usize::try_from(numbers.value(row)).ok()).flatten();
+            number.and_then(|number| self.actions.get(number))
+        };
         let kinds: Vec<Option<ChangeKind>> = (0..batch.num_rows()).map(|row| kind_at(row).copied()).collect();
+        if self.unseen.as_ref().is_some_and(|unseen| unseen.is_watched()) {
+            for row in (0..batch.num_rows()).filter(|row| kinds[*row].is_none()) {
+                self.held.hold(SEEN_BYTES)?;
+                self.idle.extend(places.place(row)?);
+            }
+        }
         for kind in [ChangeKind::Delete, ChangeKind::Update, ChangeKind::Insert] {
             let is_meant: BooleanArray = kinds.iter().map(|known| Some(*known == Some(kind))).collect();
             if is_meant.true_count() == 0 {
@@ -190,9 +209,13 @@ impl MergedRows {
             if kind != ChangeKind::Insert {
                 self.held.hold(is_meant.true_count() as u64 * SEEN_BYTES)?;
                 for row in (0..batch.num_rows()).filter(|&row| is_meant.value(row)) {
-                    if !places.place(row)?.is_some_and(|place| self.seen.insert(place)) {
+                    let place = places.row(row)?;
+                    // As it was and as it is being made is one row all the same.
+                    let is_of_two_moments = || self.unseen.as_ref().is_some_and(|unseen| unseen.has_met(&place));
+                    if self.seen.contains(&place) && !is_of_two_moments() {
                         return Err(taken_twice());
                     }
+                    self.seen.insert(place);
                 }
             }
             self.held.keep(filter_record_batch(batch, &is_meant).map_err(internal)?)?;
@@ -212,6 +235,12 @@ impl MergedRows {
     /// The batches, none of them empty, with what is done with their rows.
     pub fn pieces(&self) -> impl Iterator<Item = (ChangeKind, &RecordBatch)> {
         self.kinds.iter().copied().zip(self.held.batches())
+    }
+
+    /// Rows of the target with which nothing is done, but that keep rows of the source from being inserted; all of them where
+    /// others are changing any.
+    pub fn idle(&self) -> &[RowAt] {
+        &self.idle
     }
 
     /// How many rows there are.

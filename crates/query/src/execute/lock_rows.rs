@@ -8,7 +8,7 @@
 //! The scan below is as parallel as any, and waits for nobody. One worker of the statement's own locks: it alone blocks. What
 //! is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late is not locked at all:
 //! the lock would be granted. One that does not fulfil the conditions, but is being changed, is waited for, since it may come to; so
-//! is one of a tree that somebody puts there. With `READPAST` a row that is locked is left out.
+//! is one that somebody puts where the path leads. With `READPAST` a row that is locked is left out.
 //! `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row there. What the snapshot below
 //! shows may be older than that; it is looked at as under any other level.
 
@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, RecordBatch};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::array::{BooleanBufferBuilder, RecordBatchOptions};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::SchemaRef;
@@ -37,11 +37,11 @@ use hobt_functions::value_to_array;
 use hobt_types::Value;
 
 use super::inputs::with_inputs;
-use super::places::Places;
+use super::places::{Places, place_array};
 use super::row_locker::{Locked, RowLocker};
 use super::statement::StatementRun;
 use crate::access_path::AccessPath;
-use crate::source::{HeapTable, RowReading, place_type};
+use crate::source::{HeapTable, RowReading};
 use crate::wrap::external;
 
 /// Locks the rows of its input, whose last column says where they lie.
@@ -297,30 +297,13 @@ impl LockRowsStream {
         for column in &self.columns {
             arrays.push(value_to_array(&values[*column], definitions[*column].sql_type).map_err(external)?);
         }
-        arrays.push(self.place_array(at)?);
+        arrays.push(place_array(self.rows.table(), at)?);
         let batch = RecordBatch::try_new(Arc::clone(&self.input_schema), arrays)?;
         let Some(conditions) = &self.conditions else { return Ok(batch) };
         let holds = conditions.evaluate(&batch)?.into_array(1)?;
         let holds = holds.as_boolean();
         let holds = holds.is_valid(0) && holds.value(0);
         Ok(if holds { batch } else { batch.slice(0, 0) })
-    }
-
-    fn place_array(&self, at: &RowAt) -> Result<ArrayRef> {
-        match at {
-            RowAt::Heap { partition, page, slot } => {
-                let partition = u32::try_from(*partition).expect("at most 15,000 partitions");
-                let place = hobt_access::scan::RowPlace { partition, page: *page, slot: *slot };
-                let numbers = Decimal128Array::from(vec![place.number()]);
-                let precision = place_type(self.rows.table()).precision();
-                Ok(Arc::new(numbers.with_precision_and_scale(precision, 0)?))
-            }
-            RowAt::Tree { partition, key } => {
-                let partition = u32::try_from(*partition).expect("at most 15,000 partitions");
-                let place = [partition.to_be_bytes().as_slice(), key].concat();
-                Ok(Arc::new(BinaryViewArray::from_iter_values([place])))
-            }
-        }
     }
 }
 

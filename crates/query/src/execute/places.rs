@@ -1,10 +1,16 @@
 //! Where the rows lie that a statement changes, as the first column of its plan says it.
 
-use arrow::array::{Array, AsArray, BinaryViewArray, Decimal128Array, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, Decimal128Array, RecordBatch};
 use arrow::datatypes::Decimal128Type;
+use datafusion::common::Result as PlanResult;
 use hobt_access::scan::RowPlace;
 use hobt_base::SqlError;
+use hobt_catalog::Table;
 use hobt_engine::RowAt;
+
+use crate::source::place_type;
 
 /// Bytes before the key in the place of a clustered index's row: its partition.
 const PARTITION_BYTES: usize = 4;
@@ -103,6 +109,25 @@ impl<'b> Places<'b> {
     /// It lies nowhere.
     pub(super) fn row(&self, row: usize) -> Result<RowAt, SqlError> {
         self.place(row)?.ok_or_else(nowhere)
+    }
+}
+
+/// Where one row of a table lies, as a scan says it.
+///
+/// # Errors
+/// What Arrow returns.
+pub(super) fn place_array(table: &Table, at: &RowAt) -> PlanResult<ArrayRef> {
+    let narrow = |partition: usize| u32::try_from(partition).expect("at most 15,000 partitions");
+    match at {
+        RowAt::Heap { partition, page, slot } => {
+            let place = RowPlace { partition: narrow(*partition), page: *page, slot: *slot };
+            let numbers = Decimal128Array::from(vec![place.number()]);
+            Ok(Arc::new(numbers.with_precision_and_scale(place_type(table).precision(), 0)?))
+        }
+        RowAt::Tree { partition, key } => {
+            let place = [narrow(*partition).to_be_bytes().as_slice(), key].concat();
+            Ok(Arc::new(BinaryViewArray::from_iter_values([place])))
+        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! Locks of rows that a statement has found or is about to load.
 
 use arrow::array::RecordBatch;
-use hobt_access::RowStore;
-use hobt_base::{PageId, SessionId, SqlError, Stamp, number};
+use hobt_base::{SessionId, SqlError, number};
 use hobt_engine::{DatabaseUse, RowAt};
-use hobt_txn::RowId;
 use hobt_txn::locks::{LockError, LockMode, LockResource};
 
 use super::insert::InsertTarget;
 use super::places::Places;
 use super::statement::StatementRun;
+use super::unseen_rows::UnseenRows;
 
 /// The rows that a statement has found to change.
 #[derive(Debug)]
@@ -31,6 +30,24 @@ impl FoundRows {
         // Two statements that change the same rows wait one for the other, not both.
         rows.sort_unstable();
         Ok(FoundRows(rows))
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(self, others: &[RowAt]) -> FoundRows {
+        let mut rows = self.0;
+        rows.extend_from_slice(others);
+        rows.sort_unstable();
+        rows.dedup();
+        FoundRows(rows)
+    }
+
+    /// Those of them, and of some others of which the query's result depends, that others are changing.
+    pub fn unseen(&self, idle: &[RowAt], unseen: &UnseenRows) -> Vec<RowAt> {
+        match unseen.is_watched() {
+            true => self.0.iter().chain(idle).filter(|row| unseen.has_met(row)).cloned().collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Locks them to be changed, and notes in `taken` what that took. Blocks. Nothing is locked where the table is locked as a
@@ -59,34 +76,6 @@ impl FoundRows {
     pub fn is_any_changed(&self, run: &StatementRun, target: &InsertTarget) -> bool {
         run.context.view().is_some_and(|view| self.0.iter().any(|row| target.writer().is_changed(row, &view)))
     }
-}
-
-/// Waits for those who have inserted rows into heaps and have not ended, as far as the statement locks rows of them. What is
-/// inserted meanwhile is not waited for. Blocks.
-///
-/// # Errors
-/// 1205, 1222, 3617.
-pub fn wait_for_inserts(run: &StatementRun, stores: &[RowStore]) -> Result<(), SqlError> {
-    let Some(seen) = run.context.snapshot_now(Stamp::default()) else { return Ok(()) };
-    let inserted = stores[0].hobt().storage().versions().unseen_inserts(&seen);
-    if inserted.is_empty() {
-        return Ok(());
-    }
-    for store in stores {
-        let hobt = store.hobt();
-        let Some(locks) = run.context.row_locks(hobt.storage().database_tag(), hobt.id()) else { continue };
-        let runs = hobt.runs();
-        let is_own =
-            |page: PageId| runs.iter().any(|run| run.first.file == page.file && run.row_pages().contains(&page.number));
-        for (page, slot) in inserted.iter().filter(|(page, _)| is_own(*page)) {
-            let mut taken = Vec::new();
-            let row = RowId::Heap(*page, *slot);
-            let locked = locks.lock(hobt.id(), row, LockMode::Shared, &|| run.is_cancelled(), &mut taken);
-            locks.release(&taken);
-            locked.map_err(|error| lock_error(run.context.session(), error))?;
-        }
-    }
-    Ok(())
 }
 
 /// A lock that was not granted, as the user of a session sees it.

@@ -34,6 +34,7 @@ use hobt_types::SqlType;
 use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
+use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{ColumnPredicate, JoinedColumn, KeyForm};
 use crate::source::HeapTable;
 use crate::wrap::Kernel;
@@ -94,7 +95,7 @@ pub(super) fn trace(
     if plan.is::<SortExec>() {
         return below(exprs).map(|(leaf, columns)| (Leaf { is_sorted: true, ..leaf }, columns));
     }
-    if is_exchange(plan) || plan.is::<SortPreservingMergeExec>() {
+    if is_exchange(plan) || plan.is::<SortPreservingMergeExec>() || plan.is::<UnseenRowsExec>() {
         return below(exprs);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {

@@ -20,7 +20,7 @@ use super::insert::store_of;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
-use super::row_locks::Rounds;
+use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use crate::execute::{ChangedRows, HeldBatches, InsertTarget, StatementRun, delete_rows, stored_columns, update_rows};
@@ -120,9 +120,10 @@ impl Interpreter<'_> {
         let columns = into.as_ref().map(OutputTarget::columns);
         let mut rounds = Rounds::default();
         let (mut bound, target, held) = loop {
-            let (bound, target, held) = self.find_rows(run, options, change, columns)?;
+            let (bound, target, held, has_ended) = self.find_rows(run, options, change, columns)?;
             rounds.are_locked = bound.table()?.locks_rows();
-            if self.lock_found_rows(run, &target, held.batches(), &mut rounds)? {
+            let others = Others { unseen: bound.table()?.unseen(), has_ended, idle: &[] };
+            if self.lock_found_rows(run, &target, (held.batches(), &others), &mut rounds)? {
                 break (bound, target, held);
             }
         };
@@ -165,17 +166,19 @@ impl Interpreter<'_> {
         Ok(rows.held.row_count())
     }
 
-    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile.
+    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile. Whether it came to
+    /// its end.
     fn find_rows(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         change: Change<'_>,
         columns: Option<&binder::InsertTarget>,
-    ) -> Result<(BoundChange, InsertTarget, HeldBatches), Failure> {
+    ) -> Result<(BoundChange, InsertTarget, HeldBatches, bool), Failure> {
         let bound: RefCell<Option<BoundChange>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let change = change.bind(binder, columns)?;
+            change.watch_unseen()?;
             let query = change.query.clone();
             *bound.borrow_mut() = Some(change);
             Ok(query)
@@ -183,8 +186,9 @@ impl Interpreter<'_> {
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
         let target = self.ruled(run, change_store(change, &bound)?)?;
         let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
-        self.run_prepared(run, prepared, &mut |batch| rows.take(batch))?;
-        Ok((bound, target, rows.finish()))
+        let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
+        let has_ended = Self::query_ended(ended, bound.table()?.unseen())?;
+        Ok((bound, target, rows.finish(), has_ended))
     }
 
     /// Locks the target of a change, what it reads, and the table that its `OUTPUT` goes to, all together.

@@ -22,7 +22,7 @@ use super::insert::{Target, store_of, whole_batch};
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
-use super::row_locks::Rounds;
+use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
 use crate::execute::{InsertTarget, MergedRows, StatementRun, delete_rows, insert_held, stored_columns, update_rows};
@@ -38,17 +38,19 @@ struct Piece<'r> {
 impl Interpreter<'_> {
     pub(super) fn merge(&mut self, merge: &Merge) -> Result<Outcome, Failure> {
         let hints = QueryHints::read(&merge.options).map_err(Failure::of_binding)?;
-        let options = bind_options(&hints);
+        let brings_matched = self.state.options.row_count == 0;
+        let options = BindOptions { brings_matched, ..bind_options(&hints) };
         let run = self.new_run(Some(&hints))?;
         let rows = self.in_run(&run, |this| {
             let into = this.lock_merge(&run, options, merge)?;
             let columns = into.as_ref().map(OutputTarget::columns);
             let mut rounds = Rounds::default();
             let (bound, store, mut rows) = loop {
-                let (bound, store, rows) = this.find_merged(&run, options, merge, columns)?;
+                let (bound, store, rows, has_ended) = this.find_merged(&run, options, merge, columns)?;
                 let found = rows.pieces().map(|(_, rows)| rows);
                 rounds.are_locked = bound.table()?.locks_rows();
-                if this.lock_found_rows(&run, &store, found, &mut rounds)? {
+                let others = Others { unseen: bound.table()?.unseen(), has_ended, idle: rows.idle() };
+                if this.lock_found_rows(&run, &store, (found, &others), &mut rounds)? {
                     break (bound, store, rows);
                 }
             };
@@ -76,26 +78,30 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Merge, rows))
     }
 
-    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile.
+    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile. Whether it came to
+    /// its end.
     fn find_merged(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         merge: &Merge,
         columns: Option<&binder::InsertTarget>,
-    ) -> Result<(BoundMerge, InsertTarget, MergedRows), Failure> {
+    ) -> Result<(BoundMerge, InsertTarget, MergedRows, bool), Failure> {
         let bound: RefCell<Option<BoundMerge>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let merge = binder.bind_merge(merge, columns)?;
+            merge.watch_unseen()?;
             let query = merge.query.clone();
             *bound.borrow_mut() = Some(merge);
             Ok(query)
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
         let store = self.ruled(run, merge_store(merge, &bound)?)?;
-        let mut rows = MergedRows::new(run, &store, bound.actions.clone());
-        self.run_prepared(run, prepared, &mut |batch| rows.take(&batch))?;
-        Ok((bound, store, rows))
+        let unseen = bound.table()?.unseen();
+        let mut rows = MergedRows::new(run, &store, bound.actions.clone(), unseen);
+        let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch));
+        let has_ended = Self::query_ended(ended, unseen)?;
+        Ok((bound, store, rows, has_ended))
     }
 
     /// Locks the target, what is read, and the table that `OUTPUT` goes to, all together.

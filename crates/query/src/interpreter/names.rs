@@ -49,8 +49,6 @@ pub(super) struct UsedTable {
     pub(super) locks_pages: bool,
     /// Whether the statement sees of it what its transaction saw first.
     pub(super) is_of_snapshot: bool,
-    /// Whether rows that others have inserted are waited for: it locks what it reads.
-    pub(super) waits_for_inserts: bool,
 }
 
 impl UsedTable {
@@ -58,16 +56,7 @@ impl UsedTable {
     pub(super) fn changed(database: DatabaseUse, table: Arc<Table>, hints: &[TableHint]) -> UsedTable {
         let mode = mode_of_change(hints, &database, &table);
         let (waits_for_nobody, locks_pages) = (hints.contains(&TableHint::NoWait), hints.contains(&TableHint::PagLock));
-        UsedTable {
-            database,
-            table,
-            mode,
-            is_kept: true,
-            waits_for_nobody,
-            locks_pages,
-            is_of_snapshot: false,
-            waits_for_inserts: false,
-        }
+        UsedTable { database, table, mode, is_kept: true, waits_for_nobody, locks_pages, is_of_snapshot: false }
     }
 
     /// A table that the statement reads.
@@ -75,8 +64,7 @@ impl UsedTable {
         let Reading { mode, is_kept, waits_for_nobody, locks_pages, rows } = reading;
         let is_of_snapshot =
             matches!(rows, Rows::OfTransaction | Rows::Locked(RowReading { is_of_snapshot: true, .. }));
-        let waits_for_inserts = matches!(rows, Rows::Locked(RowReading { skips_locked: false, .. }));
-        UsedTable { database, table, mode, is_kept, waits_for_nobody, locks_pages, is_of_snapshot, waits_for_inserts }
+        UsedTable { database, table, mode, is_kept, waits_for_nobody, locks_pages, is_of_snapshot }
     }
 }
 
@@ -179,6 +167,7 @@ impl Names<'_> {
         let access = access_hint(&table, hints.hints);
         let provider = match reading.rows {
             Rows::Locked(locked) => HeapTable::new_locked(database, table, run, hints.places, locked),
+            Rows::OfStatement if hints.places => HeapTable::new(database, table, run, true, true).beside_unseen(),
             rows => HeapTable::new(database, table, run, hints.places, rows != Rows::Present),
         };
         let provider = provider.hinted(access);

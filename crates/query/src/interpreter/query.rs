@@ -165,6 +165,7 @@ impl Interpreter<'_> {
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
         let plan = physical_plan(&planner, &logical)?;
         if run.takes_whole() {
+            run.context.look_again();
             return Ok(None);
         }
         let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;

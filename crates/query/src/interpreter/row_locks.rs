@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
+use hobt_engine::RowAt;
 use hobt_tsql::ast::IsolationLevel;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks, StatementContext, Transaction};
@@ -14,7 +15,7 @@ use super::names::UsedTable;
 use super::reading::is_private;
 use super::run::Interpreter;
 use super::table_locks::mode_of;
-use crate::execute::{FoundRows, InsertTarget, StatementRun, snapshot_conflict, wait_for_inserts};
+use crate::execute::{FoundRows, InsertTarget, StatementRun, UnseenRows, UnseenUse, snapshot_conflict};
 
 /// How often a statement that changes rows looks for them anew before it locks the table.
 const ROUNDS: usize = 5;
@@ -83,23 +84,20 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Waits for those who have inserted rows into heaps whose rows the statement locks as it reads them, and have not ended: what
-    /// they leave is seen.
-    ///
-    /// # Errors
-    /// 1205, 1222, 3617.
-    pub(super) fn wait_for_inserts(&self, run: &StatementRun, used: &[UsedTable]) -> Result<(), SqlError> {
-        for used in used.iter().filter(|used| used.waits_for_inserts && !used.table.is_clustered()) {
-            let partitions = &used.table.base_index().partitions;
-            let stores = partitions.iter().map(|partition| used.database.store_to_read(partition.hobt));
-            let stores = stores.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_sql_error())?;
-            wait_for_inserts(run, &stores)?;
+    /// What the end of a change's query is worth. An error may come of rows that were shown to it and never commit: then all
+    /// of them are waited for.
+    pub(super) fn query_ended(ended: Result<(), SqlError>, unseen: Option<&Arc<UnseenRows>>) -> Result<bool, SqlError> {
+        const NOT_OF_ROWS: [i32; 4] = [number::OUT_OF_MEMORY, number::DEADLOCK, number::LOCK_TIMEOUT, number::CANCELED];
+        match ended {
+            Ok(()) => Ok(true),
+            Err(error) if NOT_OF_ROWS.contains(&error.number) => Err(error),
+            Err(_) if unseen.is_some_and(|unseen| !unseen.met().is_empty()) => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the statement
-    /// looked: then it looks again, and keeps its locks meanwhile.
+    /// looked, or is changing one that it may want: then it looks again, and keeps its locks meanwhile.
     ///
     /// # Errors
     /// 3960 under `SNAPSHOT`, where nothing is looked at twice; 1205, 1222, 3617.
@@ -107,7 +105,7 @@ impl Interpreter<'_> {
         &self,
         run: &StatementRun,
         target: &InsertTarget,
-        batches: impl IntoIterator<Item = &'r RecordBatch>,
+        (batches, others): (impl IntoIterator<Item = &'r RecordBatch>, &Others<'_>),
         rounds: &mut Rounds,
     ) -> Result<bool, Failure> {
         if rounds.are_locked {
@@ -119,9 +117,13 @@ impl Interpreter<'_> {
             return Ok(true);
         }
         let mut taken = Vec::new();
-        let found = FoundRows::of(batches)?;
+        let mut found = FoundRows::of(batches)?;
+        let waited = others.waited_for(&found);
+        if !waited.is_empty() {
+            found = found.and(&waited);
+        }
         found.lock(run, target, &mut taken)?;
-        if !found.is_any_changed(run, target) {
+        if waited.is_empty() && !found.is_any_changed(run, target) {
             if let Some(locks) = target.row_locks(run) {
                 locks.release(&rounds.earlier);
             }
@@ -145,6 +147,26 @@ impl Interpreter<'_> {
         }
         run.context.look_again();
         Ok(false)
+    }
+}
+
+/// Rows of a change's target that others are changing, by what its query made of them.
+pub(super) struct Others<'q> {
+    pub(super) unseen: Option<&'q Arc<UnseenRows>>,
+    /// Whether the query came to its end.
+    pub(super) has_ended: bool,
+    /// Rows that it did not find to change, and on which its result depends.
+    pub(super) idle: &'q [RowAt],
+}
+
+impl Others<'_> {
+    /// Those that the statement has to wait for.
+    fn waited_for(&self, found: &FoundRows) -> Vec<RowAt> {
+        match self.unseen {
+            None => Vec::new(),
+            Some(unseen) if !self.has_ended || unseen.usage() == UnseenUse::Noted => unseen.met(),
+            Some(unseen) => found.unseen(self.idle, unseen),
+        }
     }
 }
 

@@ -86,7 +86,6 @@ impl Interpreter<'_> {
             for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
                 self.list_row_locks(&run.context, same);
             }
-            self.wait_for_inserts(run, &used)?;
             run.hold_locks_for_statement(brief);
             match open {
                 Some(open) => open.hold(kept),

@@ -14,9 +14,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, T
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use hobt_access::scan::ScanSettings;
-use hobt_access::{AccessError, RowStore};
+use hobt_access::{AccessError, BTree, KeyRange, RowStore};
 use hobt_base::{PAGE_SIZE, SqlError, number};
-use hobt_catalog::Table;
+use hobt_catalog::{IndexKind, Table};
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
@@ -24,6 +24,7 @@ use hobt_types::{MaxLength, SqlType};
 
 use crate::access_path::{AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates};
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
+use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
 use crate::wrap::external;
 
 /// A table of a database, to be read by one statement.
@@ -39,6 +40,8 @@ pub struct HeapTable {
     join_way: JoinWay,
     /// How its rows are locked, if they are.
     row_reading: Option<RowReading>,
+    /// What is known of its rows that others are changing, where the statement may have to wait for them.
+    unseen: Option<Arc<UnseenRows>>,
 }
 
 /// How a scan locks the rows that it shows.
@@ -139,7 +142,19 @@ impl HeapTable {
             row_reading,
             hint: AccessHint::Free,
             join_way: JoinWay::Free,
+            unseen: None,
         })
+    }
+
+    /// The same for a statement that may be going to change its rows, and says by [`HeapTable::unseen`] whether it is.
+    #[must_use]
+    pub fn beside_unseen(self: Arc<HeapTable>) -> Arc<HeapTable> {
+        self.changed(|table| HeapTable { unseen: Some(Arc::default()), ..table })
+    }
+
+    /// What is known of its rows that others are changing; `None` where the statement has no need of that.
+    pub fn unseen(&self) -> Option<&Arc<UnseenRows>> {
+        self.unseen.as_ref()
     }
 
     /// The same, to be reached as a hint asks for.
@@ -155,17 +170,25 @@ impl HeapTable {
     }
 
     fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<HeapTable> {
-        Arc::new_cyclic(|this| HeapTable {
-            this: Weak::clone(this),
-            database: self.database.clone(),
-            table: Arc::clone(&self.table),
-            run: Arc::clone(&self.run),
-            schema: Arc::clone(&self.schema),
-            has_places: self.has_places,
-            reads_versions: self.reads_versions,
-            row_reading: self.row_reading,
-            hint,
-            join_way,
+        self.changed(|table| HeapTable { hint, join_way, ..table })
+    }
+
+    /// A copy with something else in it.
+    fn changed(&self, change: impl FnOnce(HeapTable) -> HeapTable) -> Arc<HeapTable> {
+        Arc::new_cyclic(|this| {
+            change(HeapTable {
+                this: Weak::clone(this),
+                database: self.database.clone(),
+                table: Arc::clone(&self.table),
+                run: Arc::clone(&self.run),
+                schema: Arc::clone(&self.schema),
+                has_places: self.has_places,
+                reads_versions: self.reads_versions,
+                hint: self.hint,
+                join_way: self.join_way,
+                row_reading: self.row_reading,
+                unseen: self.unseen.clone(),
+            })
         })
     }
 
@@ -344,7 +367,8 @@ impl TableProvider for HeapTable {
         }
         let known = predicates(self, conditions);
         let path = choose(self, &projection, &known).map_err(external)?;
-        self.scan_by(path, (projection, schema), conditions, known)
+        let plan = self.scan_by(path.clone(), (projection.clone(), schema), conditions, known)?;
+        self.with_unseen(plan, path, projection)
     }
 }
 
@@ -367,6 +391,46 @@ impl HeapTable {
             }
             AccessPath::Seek(path) => Arc::new(SeekExec::new(table, path, projection, schema).knowing(known)),
         })
+    }
+
+    /// A scan, with the rows of its path that others are changing where there are any and they are of consequence.
+    fn with_unseen(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        path: AccessPath,
+        projection: Vec<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(unseen) = self.unseen.as_ref().filter(|unseen| unseen.usage() != UnseenUse::None) else {
+            return Ok(plan);
+        };
+        if !self.has_unseen(&path).map_err(external)? {
+            return Ok(plan);
+        }
+        unseen.watch();
+        let table = self.this.upgrade().expect("a provider in use is alive");
+        Ok(Arc::new(UnseenRowsExec::new(plan, table, Arc::clone(unseen), path, projection)))
+    }
+
+    /// Whether rows to which `path` may lead have been changed by somebody whom the statement does not see. This is the moment
+    /// that counts: what is changed later is changed behind the statement.
+    fn has_unseen(&self, path: &AccessPath) -> Result<bool, SqlError> {
+        let Some(view) = self.run.context.view_so_far().filter(|view| !view.is_of_present()) else { return Ok(false) };
+        if let AccessPath::Seek(path) = path
+            && self.table.indexes[path.index].kind == IndexKind::Clustered
+        {
+            let is_changed = |tree: &BTree| path.ranges.iter().any(|range| tree.has_unseen_keys(range, &view));
+            return Ok(path.trees.iter().any(|(_, tree)| is_changed(tree)));
+        }
+        let stores = self.stores()?;
+        let wanted: Vec<&RowStore> = match path {
+            AccessPath::Scan { partitions } => partitions.iter().map(|partition| &stores[*partition]).collect(),
+            // An entry comes and goes with a change of its row.
+            AccessPath::Seek(_) => stores.iter().collect(),
+        };
+        Ok(wanted.into_iter().any(|store| match store {
+            RowStore::Heap(heap) => heap.has_unseen_rows(&view),
+            RowStore::Tree(tree) => tree.has_unseen_keys(&KeyRange::all(), &view),
+        }))
     }
 
     /// A scan that locks the rows that it shows.

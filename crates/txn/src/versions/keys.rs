@@ -161,6 +161,18 @@ impl KeyVersions {
         changed
     }
 
+    /// See [`super::VersionStore::has_unseen_keys`].
+    pub(super) fn has_unseen(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
+        let trees = self.trees.read();
+        let Some(tree) = trees.get(&hobt).filter(|_| high.is_none_or(|high| low < high)) else { return false };
+        let bounds = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
+        let is_unseen = |versions: &VersionsOfKey| {
+            let last = versions.iter().rfind(|version| version.changes > 0);
+            last.is_some_and(|version| !snapshot.sees(version.writer))
+        };
+        tree.0.iter().any(|part| part.lock().range::<[u8], _>(bounds).any(|(_, versions)| is_unseen(versions)))
+    }
+
     /// See [`super::VersionStore::key_change`].
     pub(super) fn change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
         let trees = self.trees.read();

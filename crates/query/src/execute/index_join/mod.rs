@@ -50,6 +50,7 @@ use super::inputs::{with_inputs, without_expressions};
 use super::lock_rows::LockRowsExec;
 use super::profile::OperatorProfile;
 use super::seek_exec::SeekExec;
+use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessPath, Lookup, SeekPath};
 use crate::source::HeapTable;
 use crate::wrap::external;
@@ -267,11 +268,17 @@ fn plan_of(
             let replay: Arc<dyn ExecutionPlan> = Arc::new(ReplayExec::new(Arc::clone(&rows), outer.properties()));
             return Ok(Transformed::new(replay, true, TreeNodeRecursion::Jump));
         }
-        // Who locks rows looks for such as come meanwhile where the others are read.
+        // Who locks rows, or waits for some, looks for such as come meanwhile where the others are read.
+        let is_above = || node.exists(|below| Ok(slot_of(below, inner).is_some()));
         if let (Some(locks), Some(path)) = (node.downcast_ref::<LockRowsExec>(), &path)
-            && node.exists(|below| Ok(slot_of(below, inner).is_some()))?
+            && is_above()?
         {
             return Ok(Transformed::yes(locks.along(AccessPath::Seek(Arc::clone(path)))));
+        }
+        if let (Some(unseen), Some(path)) = (node.downcast_ref::<UnseenRowsExec>(), &path)
+            && is_above()?
+        {
+            return Ok(Transformed::yes(unseen.along(AccessPath::Seek(Arc::clone(path)))));
         }
         let Some(slot) = slot_of(&node, inner) else { return Ok(Transformed::no(node)) };
         let way: Arc<dyn ExecutionPlan> = match &path {
