@@ -144,6 +144,8 @@ impl AllocationCheck {
                 }
                 Ok(()) => {}
                 Err(AccessError::Damaged { page, damage, .. }) => findings.push(Finding::Page { page, damage }),
+                // It was removed meanwhile.
+                Err(_) if !storage.has(&file) => continue,
                 Err(error) => return Err(error),
             }
             let of_maps = |extent: u32| extent.is_multiple_of(EXTENTS_PER_MAP);
@@ -256,7 +258,9 @@ impl AllocationCheck {
     /// Ends the check; what is allocated and was not named by any heap is a finding.
     pub fn finish(mut self) -> Vec<Finding> {
         for file in self.storage.files() {
-            for (extent, owned) in (0..).zip(&self.owned[&file.id()]) {
+            // A file that was added since the check began is none of its business.
+            let owned = self.owned.get(&file.id()).into_iter().flatten();
+            for (extent, owned) in (0..).zip(owned) {
                 if !owned && file.is_allocated(extent) {
                     self.findings.push(Finding::Unowned { extent: PageId::new(file.id(), extent * EXTENT_PAGES) });
                 }

@@ -26,6 +26,8 @@ use crate::change::Logged;
 use crate::free_extents::FreeExtents;
 use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
+mod removal;
+
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StorageSettings {
@@ -96,6 +98,8 @@ pub struct DataFile {
     free: Mutex<FreeExtents>,
     /// The file's turn in the deal; changed under the storage's `dealing`.
     credit: Mutex<f64>,
+    /// It gives no extents and does not grow; changed under the storage's `growth` and `dealing`.
+    is_set_aside: AtomicBool,
 }
 
 impl std::fmt::Debug for DataFile {
@@ -410,7 +414,8 @@ impl Storage {
             log: self.log.as_ref().map(|log| Arc::clone(log.log())),
         });
         let free = Mutex::new(FreeExtents::new(description.size_pages));
-        Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0) })
+        let is_set_aside = AtomicBool::new(false);
+        Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0), is_set_aside })
     }
 
     /// The files, in the order in which they were taken in.
@@ -468,7 +473,7 @@ impl Storage {
     ) -> Result<Allocated, AccessError> {
         loop {
             let files: Vec<Arc<DataFile>> =
-                self.files.read().iter().filter(|file| file.filegroup() == filegroup).cloned().collect();
+                self.files.read().iter().filter(|file| file.gives_extents_of(filegroup)).cloned().collect();
             if let Some((file, first, extents)) = self.deal(&files, wanted) {
                 let first_page = PageId::new(file.id(), first * EXTENT_PAGES);
                 let undo = Undo::FreeRun { first: first_page, extents };
@@ -615,13 +620,14 @@ impl Storage {
     /// Grows one file of the filegroup, each in its turn.
     fn grow(&self, filegroup: FilegroupId, files: &[Arc<DataFile>], wanted: u32) -> Result<(), AccessError> {
         let mut turns = self.growth.lock();
+        let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
         if files.iter().any(|file| file.free_extents() > 0) {
             return Ok(());
         }
         let turn = turns.entry(filegroup).or_default();
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
         for step in 0..files.len() {
-            let file = &files[(*turn + step) % files.len()];
+            let file = files[(*turn + step) % files.len()];
             match self.grow_file(file, wanted) {
                 Ok(true) => {
                     *turn = (*turn + step + 1) % files.len();
@@ -684,7 +690,8 @@ impl Storage {
     /// extents that are dealt, and the one that gives them pays. The credits of the files sum to nothing.
     fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Option<(Arc<DataFile>, u32, u32)> {
         let _turn = self.dealing.lock();
-        let free: Vec<f64> = files.iter().map(|file| f64::from(file.free_extents())).collect();
+        let free_extents = |file: &DataFile| if file.is_set_aside() { 0 } else { file.free_extents() };
+        let free: Vec<f64> = files.iter().map(|file| f64::from(free_extents(file))).collect();
         let total: f64 = free.iter().sum();
         let claims = files.iter().zip(&free).filter(|(_, free)| **free > 0.0);
         let (file, _) = claims.max_by(|(one, one_free), (other, other_free)| {

@@ -262,8 +262,22 @@ pub const DEVICE_ACTIVATION: i32 = 5120;
 pub const NO_SUCH_FILE: i32 = 5009;
 /// The primary data or log file cannot be removed from a database.
 pub const PRIMARY_FILE: i32 = 5020;
-/// The file '%s' cannot be removed because it is not empty.
+/// Cannot remove the file '%s' because it is the only file in the DEFAULT filegroup.
+pub const ONLY_DEFAULT_FILE: i32 = 5031;
+/// The file or filegroup '%s' cannot be removed because it is not empty.
 pub const FILE_NOT_EMPTY: i32 = 5042;
+/// The filegroup '%s' cannot be found.
+pub const NO_SUCH_FILEGROUP: i32 = 5043;
+/// The file or filegroup '%s' has been removed.
+pub const FILE_REMOVED: i32 = 5044;
+/// Cannot move all contents of file '%s' to other places to complete the emptyfile operation.
+pub const FILE_NOT_EMPTIED: i32 = 2555;
+/// There is insufficient space in the filegroup to complete the emptyfile operation.
+pub const NO_ROOM_TO_EMPTY_FILE: i32 = 2556;
+/// Cannot perform a %s operation inside a user transaction.
+pub const DBCC_IN_TRANSACTION: i32 = 8920;
+/// Could not locate file '%s' for database '%s' in sys.database_files.
+pub const DBCC_NO_SUCH_FILE: i32 = 8985;
 /// A file cannot be opened or created: operating system error.
 pub const CANNOT_CREATE_FILE: i32 = 5123;
 /// A file cannot be expanded: operating system error.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{FilegroupId, ObjectId};
+use hobt_base::{FileId, FilegroupId, ObjectId};
 
 use crate::schema::{
     DatabaseFile, DatabaseSnapshot, Filegroup, Module, PartitionFunction, PartitionScheme, Schema, Sequence, Table,
@@ -41,6 +41,10 @@ pub enum SnapshotChange {
     SetDefaultFilegroup(FilegroupId),
     /// A new data file.
     AddFile(DatabaseFile),
+    /// A data file is gone.
+    RemoveFile(FileId),
+    /// A filegroup is gone.
+    RemoveFilegroup(FilegroupId),
 }
 
 impl DatabaseSnapshot {
@@ -80,7 +84,12 @@ impl DatabaseSnapshot {
                     filegroup.is_default = filegroup.id == *id;
                 }
             }
-            SnapshotChange::AddFile(file) => self.files.push(file.clone()),
+            SnapshotChange::AddFile(file) => {
+                self.files.push(file.clone());
+                self.files.sort_by_key(|file| file.id);
+            }
+            SnapshotChange::RemoveFile(id) => self.files.retain(|file| file.id != *id),
+            SnapshotChange::RemoveFilegroup(id) => self.filegroups.retain(|filegroup| filegroup.id != *id),
         }
     }
 }

@@ -75,6 +75,8 @@ pub struct Report {
     pub commits_across: u64,
     /// Those that were acknowledged before they had to be durable.
     pub commits_delayed: u64,
+    /// Data files that were removed.
+    pub files_removed: u64,
     /// Commits that were under way when the power failed or an operation did.
     pub doubtful: u64,
     /// Statements.
@@ -102,6 +104,7 @@ impl Report {
         self.commits += other.commits;
         self.commits_across += other.commits_across;
         self.commits_delayed += other.commits_delayed;
+        self.files_removed += other.files_removed;
         self.doubtful += other.doubtful;
         self.statements += other.statements;
         self.errors += other.errors;

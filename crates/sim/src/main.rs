@@ -81,6 +81,7 @@ fn main() -> ExitCode {
     println!("commits             {} acknowledged, {} in doubt at a crash", report.commits, report.doubtful);
     println!("  over databases    {}", report.commits_across);
     println!("  delayed           {}", report.commits_delayed);
+    println!("files removed       {}", report.files_removed);
     println!("rows read back      {}", report.rows_checked);
     println!("seconds             {:.1}", since.elapsed().as_secs_f64());
     println!("failures            {}", failures.len());

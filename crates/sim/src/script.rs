@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
-use hobt_catalog::Growth;
+use hobt_catalog::{DatabaseFile, Growth};
 use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineError, FileDefinition, LogDescription};
 
 use crate::model::Delayed;
-use crate::simulation::{DATABASES, Open, Simulation, Step, small_file, small_log};
+use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, small_file, small_log};
 
+/// Data files that are added, at most.
+const FILES_MAX: u32 = 12;
 /// Files that are added to logs, at most.
 const LOG_FILES_MAX: u32 = 4;
 
@@ -26,7 +28,7 @@ impl Simulation {
                 Ok(())
             }
             11..13 => self.other_database(),
-            13..14 => self.add_file(),
+            13..14 | 19..20 => self.change_files(),
             18..19 => self.change_log_files(),
             14..16 => self.reopen(),
             16..18 => self.flush_log(),
@@ -85,24 +87,59 @@ impl Simulation {
         Ok(())
     }
 
-    fn add_file(&mut self) -> Step<()> {
-        if self.files_added == 3 {
+    /// Adds a data file, or removes one. Seldom is one empty: some are removed as soon as they are there, others take nothing any
+    /// more, as if they were being emptied, until tables have gone.
+    fn change_files(&mut self) -> Step<()> {
+        let index = self.below(DATABASES.len());
+        let database = self.database(index)?;
+        let snapshot = database.snapshot();
+        let others = &snapshot.files[1..];
+        if others.len() > 1 || (self.files_added == FILES_MAX && !others.is_empty()) {
+            let storage = Arc::clone(database.storage());
+            let is_empty = |file: &&DatabaseFile| storage.file(file.id).is_ok_and(|file| file.is_empty());
+            let any = &others[self.below(others.len())];
+            let file = others.iter().find(is_empty).unwrap_or(any).clone();
+            if !is_empty(&&file) {
+                self.note(format!("{} takes nothing any more", file.name));
+                let done = storage.set_aside(file.id, true).map_err(|error| database.storage_error(error));
+                done.map_err(|error| self.stop("SHRINKFILE", &error))?;
+            }
+            return self.remove_data_file(index, &file.name);
+        }
+        if self.files_added == FILES_MAX {
             return Ok(());
         }
         self.files_added += 1;
-        let index = self.below(DATABASES.len());
         let name = format!("more{}", self.files_added);
-        let database = self.database(index)?;
         self.note(format!("ALTER DATABASE {} ADD FILE {name}", DATABASES[index]));
         let file = FileDefinition {
             path: Some(PathBuf::from(format!("{name}.ndf"))),
-            name: Some(name),
+            name: Some(name.clone()),
             size_pages: Some(64),
             growth: Some(Growth::Pages(64)),
             max_pages: None,
         };
         let added = self.instance().add_files(&database, None, &[file]);
-        added.map(drop).map_err(|error| self.stop("ADD FILE", &error))
+        added.map_err(|error| self.stop("ADD FILE", &error))?;
+        if self.chance(30) { self.remove_data_file(index, &name) } else { Ok(()) }
+    }
+
+    fn remove_data_file(&mut self, index: usize, name: &str) -> Step<()> {
+        let database = self.database(index)?;
+        self.note(format!("ALTER DATABASE {} REMOVE FILE {name}", DATABASES[index]));
+        let file = database.storage().files().into_iter().find(|file| file.name() == name).expect("it is open");
+        let was_empty = file.is_empty();
+        // Who holds a file keeps it from being deleted while it is locked.
+        drop(file);
+        match self.instance().remove_file(&database, name) {
+            Err(EngineError::Statement(error)) if error.number == number::FILE_NOT_EMPTY && !was_empty => Ok(()),
+            Err(error) => Err(self.stop("REMOVE FILE", &error)),
+            Ok(()) if !was_empty => Err(Stop::Bug(format!("{name} was removed and was not empty"))),
+            Ok(()) => {
+                self.report.files_removed += 1;
+                Ok(())
+            }
+        }
     }
 
     /// Adds a file to a log, or removes one that is not used.

@@ -295,6 +295,8 @@ system_row! {
         file: i16 = "fileid",
         /// Whether it is one of the log's.
         is_log: bool = "islog",
+        /// Whether it was removed from the database, and may lie there still.
+        is_removed: bool = "isremoved",
         /// Its path; relative to the instance's folder if it lies in there.
         path: Text = "pname",
     }

@@ -1,5 +1,6 @@
-//! Filegroups and files that are added to a database.
+//! Filegroups and files that are added to a database. How they go: `file_removal`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hobt_base::{FileId, FilegroupId, number};
@@ -13,6 +14,7 @@ use super::place::filegroup_named;
 use crate::data_file::DataFile;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result};
+use crate::log_file::FIRST_LOG_FILE;
 
 impl Database {
     /// Adds an empty filegroup.
@@ -71,13 +73,20 @@ impl Database {
         })
     }
 
-    /// The id that the next file gets.
-    pub(crate) fn next_file_id(&self) -> Result<FileId> {
-        let data = self.snapshot().files.iter().map(|file| file.id.0).max().unwrap_or(0);
-        let last = self.log_files().iter().map(|file| file.id).fold(data, u16::max);
-        let next = last.checked_add(1).filter(|id| *id <= i16::MAX.cast_unsigned());
-        next.map(FileId)
-            .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))
+    /// The ids that the next `count` files get: the lowest that no file has, none of `taken`, and none of a removed file of
+    /// which recovery would still read records.
+    pub(crate) fn free_file_ids(&self, count: usize, taken: &[FileId]) -> Result<Vec<FileId>> {
+        let mut used: HashSet<FileId> = self.snapshot().files.iter().map(|file| file.id).collect();
+        used.extend(self.storage.files().iter().map(|file| file.id()));
+        used.extend(self.log_files().iter().map(|file| FileId(file.id)));
+        used.extend(self.removed_file_ids());
+        used.extend(taken);
+        let free = (FIRST_LOG_FILE.0 + 1..=i16::MAX.cast_unsigned()).map(FileId).filter(|id| !used.contains(id));
+        let ids: Vec<FileId> = free.take(count).collect();
+        if ids.len() == count {
+            return Ok(ids);
+        }
+        Err(EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))
     }
 
     /// Whether a file has this logical name.

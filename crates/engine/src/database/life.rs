@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, StorageSettings};
-use hobt_base::{DatabaseId, FilegroupId, Lsn, SessionId};
+use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn, SessionId};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
@@ -79,6 +79,8 @@ pub(crate) struct OldDatabase<'a> {
     pub(crate) files: Vec<DataFile>,
     /// The files of its log, by their ids.
     pub(crate) logs: &'a [PathBuf],
+    /// Data files that `master` has as removed.
+    pub(crate) removed: &'a [FileId],
     /// Who is asked what became of transactions over several databases.
     pub(crate) ask: AskCoordinator<'a>,
 }
@@ -189,7 +191,7 @@ impl Database {
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        let OldDatabase { id, name, mut files, ask, .. } = old;
+        let OldDatabase { id, name, mut files, ask, removed, .. } = old;
         let fail = |error| match error {
             AccessError::Undecided(reason) => EngineError::Unavailable {
                 database: name.to_owned(),
@@ -215,7 +217,7 @@ impl Database {
         parts.shared.clock.raise_above(boot.max_stamp.max(summary.newest));
         let heaps = SystemHeaps::open(storage, &boot.hobts, id == MASTER).map_err(|error| of_catalog(name, error))?;
         if recovered.is_some() {
-            list_added_files(parts, &heaps, &files).map_err(|error| of_catalog(name, error))?;
+            list_as_master_does(parts, &heaps, &files, removed).map_err(|error| of_catalog(name, error))?;
         }
         let hobt = boot.next_hobt.0.max(FIRST_HOBT_ID).max(summary.newest_hobt.0.saturating_add(1 << 16));
         let database = Database::assemble(
@@ -286,6 +288,7 @@ impl Database {
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),
             files: Mutex::new(made.files),
+            removed_files: Mutex::default(),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });
@@ -402,13 +405,16 @@ fn make_alike(files: &mut [DataFile]) -> Result<()> {
     Ok(())
 }
 
-/// Files that `master` lists belong to the database, also where a crash came before the database itself noted it.
-fn list_added_files(
+/// Files that `master` lists belong to the database, and those that it has as removed do not, also where a crash came before
+/// the database itself noted it.
+fn list_as_master_does(
     parts: &StorageParts,
     heaps: &SystemHeaps,
     files: &[DataFile],
+    removed: &[FileId],
 ) -> std::result::Result<(), CatalogError> {
     let known = heaps.file_ids()?;
+    let is_listed = |id: &FileId| files.iter().any(|file| file.header.file == *id);
     let settings = StatementContextSettings {
         session: SessionId(0),
         stamp: parts.shared.clock.next(),
@@ -418,6 +424,9 @@ fn list_added_files(
     let ctx = StatementContext::new(&settings, Arc::default());
     for file in files.iter().filter(|file| !known.contains(&file.header.file)) {
         heaps.insert_file(&ctx, &file.database_file())?;
+    }
+    for id in known.iter().filter(|id| removed.contains(id) && !is_listed(id)) {
+        heaps.delete_file(&ctx, *id)?;
     }
     ctx.commit().map_err(|error| CatalogError::Access(AccessError::LogFailed(error.to_string())))
 }

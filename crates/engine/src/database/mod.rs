@@ -16,6 +16,7 @@ mod claim;
 mod column;
 mod constraint;
 mod current_row;
+mod file_removal;
 mod files;
 mod foreign_key;
 mod index;
@@ -41,7 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
-use hobt_base::{DatabaseId, FilegroupId, HobtId, ObjectId, SessionId, Stamp};
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table};
 use hobt_page::RowLayout;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
@@ -64,6 +65,7 @@ pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole as whole_row};
 
+pub(crate) use file_removal::{Unlisted, primary_file};
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
 /// In which state a database is.
@@ -159,6 +161,8 @@ pub struct Database {
     /// As the options say.
     read_only: AtomicBool,
     files: Mutex<Files>,
+    /// Data files that were removed since it was opened, each with the end of the log at that time.
+    removed_files: Mutex<Vec<(FileId, Lsn)>>,
     /// Something beside the engine's own saved changes was or is being written.
     changed: AtomicBool,
     closed: AtomicBool,

@@ -86,6 +86,7 @@ impl Database {
         let claims = vec![
             (Name::partition_scheme(&definition.name), Sharing::Exclusive),
             (Name::partition_function(&definition.function), Sharing::Shared),
+            (Name::FilegroupsOfSchemes, Sharing::Shared),
         ];
         let change = self.begin(ctx, claims)?;
         let snapshot = self.snapshot_of(ctx);

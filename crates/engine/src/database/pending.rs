@@ -22,6 +22,8 @@ pub(crate) enum Name {
     Schema(i32),
     /// The lists of filegroups and files.
     Filegroups,
+    /// The filegroups that partition schemes name: shared by all that make or change one.
+    FilegroupsOfSchemes,
     /// The list of schemas.
     Schemas,
     /// A partition function.

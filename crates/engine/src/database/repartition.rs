@@ -104,7 +104,9 @@ impl Database {
         name: &str,
         filegroup: Option<&str>,
     ) -> Result<()> {
-        let change = self.begin(ctx, vec![(Name::partition_scheme(name), Sharing::Exclusive)])?;
+        let claims =
+            vec![(Name::partition_scheme(name), Sharing::Exclusive), (Name::FilegroupsOfSchemes, Sharing::Shared)];
+        let change = self.begin(ctx, claims)?;
         let snapshot = self.snapshot_of(ctx);
         let old = snapshot.partition_scheme(name).ok_or_else(|| invalid_object(name))?;
         let next_used = match filegroup {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hobt_base::{FileId, Lsn, SessionId, number};
+use hobt_base::{Lsn, SessionId, number};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
@@ -139,13 +139,10 @@ impl Instance {
             }
             None => database.snapshot().default_filegroup(),
         };
-        let first = database.next_file_id()?;
+        let ids = database.free_file_ids(files.len(), &self.entry_of(database)?.removed_ids())?;
         let mut plans: Vec<FilePlan> = Vec::with_capacity(files.len());
-        for (file, offset) in files.iter().zip(0..) {
-            let id = first.0.checked_add(offset).filter(|id| *id <= i16::MAX.cast_unsigned());
-            let id =
-                id.ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))?;
-            let plan = self.plan_file(database.name(), FileId(id), filegroup, file, left)?;
+        for (file, id) in files.iter().zip(ids) {
+            let plan = self.plan_file(database.name(), id, filegroup, file, left)?;
             let is_twice =
                 plans.iter().any(|other| hobt_catalog::name_equals(&other.name, &plan.name) || other.path == plan.path);
             if is_twice || database.has_file_named(&plan.name) {
@@ -174,6 +171,7 @@ impl Instance {
             database: database.id().0.cast_signed(),
             file: plan.file.0.cast_signed(),
             is_log: false,
+            is_removed: false,
             path: Text(self.allowed.stored(&plan.path)),
         };
         let added = self
@@ -190,7 +188,9 @@ impl Instance {
             });
         match added {
             Ok(()) => {
-                entry.files.lock().push((plan.file, plan.path.clone()));
+                let mut files = entry.files.lock();
+                files.push((plan.file, plan.path.clone()));
+                files.sort();
                 Ok(())
             }
             Err(error) => {
@@ -203,7 +203,11 @@ impl Instance {
         }
     }
 
-    fn alter(&self, database: &DatabaseUse, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
+    pub(super) fn alter(
+        &self,
+        database: &DatabaseUse,
+        change: impl FnOnce(&StatementContext) -> Result<()>,
+    ) -> Result<()> {
         let _alone = self.definitions.lock();
         self.run(database, change)
     }
@@ -213,7 +217,7 @@ impl Instance {
     }
 
     /// Runs a statement of the engine's own, and ends it.
-    fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
+    pub(super) fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
         let ctx = self.own_context()?;
         let done = change(&ctx);
         let ended = self.end_statement(&ctx, done.is_ok(), &[database]);

@@ -105,6 +105,7 @@ impl Instance {
             options: Mutex::default(),
             files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),
             logs: Mutex::new(logs.clone()),
+            removed: Mutex::default(),
             state: Mutex::new(EntryState::Closed(files)),
         };
         let database = entry.open(&self.parts, &self.registry)?;

@@ -102,6 +102,7 @@ impl Instance {
             options: Mutex::new(database.options()),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
+            removed: Mutex::default(),
             state: Mutex::new(EntryState::Open(database)),
         });
         Ok(Created { database: self.database_by_id(DatabaseId(id))?, left_over: left.into_removed() })
@@ -173,7 +174,8 @@ impl Instance {
             let all = paths.iter().map(|path| (path, false)).chain(logs.iter().map(|path| (path, true)));
             all.into_iter().try_for_each(|((file, path), is_log)| {
                 let path = Text(self.allowed.stored(path));
-                heaps.insert(ctx, &DatabaseFileRow { database: id, file: file.0.cast_signed(), is_log, path })
+                let file = file.0.cast_signed();
+                heaps.insert(ctx, &DatabaseFileRow { database: id, file, is_log, is_removed: false, path })
             })
         })
     }
@@ -217,6 +219,7 @@ impl Instance {
         self.parts.shared.settlements.note(entry.guid);
         let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         paths.extend(entry.files.lock().iter().map(|(_, path)| path.clone()));
+        paths.extend(entry.removed.lock().iter().map(|(_, path)| path.clone()));
         self.remove_files(paths.iter().map(PathBuf::as_path));
         released
     }

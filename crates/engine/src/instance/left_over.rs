@@ -7,6 +7,7 @@
 //! * its header is that of a database that nobody has ever changed (its generation is 0: the headers get another one, durably,
 //!   before the first change), and the database is listed nowhere here. A database that is detached gets one too;
 //! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is free;
+//! * its header names a listed database that it was removed from, which it could not be deleted at;
 //! * it is a file of a log, and either no record was ever written to it, or it is the log of such a database.
 //!
 //! Whatever else is there stays, and is error 5170 as ever. A file that another process has open is never looked at.
@@ -75,7 +76,8 @@ impl Instance {
             return is_unused;
         };
         let is_listed = owner.files.lock().iter().chain(owner.logs.lock().iter()).any(|(id, _)| *id == header.file);
-        !is_listed && (header.generation == 0 || DataFile::is_all_free(file, &header))
+        let was_removed = owner.removed_ids().contains(&header.file);
+        !is_listed && (was_removed || header.generation == 0 || DataFile::is_all_free(file, &header))
     }
 }
 

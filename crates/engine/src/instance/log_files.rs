@@ -1,6 +1,6 @@
-//! ALTER DATABASE: the files of the log.
+//! ALTER DATABASE: the files of the log. Data files: `alter`, `file_removal`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hobt_base::{FileId, number};
 use hobt_catalog::{DatabaseFileRow, Text, name_equals};
@@ -38,14 +38,11 @@ impl Instance {
         refuse_system(database)?;
         let entry = self.entry_of(database)?;
         let first_path = entry.files.lock().first().map(|(_, path)| path.clone()).unwrap_or_default();
-        let first = database.next_file_id()?;
+        let ids = database.free_file_ids(files.len(), &entry.removed_ids())?;
         let left = LeftOver::default();
         let mut plans: Vec<LogFilePlan> = Vec::with_capacity(files.len());
-        for (file, offset) in files.iter().zip(0..) {
-            let id = first.0.checked_add(offset).filter(|id| *id <= i16::MAX.cast_unsigned());
-            let id =
-                id.ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))?;
-            let plan = self.plan_log_file(database.name(), &first_path, FileId(id), file, &left)?;
+        for (file, id) in files.iter().zip(ids) {
+            let plan = self.plan_log_file(database.name(), &first_path, id, file, &left)?;
             let is_twice = plans.iter().any(|other| name_equals(&other.name, &plan.name) || other.path == plan.path);
             if is_twice || database.has_file_named(&plan.name) {
                 return Err(logical_name_in_use(&plan.name));
@@ -68,6 +65,7 @@ impl Instance {
             database: database.id().0.cast_signed(),
             file: plan.file.0.cast_signed(),
             is_log: true,
+            is_removed: false,
             path: Text(self.allowed.stored(&plan.path)),
         };
         let listed = self
@@ -86,23 +84,7 @@ impl Instance {
     }
 
     /// Removes a file of the log that holds nothing needed.
-    ///
-    /// # Errors
-    /// 5009 there is no such file, 5020 it is the first one or the primary data file, 5042 it holds something; 40517 for other
-    /// data files; a device's error.
-    pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
-        let _alone = self.definitions.lock();
-        refuse_system(database)?;
-        let logs = database.log_files();
-        let Some(place) = logs.iter().position(|file| name_equals(&file.name, name)) else {
-            return Err(not_a_log_file(database, name));
-        };
-        if place == 0 {
-            return Err(primary_file());
-        }
-        let id = FileId(logs[place].id);
-        let path = logs[place].disk.path().to_path_buf();
-        drop(logs);
+    pub(super) fn remove_log_file(&self, database: &DatabaseUse, name: &str, id: FileId, path: &Path) -> Result<()> {
         let master = self.master()?;
         let entry = self.entry_of(database)?;
         let unlist = || {
@@ -121,40 +103,15 @@ impl Instance {
             NotRemoved::Engine(error) => error,
         })?;
         entry.logs.lock().retain(|(file, _)| *file != id);
-        self.remove_files([path.as_path()].into_iter());
+        self.remove_files([path].into_iter());
         Ok(())
     }
 }
 
-fn refuse_system(database: &DatabaseUse) -> Result<()> {
+pub(super) fn refuse_system(database: &DatabaseUse) -> Result<()> {
     if !is_system(database.id()) {
         return Ok(());
     }
     let text = format!("Database '{}' is the instance's own: its files are fixed.", database.name());
     Err(EngineError::statement(number::NOT_SUPPORTED, text))
-}
-
-fn primary_file() -> EngineError {
-    let text = "The primary data or log file cannot be removed from a database.";
-    EngineError::statement(number::PRIMARY_FILE, text)
-}
-
-/// Why a file that is none of the log's cannot be removed.
-fn not_a_log_file(database: &DatabaseUse, name: &str) -> EngineError {
-    let snapshot = database.snapshot();
-    match snapshot.files.iter().find(|file| name_equals(&file.name, name)) {
-        Some(file) if file.id == FileId(1) => primary_file(),
-        Some(_) => EngineError::statement(
-            number::NOT_SUPPORTED,
-            format!("'{name}' is a data file: ALTER DATABASE … REMOVE FILE removes files of the log alone."),
-        ),
-        None => EngineError::statement(
-            number::NO_SUCH_FILE,
-            format!(
-                "One or more files listed in the statement could not be found or could not be initialized: database '{}' \
-                 has no file '{name}'.",
-                database.name()
-            ),
-        ),
-    }
 }

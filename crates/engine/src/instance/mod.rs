@@ -3,6 +3,7 @@
 mod alter;
 mod attach;
 mod create;
+mod file_removal;
 mod left_over;
 mod log_files;
 mod plan;

@@ -59,10 +59,17 @@ pub(super) struct Entry {
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     /// Those of the log, by their ids.
     pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
+    /// Data files that were removed and may be there still.
+    pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
     pub(super) state: Mutex<EntryState>,
 }
 
 impl Entry {
+    /// The ids of data files that were removed and may be there still.
+    pub(super) fn removed_ids(&self) -> Vec<FileId> {
+        self.removed.lock().iter().map(|(id, _)| *id).collect()
+    }
+
     pub(super) fn unavailable(&self, state: DatabaseState, reason: &str) -> EngineError {
         EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
     }
@@ -92,7 +99,9 @@ impl Entry {
         };
         let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
         let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
-        match Database::open(parts, OldDatabase { id: self.id, name: &self.name, files, logs: &logs, ask: &ask }) {
+        let (name, removed) = (self.name.as_str(), self.removed_ids());
+        let old = OldDatabase { id: self.id, name, files, logs: &logs, removed: &removed, ask: &ask };
+        match Database::open(parts, old) {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
                 Ok(database)

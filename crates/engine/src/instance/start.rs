@@ -12,6 +12,7 @@ use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
 use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::Mutex;
 
+use super::file_removal::delete_removed;
 use super::registry::{Entry, EntryState, Registry};
 use super::{Instance, create};
 use crate::clock::time_of_day;
@@ -171,6 +172,7 @@ impl Start<'_> {
                 TEMPDB => Vec::new(),
                 _ => vec![(log_file::FIRST_LOG_FILE, log_file::log_path(&self.folder.join(file)))],
             }),
+            removed: Mutex::default(),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
         });
     }
@@ -193,7 +195,7 @@ impl Start<'_> {
         // Of several databases master has the lowest id: it decides itself.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
         let logs = [log_file::log_path(&path)];
-        let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, ask: &ask };
+        let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, removed: &[], ask: &ask };
         Database::open(self.parts, old).map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
@@ -255,20 +257,43 @@ impl Start<'_> {
     /// The users' databases that `master` lists, each with what its headers say.
     fn listed(&self, master: &Arc<Database>) -> Result<Vec<Entry>> {
         let (rows, files) = master.listed_databases().map_err(|error| of_catalog("master", error))?;
-        rows.iter().map(|row| self.entry(row, &files)).collect()
+        let entries: Vec<Entry> = rows.iter().map(|row| self.entry(row, &files)).collect::<Result<_>>()?;
+        let mut forgotten = Vec::new();
+        let paths: Vec<PathBuf> =
+            files.iter().filter(|row| !row.is_removed).map(|row| self.allowed.path_of(&row.path.0)).collect();
+        for entry in &entries {
+            entry.removed.lock().retain(|(file, path)| {
+                let is_gone = delete_removed(self.disk, path, *file, entry.guid, &paths);
+                // One that is clean has been recovered since, and knows of it.
+                let is_known = matches!(&*entry.state.lock(), EntryState::Closed(files)
+                    if files.iter().all(|file| file.header.clean));
+                if is_gone && is_known {
+                    forgotten.push((entry.id.0.cast_signed(), file.0.cast_signed()));
+                }
+                !(is_gone && is_known)
+            });
+        }
+        if !forgotten.is_empty() {
+            let is_forgotten = |row: &DatabaseFileRow| row.is_removed && forgotten.contains(&(row.database, row.file));
+            master.change_and_save(|heaps, ctx| heaps.delete(ctx, is_forgotten).map(|_| ()))?;
+        }
+        Ok(entries)
     }
 
     fn entry(&self, row: &DatabaseRow, files: &[DatabaseFileRow]) -> Result<Entry> {
         let listed = |is_log: bool| {
             let mut paths: Vec<(FileId, PathBuf)> = files
                 .iter()
-                .filter(|file| file.database == row.id && file.is_log == is_log)
+                .filter(|file| file.database == row.id && file.is_log == is_log && !file.is_removed)
                 .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
                 .collect();
             paths.sort();
             paths
         };
         let (paths, logs) = (listed(false), listed(true));
+        let removed = files.iter().filter(|file| file.database == row.id && file.is_removed);
+        let removed =
+            removed.map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0))).collect();
         let id = DatabaseId(row.id.cast_unsigned());
         if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
             return Err(EngineError::statement(
@@ -292,6 +317,7 @@ impl Start<'_> {
             state: Mutex::new(state),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
+            removed: Mutex::new(removed),
         })
     }
 }

@@ -6,6 +6,7 @@ mod databases;
 mod definitions;
 mod durability;
 mod failures;
+mod file_removal;
 mod fixture;
 mod garbage;
 mod indexes;

@@ -3,6 +3,7 @@
 mod check;
 mod log;
 mod page;
+mod shrink_file;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ impl Interpreter<'_> {
             // Plans live for one execution; what can be emptied is empty.
             "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
             "PAGE" => self.dbcc_page(&arguments, position)?,
+            "SHRINKFILE" => self.shrink_file(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
             "OPENTRAN" => self.open_transaction_information(position)?,
             "USEROPTIONS" => self.user_options()?,

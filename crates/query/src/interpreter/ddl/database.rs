@@ -16,6 +16,7 @@ use hobt_tsql::ast::{
 };
 use hobt_types::Collation;
 
+use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 
@@ -122,6 +123,12 @@ impl Interpreter<'_> {
             }
             AlterDatabaseAction::RemoveFile { name } => {
                 instance.remove_file(&database, &name.value).map_err(|error| error.to_sql_error().at(name.position))?;
+                self.say_removed("file", name)?;
+            }
+            AlterDatabaseAction::RemoveFilegroup { name } => {
+                let removed = instance.remove_filegroup(&database, &name.value);
+                removed.map_err(|error| error.to_sql_error().at(name.position))?;
+                self.say_removed("filegroup", name)?;
             }
             // No statement is in the way of an option that later statements heed, so nobody is put out for it.
             AlterDatabaseAction::Set { options, termination: _ } => {
@@ -130,6 +137,13 @@ impl Interpreter<'_> {
             other => return Err(SqlError::not_supported(name_of(other)).into()),
         }
         Ok(Outcome::QUIET)
+    }
+}
+
+impl Interpreter<'_> {
+    fn say_removed(&mut self, kind: &str, name: &Identifier) -> Result<(), Failure> {
+        let text = format!("The {kind} '{}' has been removed.", name.value);
+        self.send_message(Message::numbered(number::FILE_REMOVED, name.position.line, text))
     }
 }
 

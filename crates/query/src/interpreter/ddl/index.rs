@@ -296,6 +296,22 @@ impl Interpreter<'_> {
         })
     }
 
+    /// Builds the heap or clustered index of a table, or one partition of it (from 0), or another index, anew and otherwise as it
+    /// is: where there is room.
+    pub(in super::super) fn move_index(
+        &mut self,
+        database: &DatabaseUse,
+        (schema, name): (&str, &str),
+        which: &IndexSelector,
+        partition: Option<usize>,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let place = Place { database: database.clone(), schema: schema.to_owned(), name: name.to_owned() };
+        self.change_definition(&place, position, None, &|context, table, lock| {
+            place.database.begin_rebuild(context, table, which, partition, &|options| options, lock)
+        })
+    }
+
     /// The place of the partition that a statement names; `None` for all.
     pub(super) fn partition_selected(
         &mut self,

@@ -1,0 +1,172 @@
+//! Filegroups and data files that leave a database.
+//!
+//! A file leaves in steps, of which the middle one decides:
+//!
+//! 1. nobody gets an extent of it any more, it is empty, and the log is durable up to where it became so;
+//! 2. `master` lists it as removed;
+//! 3. the catalog's row goes with the statement's commit, the file goes out of the pool and off the disk, and `master` forgets it.
+//!
+//! After a crash before the second step it is a file like any other. After one behind it, the next start removes what is left of it
+//! and recovery removes the catalog's row. Recovery passes over what the log has of its pages, so its id is given to another file only
+//! when recovery would not read those records any more.
+
+use std::sync::Arc;
+
+use hobt_base::{FileId, FilegroupId, Lsn, number};
+use hobt_catalog::{DataSpace, DatabaseFile, DatabaseSnapshot, SnapshotChange, name_equals};
+use hobt_txn::StatementContext;
+
+use super::Database;
+use super::pending::{Name, Sharing};
+use crate::error::{EngineError, Result};
+
+/// How taking a file off the list of `master` ended.
+pub(crate) enum Unlisted {
+    /// `master` says that it was removed.
+    Done,
+    /// `master` lists it as before.
+    Failed(EngineError),
+    /// Nobody knows before the next start.
+    Unknown(EngineError),
+}
+
+/// 5020.
+pub(crate) fn primary_file() -> EngineError {
+    let text = "The primary data or log file cannot be removed from a database.";
+    EngineError::statement(number::PRIMARY_FILE, text)
+}
+
+/// 5042; `kind` is "file" or "filegroup".
+fn not_empty(kind: &str, name: &str, why: &str) -> EngineError {
+    let text = format!("The {kind} '{name}' cannot be removed because it is not empty. {why}");
+    EngineError::statement(number::FILE_NOT_EMPTY, text)
+}
+
+/// What keeps a filegroup from being removed.
+fn user_of(snapshot: &DatabaseSnapshot, id: FilegroupId) -> Option<String> {
+    if let Some(file) = snapshot.files.iter().find(|file| file.filegroup == id) {
+        return Some(format!("Remove its file '{}' first.", file.name));
+    }
+    let uses = |scheme: &hobt_catalog::PartitionScheme| scheme.filegroups.contains(&id) || scheme.next_used == Some(id);
+    if let Some(scheme) = snapshot.partition_schemes.iter().find(|scheme| uses(scheme)) {
+        return Some(format!("Partition scheme '{}' uses it.", scheme.name));
+    }
+    let is_there = |index: &hobt_catalog::Index| {
+        matches!(index.data_space, DataSpace::Filegroup(space) if space == id)
+            || index.partitions.iter().any(|partition| partition.filegroup == id)
+    };
+    let mut tables = snapshot.tables.values().filter(|table| table.indexes.iter().any(is_there));
+    tables.next().map(|table| format!("Table '{}' is in it.", table.name))
+}
+
+impl Database {
+    /// Removes a filegroup that has no files and that nothing refers to.
+    ///
+    /// # Errors
+    /// 5043 there is none of this name, 5042 it is not empty; a device's error.
+    pub(crate) fn remove_filegroup(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
+        let claims = vec![(Name::Filegroups, Sharing::Exclusive), (Name::FilegroupsOfSchemes, Sharing::Exclusive)];
+        let change = self.begin(ctx, claims)?;
+        let snapshot = self.snapshot_of(ctx);
+        let filegroup = snapshot.filegroup(name).ok_or_else(|| {
+            let text = format!("The filegroup '{name}' cannot be found in sys.filegroups.");
+            EngineError::statement(number::NO_SUCH_FILEGROUP, text)
+        })?;
+        let id = filegroup.id;
+        if let Some(why) = user_of(&snapshot, id) {
+            return Err(not_empty("filegroup", &filegroup.name, &why));
+        }
+        self.write_rows(ctx, |heaps, rows| heaps.delete_filegroup(rows, id))?;
+        change.add(SnapshotChange::RemoveFilegroup(id));
+        Ok(())
+    }
+
+    /// Takes a data file off the lists, with `unlist` that of `master`. When the statement has committed, nobody sees it, and
+    /// [`Database::let_go_of_file`] is to be called.
+    ///
+    /// # Errors
+    /// 5009 it is gone, 5020 it is the primary one, 5031 it is the only one of the default filegroup, 5042 it is not empty; what
+    /// `unlist` gives; a device's error.
+    pub(crate) fn remove_file(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        name: &str,
+        unlist: impl FnOnce(&DatabaseFile) -> Unlisted,
+    ) -> Result<FileId> {
+        let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
+        let snapshot = self.snapshot_of(ctx);
+        let file = snapshot.files.iter().find(|file| name_equals(&file.name, name));
+        let file = file.ok_or_else(|| self.no_such_file(name))?;
+        if file.id == FileId(1) {
+            return Err(primary_file());
+        }
+        let others = snapshot.files.iter().filter(|other| other.filegroup == file.filegroup && other.id != file.id);
+        if snapshot.default_filegroup() == file.filegroup && others.count() == 0 {
+            let name = &file.name;
+            let text = format!("Cannot remove the file '{name}' because it is the only file in the DEFAULT filegroup.");
+            return Err(EngineError::statement(number::ONLY_DEFAULT_FILE, text));
+        }
+        let id = file.id;
+        let was_aside = self.storage.set_aside(id, true).map_err(|error| self.storage_error(error))?;
+        let unlisted = match self.write_removal(ctx, file) {
+            Ok(()) => unlist(file),
+            Err(error) => Unlisted::Failed(error),
+        };
+        match unlisted {
+            Unlisted::Done => {
+                change.add(SnapshotChange::RemoveFile(id));
+                Ok(id)
+            }
+            Unlisted::Failed(error) => {
+                self.storage.set_aside(id, was_aside).map_err(|error| self.storage_error(error))?;
+                Err(error)
+            }
+            // It may be gone after the next start: nothing may be put into it.
+            Unlisted::Unknown(error) => Err(error),
+        }
+    }
+
+    /// Looks whether a file that is set aside is empty, and writes what is to be durable before it goes.
+    fn write_removal(&self, ctx: &StatementContext, file: &DatabaseFile) -> Result<()> {
+        let storage_error = |error| self.storage_error(error);
+        if !self.storage.file(file.id).map_err(storage_error)?.is_empty() {
+            let why = "Move what is in it to other files of its filegroup first: DBCC SHRINKFILE (…, EMPTYFILE).";
+            return Err(not_empty("file", &file.name, why));
+        }
+        self.write_rows(ctx, |heaps, rows| heaps.delete_file(rows, file.id))?;
+        // A commit after which the file was empty is not lost any more.
+        self.storage.log().map_or(Ok(()), |log| log.flush()).map_err(|error| storage_error(error.into()))
+    }
+
+    /// Closes a file that [`Database::remove_file`] has taken off the lists.
+    ///
+    /// # Errors
+    /// Somebody holds a page of it: it stays open, unused.
+    pub(crate) fn let_go_of_file(&self, id: FileId) -> Result<()> {
+        // No checkpoint is under way that would write its header.
+        let mut files = self.files.lock();
+        self.storage.release_file(id).map_err(|error| self.storage_error(error))?;
+        files.files.retain(|file| file.header.file != id);
+        let end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
+        self.removed_files.lock().push((id, end));
+        Ok(())
+    }
+
+    /// The ids of files that were removed and of which recovery would still read records.
+    pub(super) fn removed_file_ids(&self) -> Vec<FileId> {
+        let read_from = self.storage.log().and_then(|log| log.log().recovery_start()).map(|(_, keep)| keep);
+        let mut removed = self.removed_files.lock();
+        removed.retain(|(_, end)| read_from.is_none_or(|from| from < *end));
+        removed.iter().map(|(id, _)| *id).collect()
+    }
+
+    /// 5009.
+    pub(crate) fn no_such_file(&self, name: &str) -> EngineError {
+        let text = format!(
+            "One or more files listed in the statement could not be found or could not be initialized: database '{}' has no \
+             file '{name}'.",
+            self.name
+        );
+        EngineError::statement(number::NO_SUCH_FILE, text)
+    }
+}

@@ -1,0 +1,106 @@
+//! ALTER DATABASE: files and filegroups that leave a database, and what a crash has left of them.
+
+use std::path::{Path, PathBuf};
+
+use hobt_base::FileId;
+use hobt_catalog::{DatabaseFile, DatabaseFileRow, Text, name_equals};
+use hobt_disk::{Disk, DiskError};
+
+use super::log_files::refuse_system;
+use super::{DatabaseUse, Instance};
+use crate::data_file::DataFile;
+use crate::database::{Unlisted, primary_file};
+use crate::error::Result;
+
+/// Which row of `master` is that of a data file.
+fn row_of(database: &DatabaseUse, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool {
+    let number = (database.id().0.cast_signed(), file.0.cast_signed(), false);
+    move |row| (row.database, row.file, row.is_log) == number
+}
+
+impl Instance {
+    /// Removes a filegroup that has no files and that nothing refers to.
+    ///
+    /// # Errors
+    /// 5043 there is none of this name, 5042 it is not empty; a device's error.
+    pub fn remove_filegroup(&self, database: &DatabaseUse, name: &str) -> Result<()> {
+        refuse_system(database)?;
+        self.alter(database, |ctx| database.remove_filegroup(ctx, name))
+    }
+
+    /// Removes a file of the log that holds nothing needed, or an empty data file, and deletes it. Blocks until that is durable.
+    ///
+    /// # Errors
+    /// 5009 there is no such file, 5020 it is the first one of the log or the primary data file, 5031 it is the only one of the
+    /// default filegroup, 5042 it holds something; a device's error.
+    pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
+        let _alone = self.definitions.lock();
+        refuse_system(database)?;
+        let logs = database.log_files();
+        match logs.iter().position(|file| name_equals(&file.name, name)) {
+            Some(0) => Err(primary_file()),
+            Some(place) => {
+                let (id, path) = (FileId(logs[place].id), logs[place].disk.path().to_path_buf());
+                drop(logs);
+                self.remove_log_file(database, name, id, &path)
+            }
+            None => self.remove_data_file(database, name),
+        }
+    }
+
+    fn remove_data_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
+        let master = self.master()?;
+        let entry = self.entry_of(database)?;
+        let mut removed = None;
+        let unlist = |file: &DatabaseFile| {
+            let row = DatabaseFileRow {
+                database: database.id().0.cast_signed(),
+                file: file.id.0.cast_signed(),
+                is_log: false,
+                is_removed: true,
+                path: Text(self.allowed.stored(&file.path)),
+            };
+            let listed = master.change_and_save(|heaps, ctx| {
+                heaps.delete(ctx, row_of(database, file.id))?;
+                heaps.insert(ctx, &row)
+            });
+            match listed {
+                Ok(()) => {
+                    entry.files.lock().retain(|(id, _)| *id != file.id);
+                    entry.removed.lock().push((file.id, file.path.clone()));
+                    removed = Some((file.id, file.path.clone()));
+                    Unlisted::Done
+                }
+                Err(error) if master.check_usable().is_ok() => Unlisted::Failed(error),
+                Err(error) => Unlisted::Unknown(error),
+            }
+        };
+        self.run(database, |ctx| database.remove_file(ctx, name, unlist).map(drop))?;
+        let (id, path) = removed.expect("it was removed");
+        database.let_go_of_file(id)?;
+        self.remove_files([path.as_path()].into_iter());
+        if self.disk.exists(&path) {
+            // The next start tries again.
+            return Ok(());
+        }
+        // Without the note in `master`, recovery could not tell why the database has a file that is not there.
+        database.flush_log()?;
+        master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()))?;
+        entry.removed.lock().retain(|(removed, _)| *removed != id);
+        Ok(())
+    }
+}
+
+/// Deletes what a crash has left of a file that was removed from the database `guid`; whether nothing is left.
+pub(super) fn delete_removed(disk: &dyn Disk, path: &Path, file: FileId, guid: [u8; 16], listed: &[PathBuf]) -> bool {
+    // Another file may lie in its place by now.
+    if listed.iter().any(|other| other == path) || !disk.exists(path) {
+        return true;
+    }
+    match DataFile::open(disk, path, file, guid) {
+        Ok(opened) => drop(opened),
+        Err(_) => return false,
+    }
+    let is_gone = matches!(disk.remove(path), Ok(()) | Err(DiskError::NotFound { .. }));
+    is_gone && path.parent().is_none_or(|folder| disk.sync_directory(folder).is_ok())
+}
