@@ -4,6 +4,7 @@
 //! Nothing here allocates pages, reads files or knows SQL. A number that counts one thing never passes for a number
 //! that counts another: `PageId`, `SlotId`, `HobtId` and the like do not convert into each other.
 
+mod bytes;
 mod checksum;
 mod clock;
 mod error;
@@ -12,6 +13,7 @@ pub mod number;
 mod random;
 mod units;
 
+pub use bytes::compare_bytes;
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Position, SqlError, severity_of};

@@ -19,7 +19,7 @@
 
 use std::cmp::Ordering;
 
-use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId};
+use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, compare_bytes};
 
 use crate::header::HEADER_SIZE;
 use crate::{PageBytes, PageDamage, PageHeader, PageType, put_u16, put_u32, u16_at, u32_at, u64_at};
@@ -176,7 +176,7 @@ impl<'a> IndexPage<'a> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.key(middle)?.cmp(key) == Ordering::Greater {
+            if compare_bytes(self.key(middle)?, key) == Ordering::Greater {
                 high = middle;
             } else {
                 low = middle + 1;

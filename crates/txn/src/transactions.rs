@@ -16,6 +16,7 @@ use hobt_base::{HobtId, PageId, Stamp};
 use parking_lot::Mutex;
 
 use crate::VersionStore;
+use crate::versions::VersionKey;
 
 /// The transactions of an instance.
 #[derive(Debug, Default)]
@@ -49,7 +50,7 @@ struct Changed {
     store: Arc<VersionStore>,
     writer: Stamp,
     pages: Vec<PageId>,
-    keys: Vec<(HobtId, Arc<[u8]>)>,
+    keys: Vec<(HobtId, VersionKey)>,
 }
 
 /// Bits of a stamp that count within one life of an instance.
@@ -157,8 +158,8 @@ fn take_one(counts: &mut BTreeMap<u64, usize>, key: u64) {
 }
 
 fn forget(gone: Vec<Ended>) {
-    for changed in gone.iter().flat_map(|ended| &ended.changed) {
-        changed.store.forget(changed.writer, &changed.pages, &changed.keys);
+    for changed in gone.into_iter().flat_map(|ended| ended.changed) {
+        changed.store.forget(changed.writer, &changed.pages, changed.keys);
     }
 }
 
@@ -192,7 +193,7 @@ impl Running {
     }
 
     /// The same of a version of a tree's key.
-    pub(crate) fn note_key(&self, store: &Arc<VersionStore>, writer: Stamp, hobt: HobtId, key: Arc<[u8]>) {
+    pub(crate) fn note_key(&self, store: &Arc<VersionStore>, writer: Stamp, hobt: HobtId, key: VersionKey) {
         self.note_in(store, writer, |changed| changed.keys.push((hobt, key)));
     }
 

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::{Running, Snapshot};
 use keys::KeyVersions;
+pub(crate) use keys::VersionKey;
 
 /// Parts of the store that are locked apart; a power of two.
 const SHARDS: usize = 64;
@@ -275,7 +276,7 @@ impl VersionStore {
     }
 
     /// Forgets what a transaction had put for pages and keys.
-    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId], keys: &[(HobtId, Arc<[u8]>)]) {
+    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId], keys: Vec<(HobtId, VersionKey)>) {
         self.keys.forget(writer, keys);
         for page in pages {
             let mut shard = self.shard(*page).lock();

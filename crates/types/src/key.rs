@@ -21,6 +21,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use hobt_base::compare_bytes;
+
 use crate::{Collation, MaxLength, SqlType};
 
 /// Ends a value of variable length: below every byte of one.
@@ -158,7 +160,7 @@ impl KeyColumn {
             return None;
         }
         match self.sql_type {
-            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => Some(bytes.cmp(key)),
+            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => Some(compare_bytes(bytes, key)),
             SqlType::SmallInt
             | SqlType::Int
             | SqlType::BigInt
@@ -171,7 +173,7 @@ impl KeyColumn {
                 let turned = &mut turned[..bytes.len()];
                 turned.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
                 turned[0] ^= 0x80;
-                Some((*turned).cmp(key))
+                Some(compare_bytes(turned, key))
             }
             _ => None,
         }

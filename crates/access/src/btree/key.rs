@@ -9,6 +9,7 @@
 
 use std::cmp::Ordering;
 
+use hobt_base::compare_bytes;
 use hobt_page::{EncodingDamage, EncodingReader, PageDamage, RowImage, RowLayout, RowPage};
 use hobt_types::{Collation, KeyColumn, KeyError, MaxLength, SqlType};
 
@@ -176,7 +177,7 @@ impl TreeKey {
             return Ok(order);
         }
         self.of_slot(page, slot, scratch)?;
-        Ok(scratch.as_slice().cmp(key))
+        Ok(compare_bytes(scratch, key))
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

@@ -167,15 +167,15 @@ pub struct DatabaseDescription {
     pub log_files: Vec<PathBuf>,
 }
 
-/// Entries with the number of their users.
+/// Entries with their users. Who has none gets his share of an entry behind the lock, and is counted from then on.
 #[derive(Default)]
 pub(super) struct Registry {
-    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, usize)>>,
+    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, Held)>>,
 }
 
 impl Registry {
     pub(super) fn insert(&self, entry: Entry) {
-        self.entries.lock().insert(entry.id, (Arc::new(entry), 0));
+        self.entries.lock().insert(entry.id, (Arc::new(entry), Held::default()));
     }
 
     /// Every entry, by id.
@@ -193,20 +193,11 @@ impl Registry {
     }
 
     /// Opens the database that `pick` finds, and holds it; `None` if there is none.
-    pub(super) fn hold(
-        self: &Arc<Registry>,
-        parts: &StorageParts,
-        pick: impl Fn(&Entry) -> bool,
-    ) -> Option<Result<DatabaseUse>> {
-        let entry = {
-            let mut entries = self.entries.lock();
-            let (entry, users) = entries.values_mut().find(|(entry, _)| pick(entry))?;
-            *users += 1;
-            Arc::clone(entry)
-        };
-        let held = Held { registry: Arc::clone(self), id: entry.id };
+    pub(super) fn hold(&self, parts: &StorageParts, pick: impl Fn(&Entry) -> bool) -> Option<Result<DatabaseUse>> {
+        let (entry, held) = self.entries.lock().values().find(|(entry, _)| pick(entry)).cloned()?;
         let isolation = Arc::clone(&entry.isolation);
-        Some(entry.open(parts, self).map(|database| DatabaseUse { viewer: None, database, isolation, held }))
+        let used = |database| DatabaseUse { used: Arc::new(Used { database, isolation, held }), viewer: None };
+        Some(entry.open(parts, self).map(used))
     }
 
     /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it. Opens that
@@ -246,7 +237,7 @@ impl Registry {
     /// Takes an entry out if nobody uses it; `false` if somebody does.
     pub(super) fn remove_unused(&self, id: DatabaseId) -> bool {
         let mut entries = self.entries.lock();
-        let is_unused = entries.get(&id).is_some_and(|(_, users)| *users == 0);
+        let is_unused = entries.get_mut(&id).is_some_and(|(_, held)| Arc::get_mut(held).is_some());
         if is_unused {
             entries.remove(&id);
         }
@@ -255,41 +246,26 @@ impl Registry {
 
     /// Puts an entry back that was taken out.
     pub(super) fn put_back(&self, entry: Arc<Entry>) {
-        self.entries.lock().insert(entry.id, (entry, 0));
+        self.entries.lock().insert(entry.id, (entry, Held::default()));
     }
 }
 
-/// A user of an entry.
-struct Held {
-    registry: Arc<Registry>,
-    id: DatabaseId,
-}
+/// What a user has of an entry; the entry has the other share.
+type Held = Arc<()>;
 
-impl Clone for Held {
-    fn clone(&self) -> Held {
-        if let Some((_, users)) = self.registry.entries.lock().get_mut(&self.id) {
-            *users += 1;
-        }
-        Held { registry: Arc::clone(&self.registry), id: self.id }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some((_, users)) = self.registry.entries.lock().get_mut(&self.id) {
-            *users -= 1;
-        }
-    }
-}
-
-/// A database that is in use and so cannot be dropped: a session holds one for its current database, a statement one
-/// for each database that it names.
-#[derive(Clone)]
-pub struct DatabaseUse {
+/// A database that somebody uses.
+struct Used {
     database: Arc<Database>,
     isolation: Arc<IsolationOptions>,
     #[expect(dead_code, reason = "counts the use for as long as it lives")]
     held: Held,
+}
+
+/// A database that is in use and so cannot be dropped: a session holds one for its current database, a statement one
+/// for each database that it names. A clone costs one count, which only users that come of the same one share.
+#[derive(Clone)]
+pub struct DatabaseUse {
+    used: Arc<Used>,
     /// Whose changes of objects are seen besides those that are committed.
     viewer: Option<Stamp>,
 }
@@ -306,19 +282,19 @@ impl DatabaseUse {
     /// and keeps it.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         match self.viewer {
-            Some(stamp) => self.database.snapshot_seen_by(stamp),
-            None => self.database.snapshot(),
+            Some(stamp) => self.database().snapshot_seen_by(stamp),
+            None => self.database().snapshot(),
         }
     }
 
     /// Its options for the isolation of transactions, as they are in force now.
     pub fn isolation(&self) -> &IsolationOptions {
-        &self.isolation
+        &self.used.isolation
     }
 
     /// The database. A clone of the `Arc` does not keep it from being dropped.
     pub fn database(&self) -> &Arc<Database> {
-        &self.database
+        &self.used.database
     }
 }
 
@@ -326,12 +302,12 @@ impl Deref for DatabaseUse {
     type Target = Arc<Database>;
 
     fn deref(&self) -> &Arc<Database> {
-        &self.database
+        self.database()
     }
 }
 
 impl std::fmt::Debug for DatabaseUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.database.fmt(f)
+        self.database().fmt(f)
     }
 }

@@ -4,13 +4,16 @@
 //! its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the version
 //! that needs them ([`KeyVersions::keep_row`]).
 
+use std::cmp::Ordering;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use hobt_base::{HobtId, Stamp};
+use hobt_base::{HobtId, Stamp, compare_bytes};
 use hobt_page::RowImage;
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use smallvec::SmallVec;
 
 use super::Before;
 use crate::Snapshot;
@@ -69,8 +72,45 @@ impl VersionsOfKey {
     }
 }
 
+/// A key that has versions. Short ones, most of all, lie where they are looked for and not behind a pointer; their order is
+/// that of their bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct VersionKey(SmallVec<[u8; 24]>);
+
+impl VersionKey {
+    fn new(key: &[u8]) -> VersionKey {
+        VersionKey(SmallVec::from_slice(key))
+    }
+}
+
+impl Ord for VersionKey {
+    fn cmp(&self, other: &VersionKey) -> Ordering {
+        compare_bytes(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for VersionKey {
+    fn partial_cmp(&self, other: &VersionKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The keys from one on and below another one, or from one on.
+struct KeysBetween(VersionKey, Option<VersionKey>);
+
+impl KeysBetween {
+    /// `None` if there are none.
+    fn new(low: &[u8], high: Option<&[u8]>) -> Option<KeysBetween> {
+        high.is_none_or(|high| low < high).then(|| KeysBetween(VersionKey::new(low), high.map(VersionKey::new)))
+    }
+
+    fn bounds(&self) -> (Bound<&VersionKey>, Bound<&VersionKey>) {
+        (Bound::Included(&self.0), self.1.as_ref().map_or(Bound::Unbounded, Bound::Excluded))
+    }
+}
+
 /// By key its versions.
-type Part = BTreeMap<Arc<[u8]>, VersionsOfKey>;
+type Part = BTreeMap<VersionKey, VersionsOfKey>;
 
 /// The versions of a tree, by what its keys' bytes come to.
 #[derive(Debug, Default)]
@@ -94,20 +134,22 @@ pub(super) struct KeyVersions {
 
 impl KeyVersions {
     /// Adds a version, unless the writer has one of this key; its key then.
-    pub(super) fn put(&self, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) -> Option<Arc<[u8]>> {
+    pub(super) fn put(&self, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) -> Option<VersionKey> {
         let add = |part: &mut Part| {
-            let version = KeyVersion { writer, before, changes: 1 };
-            if let Some(versions) = part.get_mut(key) {
-                let last = versions.last_mut();
-                if last.writer == writer {
-                    last.changes += 1;
-                    return None;
+            let (key, version) = (VersionKey::new(key), KeyVersion { writer, before, changes: 1 });
+            match part.entry(key.clone()) {
+                Entry::Vacant(place) => {
+                    place.insert(VersionsOfKey { first: version, more: Vec::new() });
                 }
-                versions.more.push(version);
-                return Some(part.get_key_value(key).expect("just looked at").0.clone());
+                Entry::Occupied(mut versions) => {
+                    let last = versions.get_mut().last_mut();
+                    if last.writer == writer {
+                        last.changes += 1;
+                        return None;
+                    }
+                    versions.get_mut().more.push(version);
+                }
             }
-            let key: Arc<[u8]> = key.into();
-            part.insert(Arc::clone(&key), VersionsOfKey { first: version, more: Vec::new() });
             Some(key)
         };
         {
@@ -129,7 +171,7 @@ impl KeyVersions {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return };
         let mut part = tree.part(key);
-        let Some(versions) = part.get_mut(key) else { return };
+        let Some(versions) = part.get_mut(&VersionKey::new(key)) else { return };
         let mut kept = None;
         for version in versions.iter_mut().filter(|version| version.before == Before::Present) {
             version.before = Before::Row(Arc::clone(kept.get_or_insert_with(|| Arc::new(row.clone()))));
@@ -146,42 +188,38 @@ impl KeyVersions {
     ) -> Vec<(Arc<[u8]>, Before)> {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return Vec::new() };
-        let bounds = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
-        if high.is_some_and(|high| high <= low) {
-            return Vec::new();
-        }
+        let Some(range) = KeysBetween::new(low, high) else { return Vec::new() };
         let mut changed = Vec::new();
         for part in &tree.0 {
             let part = part.lock();
-            changed.extend(part.range::<[u8], _>(bounds).filter_map(|(key, versions)| {
-                versions.before_unseen(snapshot).map(|before| (Arc::clone(key), before.clone()))
+            changed.extend(part.range(range.bounds()).filter_map(|(key, versions)| {
+                versions.before_unseen(snapshot).map(|before| (Arc::from(key.0.as_slice()), before.clone()))
             }));
         }
-        changed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        changed.sort_unstable_by(|(one, _): &(Arc<[u8]>, _), (other, _)| one.cmp(other));
         changed
     }
 
     /// See [`super::VersionStore::has_unseen_keys`].
     pub(super) fn has_unseen(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt).filter(|_| high.is_none_or(|high| low < high)) else { return false };
-        let bounds = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
+        let (Some(tree), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else { return false };
         let is_unseen = |versions: &VersionsOfKey| {
             let last = versions.iter().rfind(|version| version.changes > 0);
             last.is_some_and(|version| !snapshot.sees(version.writer))
         };
-        tree.0.iter().any(|part| part.lock().range::<[u8], _>(bounds).any(|(_, versions)| is_unseen(versions)))
+        tree.0.iter().any(|part| part.lock().range(range.bounds()).any(|(_, versions)| is_unseen(versions)))
     }
 
     /// See [`super::VersionStore::key_change`].
     pub(super) fn change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
         let trees = self.trees.read();
         let part = trees.get(&hobt)?.part(key);
-        part.get(key)?.before_unseen(snapshot).cloned()
+        part.get(&VersionKey::new(key))?.before_unseen(snapshot).cloned()
     }
 
     pub(super) fn has(&self, hobt: HobtId, key: &[u8]) -> bool {
-        self.trees.read().get(&hobt).is_some_and(|tree| tree.part(key).contains_key(key))
+        self.trees.read().get(&hobt).is_some_and(|tree| tree.part(key).contains_key(&VersionKey::new(key)))
     }
 
     /// See [`super::VersionStore::undone_key`].
@@ -189,7 +227,8 @@ impl KeyVersions {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return };
         let mut part = tree.part(key);
-        let own = part.get_mut(key).and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
+        let versions = part.get_mut(&VersionKey::new(key));
+        let own = versions.and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
         if let Some(own) = own {
             own.changes = own.changes.saturating_sub(1);
         }
@@ -200,18 +239,21 @@ impl KeyVersions {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return false };
         let part = tree.part(key);
-        let last = part.get(key).and_then(|versions| versions.iter().rfind(|version| version.changes > 0));
+        let versions = part.get(&VersionKey::new(key));
+        let last = versions.and_then(|versions| versions.iter().rfind(|version| version.changes > 0));
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
     /// Forgets what a transaction had put.
-    pub(super) fn forget(&self, writer: Stamp, keys: &[(HobtId, Arc<[u8]>)]) {
+    pub(super) fn forget(&self, writer: Stamp, keys: Vec<(HobtId, VersionKey)>) {
         let trees = self.trees.read();
         for (hobt, key) in keys {
-            let Some(tree) = trees.get(hobt) else { continue };
-            let mut part = tree.part(key);
-            if part.get_mut(key).is_some_and(|versions| !versions.forget(writer)) {
-                part.remove(key);
+            let Some(tree) = trees.get(&hobt) else { continue };
+            let mut part = tree.part(&key.0);
+            if let Entry::Occupied(mut versions) = part.entry(key)
+                && !versions.get_mut().forget(writer)
+            {
+                versions.remove();
             }
         }
     }
@@ -221,9 +263,10 @@ impl KeyVersions {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let of_key = |(key, versions): (&Arc<[u8]>, &VersionsOfKey)| {
+        let of_key = |(key, versions): (&VersionKey, &VersionsOfKey)| {
             let of_version = |version: &KeyVersion| size_of::<KeyVersion>() + version.before.row_bytes();
-            key.len() + size_of::<Arc<[u8]>>() + versions.iter().map(of_version).sum::<usize>()
+            let elsewhere = if key.0.spilled() { key.0.len() } else { 0 };
+            elsewhere + size_of::<VersionKey>() + versions.iter().map(of_version).sum::<usize>()
         };
         self.of_parts(|part| part.iter().map(of_key).sum())
     }
