@@ -191,7 +191,9 @@ pub const OBJECT_EXISTS: i32 = 2714;
 /// Column, parameter or variable: cannot find data type %s.
 pub const CANNOT_FIND_TYPE: i32 = 2715;
 /// A SET option was given a value outside its range.
-pub const SET_OPTION_VALUE: i32 = 2744;
+pub const SET_OPTION_VALUE: i32 = 2742;
+/// Multiple identity columns specified for table '%s'.
+pub const IDENTITY_TWICE: i32 = 2744;
 /// Cannot specify %s data type (parameter %d) as a substitution parameter.
 pub const FORMAT_ARGUMENT: i32 = 2748;
 /// An identity column must be of a whole-number type and not null.
@@ -446,6 +448,10 @@ pub const NESTED_INSERT_EXEC: i32 = 8164;
 pub const NO_INDEX_ID: i32 = 307;
 /// Index '%s' on table '%s' (specified in the FROM clause) does not exist.
 pub const NO_INDEX_NAME: i32 = 308;
+/// Index '%s' on table '%s' (specified in the FROM clause) is disabled.
+pub const HINTED_INDEX_DISABLED: i32 = 315;
+/// Conflicting locking hints specified.
+pub const CONFLICTING_LOCK_HINTS: i32 = 1047;
 /// The increment for sequence object '%s' cannot be zero.
 pub const SEQUENCE_INCREMENT_ZERO: i32 = 11700;
 /// The absolute value of the increment for sequence object '%s' is larger than its range.
@@ -652,3 +658,39 @@ pub const REFERENCED_TABLE: i32 = 3726;
 pub const REFERENCED_KEY: i32 = 3725;
 /// Cannot truncate table '%s' because it is being referenced by a FOREIGN KEY constraint.
 pub const TRUNCATE_REFERENCED: i32 = 4712;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    /// Each number of a text, and those between the ends of `11700 to 11708`.
+    fn numbers_of(text: &str) -> HashSet<i32> {
+        let mut found = HashSet::new();
+        let mut previous = None;
+        let mut rest = text;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+            let (between, from) = rest.split_at(start);
+            let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+            if let Ok(number) = from[..end].parse::<i32>() {
+                found.extend(previous.filter(|_| between == " to ").unwrap_or(number)..=number);
+                previous = Some(number);
+            }
+            rest = &from[end..];
+        }
+        found
+    }
+
+    #[test]
+    fn the_manual_lists_every_number() {
+        let listed = numbers_of(include_str!("../../../docs/errors.md"));
+        let mut missing: Vec<i32> = include_str!("number.rs")
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix("pub const ")?.split_once(": i32 = ")?.1.strip_suffix(';')?.parse().ok()
+            })
+            .filter(|number| !listed.contains(number))
+            .collect();
+        missing.sort_unstable();
+        assert_eq!(missing, [], "docs/errors.md does not say when these errors come");
+    }
+}

@@ -127,7 +127,14 @@ impl SystemHeaps {
         if known.eq(opened.iter().copied()) {
             return Ok(());
         }
-        Err(damaged(SystemTable::Files, "the database's files are not those that its catalog lists"))
+        let is_opened = |row: &&FileRow| opened.iter().any(|(id, ..)| *id == row.id);
+        let missing: Vec<String> =
+            rows.iter().filter(|row| !is_opened(row)).map(|row| format!("file {} ('{}')", row.id, row.name)).collect();
+        let text = match missing.is_empty() {
+            true => "the database's files are not those that its catalog lists".to_owned(),
+            false => format!("the catalog also lists {}: a database needs all its data files", missing.join(", ")),
+        };
+        Err(damaged(SystemTable::Files, text))
     }
 
     fn load_functions(&self, long: &mut LongValues) -> Result<Vec<Arc<PartitionFunction>>, CatalogError> {

@@ -214,8 +214,12 @@ impl Laboratory {
     pub fn rows_for(&self, wanted: u64, row_bytes: u64, tables: u64) -> Result<u64> {
         let free = machine::free_disk(&self.folder)?;
         if let Some(rows) = self.options.rows {
+            if rows == 0 {
+                let text = "0 rows cannot be measured: give more with --rows, or leave it out.";
+                return Err(LabError::Input(text.to_owned()));
+            }
             let needed = rows.saturating_mul(row_bytes).saturating_mul(tables);
-            if rows == 0 || needed > free {
+            if needed > free {
                 return Err(LabError::Input(format!(
                     "{rows} rows cannot be measured: {tables} tables need about {} MB and {} has {} MB free. \
                      Give fewer with --rows, or another folder with --data.",

@@ -12,7 +12,7 @@ use hobt_types::{Collation, MaxLength, SqlType};
 use super::Database;
 use super::claim::LockTable;
 use super::pending::{Name, Sharing};
-use super::table::table_column;
+use super::table::{identity_twice, table_column};
 use super::table_change::TableChange;
 use crate::definition::{ColumnDefinition, check_name};
 use crate::error::{EngineError, Result};
@@ -103,7 +103,7 @@ impl Database {
     /// `ALTER TABLE … ADD` columns, computed ones too. The table has new storage unless none of them is stored.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 2705.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 2705, 2744.
     pub fn begin_add_columns(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -117,6 +117,9 @@ impl Database {
                 check_name(&column.name)?;
                 if new.column_named(&column.name).is_some() || new.virtual_column_named(&column.name).is_some() {
                     return Err(column_twice(&old.name, &column.name));
+                }
+                if column.identity.is_some() && new.columns.iter().any(|known| known.identity.is_some()) {
+                    return Err(identity_twice(&old.name));
                 }
                 let made = table_column(snapshot, old.id, &old.name, column, new.next_column_id())?;
                 match &column.computed {

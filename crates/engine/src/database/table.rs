@@ -180,6 +180,9 @@ fn table_columns(
             return Err(EngineError::statement(number::DUPLICATE_COLUMN, text));
         }
     }
+    if columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
+        return Err(identity_twice(name));
+    }
     check_row_size(definition)?;
     let mut stored = Vec::with_capacity(columns.len());
     let mut virtual_columns = Vec::new();
@@ -207,6 +210,14 @@ fn table_columns(
         return Err(EngineError::statement(number::ONLY_COMPUTED_COLUMNS, text));
     }
     Ok((stored, virtual_columns))
+}
+
+/// 2744.
+pub(super) fn identity_twice(table: &str) -> EngineError {
+    let text = format!(
+        "Multiple identity columns specified for table '{table}'. Only one identity column per table is allowed."
+    );
+    EngineError::statement(number::IDENTITY_TWICE, text)
 }
 
 /// A column of a table, with the id that it gets.

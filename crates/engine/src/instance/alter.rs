@@ -142,6 +142,10 @@ impl Instance {
         let ids = database.free_file_ids(files.len(), &self.entry_of(database)?.removed_ids())?;
         let mut plans: Vec<FilePlan> = Vec::with_capacity(files.len());
         for (file, id) in files.iter().zip(ids) {
+            // A name that is taken is what the user has to know, and not that the path made from it is.
+            if let Some(name) = file.name.as_ref().filter(|name| database.has_file_named(name)) {
+                return Err(logical_name_in_use(name));
+            }
             let plan = self.plan_file(database.name(), id, filegroup, file, left)?;
             let is_twice =
                 plans.iter().any(|other| hobt_catalog::name_equals(&other.name, &plan.name) || other.path == plan.path);

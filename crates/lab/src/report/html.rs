@@ -92,6 +92,8 @@ fn settings(name: &str, value: &Value) -> Vec<String> {
                 settings(&name, value)
             })
             .collect(),
+        // Records are data, which the tables show.
+        Value::Array(values) if values.iter().any(Value::is_object) => Vec::new(),
         Value::Array(values) => vec![format!("{name} {}", values.iter().map(setting).collect::<Vec<_>>().join(" / "))],
         value => vec![format!("{name} {}", setting(value))],
     }

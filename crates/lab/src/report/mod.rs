@@ -189,7 +189,7 @@ impl Report {
                 or_dash(warm_gb_s.map(amount)),
                 or_dash(case.median("cpu_s").map(seconds)),
                 or_dash(case.top_wait().map(|(name, time)| format!("{name} {} ms", amount(time)))),
-                or_dash(unexplained.map(|percent| format!("{percent:.1} %"))),
+                or_dash(unexplained.map(|percent| format!("{:.1} %", tenths(percent)))),
             ]);
         }
         grid
@@ -209,6 +209,11 @@ impl Report {
             self.machine.processors,
         )
     }
+}
+
+/// A figure to be shown with one decimal: what rounds to zero has no sign.
+fn tenths(figure: f64) -> f64 {
+    (figure * 10.0).round() / 10.0 + 0.0
 }
 
 /// A mark in one line, without its end.

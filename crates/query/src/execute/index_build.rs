@@ -9,13 +9,13 @@ use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32A
 use arrow::compute::take_record_batch;
 use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
-use hobt_base::{SqlError, number};
+use hobt_base::SqlError;
 use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
 use hobt_engine::{DatabaseUse, uniqueifier_of_key};
 use hobt_functions::array_value;
 use hobt_types::Value;
 
-use super::insert::{InsertTarget, column};
+use super::insert::{InsertTarget, column, key_too_long};
 use super::places::Places;
 use super::statement::StatementRun;
 
@@ -263,14 +263,7 @@ fn tree_error(target: &InsertTarget, index: &hobt_catalog::Index, error: BTreeEr
         BTreeError::Storage(error) => target.sql_error(error),
         BTreeError::Duplicate => target.duplicate_in_build(index, &[]),
         BTreeError::RangeLocked { .. } => SqlError::internal("a range of a tree that nobody else has"),
-        BTreeError::KeyTooLong { bytes } => {
-            let text = format!(
-                "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length \
-                 that an index of this table can have.",
-                index.name.as_deref().unwrap_or("")
-            );
-            SqlError::new(number::KEY_TOO_LONG, text)
-        }
+        BTreeError::KeyTooLong { bytes } => key_too_long(index, bytes),
     }
 }
 

@@ -27,7 +27,7 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes};
 use hobt_engine::{DatabaseUse, Instance, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
-use hobt_page::RowImage;
+use hobt_page::{INDEX_KEY_BYTES_MAX, RowImage};
 use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -39,7 +39,7 @@ use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
 use crate::binder::column_order;
-use crate::interpreter::batch_of_values;
+use crate::interpreter::{batch_of_values, written_table_name};
 use crate::source::access_error;
 
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
@@ -68,6 +68,16 @@ impl std::fmt::Debug for InsertTarget {
     }
 }
 
+/// 1946.
+pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
+    let text = format!(
+        "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of \
+         {INDEX_KEY_BYTES_MAX} bytes. Make the values of its key shorter.",
+        index.name.as_deref().unwrap_or("")
+    );
+    SqlError::new(number::KEY_TOO_LONG, text)
+}
+
 impl InsertTarget {
     /// A table of `database`; `partitioning` is the partitioning column's place and the function, if it is on a scheme.
     ///
@@ -83,14 +93,14 @@ impl InsertTarget {
         let writer = TableWriter::open(&database, &database.snapshot(), table);
         let writer = writer.map_err(|error| error.to_sql_error())?;
         let heaps = writer.heaps();
-        let object = format!("{schema_name}.{}", writer.table().name);
+        let object = format!("{schema_name}.{}", written_table_name(&writer.table().name));
         Ok(InsertTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
     }
 
     /// The same target under another name in messages: that of a table variable.
     #[must_use]
     pub fn called(self, name: String) -> InsertTarget {
-        InsertTarget { name, ..self }
+        InsertTarget { object: format!("dbo.{name}"), name, ..self }
     }
 
     /// The same target for another statement than `INSERT`: messages name it.
@@ -224,14 +234,7 @@ impl InsertTarget {
             WriteError::Storage(error) => self.sql_error(error),
             WriteError::Lock(session, error) => lock_error(session, error),
             WriteError::Duplicate { index, key } => self.duplicate(index, &key),
-            WriteError::KeyTooLong { index, bytes } => {
-                let index = self.table().indexes[index].name.as_deref().unwrap_or("");
-                let text = format!(
-                    "Operation failed. The index entry of length {bytes} bytes for the index '{index}' exceeds the maximum \
-                     length that an index of this table can have."
-                );
-                SqlError::new(number::KEY_TOO_LONG, text)
-            }
+            WriteError::KeyTooLong { index, bytes } => key_too_long(&self.table().indexes[index], bytes),
         }
     }
 

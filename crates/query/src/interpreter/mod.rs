@@ -51,6 +51,7 @@ mod view_table;
 mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};
+pub(crate) use ddl::written_table_name;
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
 pub use hobt_txn::Progress;

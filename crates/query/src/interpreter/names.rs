@@ -11,7 +11,7 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::{ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, IndexReference, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -208,6 +208,7 @@ impl NameResolver for Names<'_> {
         let snapshot = place.database.snapshot();
         if let Some(schema) = snapshot.schema_id(&place.schema) {
             if let Some(table) = snapshot.table(schema, &place.name) {
+                check_level_hints(hints.hints).map_err(|error| error.at(name.position()))?;
                 check_index_hints(table, hints.hints).map_err(|error| error.at(name.position()))?;
                 return self.heap(&place.database, table, hints);
             }
@@ -359,25 +360,56 @@ fn access_hint(table: &Table, hints: &[TableHint]) -> AccessHint {
     AccessHint::Free
 }
 
-/// An index that a hint names must be there; 0 is the heap, or a scan of whatever the table is.
+/// Two hints must not ask for different isolation levels.
+fn check_level_hints(hints: &[TableHint]) -> Result<(), SqlError> {
+    let level = |hint: &TableHint| match hint {
+        TableHint::NoLock | TableHint::ReadUncommitted => Some(IsolationLevel::ReadUncommitted),
+        TableHint::ReadCommitted => Some(IsolationLevel::ReadCommitted),
+        TableHint::RepeatableRead => Some(IsolationLevel::RepeatableRead),
+        TableHint::HoldLock | TableHint::Serializable => Some(IsolationLevel::Serializable),
+        _ => None,
+    };
+    let mut levels = hints.iter().filter_map(level);
+    let first = levels.next();
+    match levels.all(|other| Some(other) == first) {
+        true => Ok(()),
+        false => Err(SqlError::new(number::CONFLICTING_LOCK_HINTS, "Conflicting locking hints specified.")),
+    }
+}
+
+/// An index that a hint names must be there and in use; 0 is the heap, or a scan of whatever the table is.
 fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError> {
     for reference in
         hints.iter().filter_map(|hint| if let TableHint::Index(all) = hint { Some(all) } else { None }).flatten()
     {
-        let (number, index) = match reference {
+        let (number, shown, found) = match reference {
             IndexReference::Number(0) => continue,
-            IndexReference::Number(id) if table.indexes.iter().any(|index| i64::from(index.id.0) == *id) => continue,
-            IndexReference::Number(id) => (number::NO_INDEX_ID, format!("ID {id}")),
+            IndexReference::Number(id) => {
+                let found = table.indexes.iter().find(|index| i64::from(index.id.0) == *id);
+                (number::NO_INDEX_ID, format!("ID {id}"), found)
+            }
             IndexReference::Name(name) => {
                 let named = |known: &Option<String>| known.as_ref().is_some_and(|known| name.is(known));
-                if table.indexes.iter().any(|index| named(&index.name)) {
-                    continue;
-                }
-                (number::NO_INDEX_NAME, format!("'{}'", name.value))
+                let found = table.indexes.iter().find(|index| named(&index.name));
+                (number::NO_INDEX_NAME, format!("'{}'", name.value), found)
             }
         };
-        let text = format!("Index {index} on table '{}' (specified in the FROM clause) does not exist.", table.name);
-        return Err(SqlError::new(number, text));
+        match found {
+            Some(index) if index.options.is_disabled => {
+                let text = format!(
+                    "Index {shown} on table '{}' (specified in the FROM clause) is disabled. ALTER INDEX … REBUILD makes \
+                     it anew.",
+                    table.name
+                );
+                return Err(SqlError::new(number::HINTED_INDEX_DISABLED, text));
+            }
+            Some(_) => {}
+            None => {
+                let text =
+                    format!("Index {shown} on table '{}' (specified in the FROM clause) does not exist.", table.name);
+                return Err(SqlError::new(number, text));
+            }
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Indexes and statistics.
 
-use super::{Parser, Result};
+use super::{Parser, Result, syntax_error};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
@@ -67,7 +67,8 @@ impl Parser<'_> {
             } else {
                 // The old `table.index`.
                 if parts.len() < 2 {
-                    return Err(p.unexpected());
+                    let text = "Must specify the table name and index name for the DROP INDEX statement.";
+                    return Err(syntax_error(159, text, p.current.position));
                 }
                 let Some(name) = parts.pop().flatten() else { return Err(p.unexpected()) };
                 (name, p.object_name_of(parts)?)

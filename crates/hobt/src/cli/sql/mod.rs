@@ -75,7 +75,7 @@ pub(super) struct Arguments {
     /// How rows are shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Shows no help for `-h`, which is sqlcmd's
+    /// Prints this help; `-h` is sqlcmd's `--headers`
     #[arg(long = "help", action = clap::ArgAction::Help)]
     help: Option<bool>,
 }

@@ -118,7 +118,8 @@ fn wanted<'k>(
 ) -> Result<(Vec<Challenge<'k>>, Vec<Challenge<'k>>)> {
     let is_there = |name: &String| plain.iter().chain(&variants).any(|case| case.name() == *name);
     if let Some(name) = names.iter().find(|name| !is_there(name)) {
-        return Err(LabError::Input(format!("there is no case {name}; a run without --case prints their names")));
+        let known: Vec<String> = plain.iter().chain(&variants).map(Challenge::name).collect();
+        return Err(LabError::Input(format!("there is no case {name}. Known are {}.", known.join(", "))));
     }
     if !names.is_empty() {
         plain.retain(|case| names.contains(&case.name()));

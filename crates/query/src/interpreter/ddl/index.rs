@@ -360,9 +360,14 @@ impl Interpreter<'_> {
                 "ONLINE" | "RESUMABLE" if !is_on => {}
                 "DATA_COMPRESSION" | "XML_COMPRESSION"
                     if !is_on || matches!(&item.value, OptionValue::Word(word) if word.is("NONE")) => {}
-                other => {
-                    let text = format!("the index option {other}");
+                other @ ("ONLINE" | "RESUMABLE" | "DATA_COMPRESSION" | "XML_COMPRESSION" | "COMPRESSION_DELAY"
+                | "MAX_DURATION") => {
+                    let text = format!("The index option {other}");
                     return Err(SqlError::not_supported(text).at(item.span.position).into());
+                }
+                other => {
+                    let text = format!("'{other}' is not a recognized index option.");
+                    return Err(SqlError::new(number::UNKNOWN_INDEX_OPTION, text).at(item.span.position).into());
                 }
             }
         }
@@ -431,7 +436,7 @@ fn check_kind(columnstore: bool, is_filtered: bool, position: Position) -> Resul
         return Err(SqlError::not_supported("CREATE COLUMNSTORE INDEX").at(position));
     }
     if is_filtered {
-        return Err(SqlError::not_supported("a filtered index").at(position));
+        return Err(SqlError::not_supported("A filtered index").at(position));
     }
     Ok(())
 }
@@ -469,7 +474,7 @@ fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
         _ => -1,
     };
     match u8::try_from(given) {
-        Ok(percent @ 0..=100) => Ok(percent),
+        Ok(percent @ 1..=100) => Ok(percent),
         _ => {
             let text = format!("Fillfactor {given} is not a valid percentage; fillfactor must be between 1 and 100.");
             Err(SqlError::new(129, text).at(item.span.position))

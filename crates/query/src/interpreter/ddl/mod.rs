@@ -25,6 +25,7 @@ use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode, LockOwner, LockResource, Patience};
 
+pub(crate) use self::table::written_table_name;
 use super::environment::Environment;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};

@@ -36,9 +36,9 @@ impl Interpreter<'_> {
             FunctionBody::Inline { .. } => {
                 self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
             }
-            FunctionBody::Scalar { .. } => Err(SqlError::not_supported("a scalar function").into()),
+            FunctionBody::Scalar { .. } => Err(SqlError::not_supported("A scalar function").into()),
             FunctionBody::MultiStatement { .. } => {
-                Err(SqlError::not_supported("a multi-statement table-valued function").into())
+                Err(SqlError::not_supported("A multi-statement table-valued function").into())
             }
         }
     }

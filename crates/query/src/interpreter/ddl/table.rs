@@ -19,11 +19,23 @@ use super::constraint::{TableParts, computed_column, default_definition};
 /// Makes the names of temporary tables unique in `tempdb`.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
 
+/// To which length the name that the user gave is padded.
+const PADDED_NAME_CHARS: usize = 116;
+
 /// A name in `tempdb` for a temporary table: padded and numbered as SQL Server does it.
 fn temporary_name(name: &str) -> String {
     let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let kept: String = name.chars().take(100).collect();
-    format!("{kept:_<116}{number:012X}")
+    format!("{kept:_<PADDED_NAME_CHARS$}{number:012X}")
+}
+
+/// A table's name as its user wrote it: without what makes a temporary one's unique.
+pub(crate) fn written_table_name(name: &str) -> &str {
+    let is_local = name.starts_with('#') && !name.starts_with("##");
+    match name.char_indices().nth(PADDED_NAME_CHARS) {
+        Some((end, _)) if is_local => name[..end].trim_end_matches('_'),
+        _ => name,
+    }
 }
 
 impl Interpreter<'_> {
@@ -275,7 +287,7 @@ impl Interpreter<'_> {
             ColumnKind::Computed { value, persisted } => return Ok(computed_column(column, value, *persisted)),
         };
         if column.sparse {
-            return Err(SqlError::not_supported("a SPARSE column").at(position).into());
+            return Err(SqlError::not_supported("A SPARSE column").at(position).into());
         }
         let identity = match &column.identity {
             Some(identity) => Some(self.identity(identity, column, sql_type, table)?),
