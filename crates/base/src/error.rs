@@ -29,8 +29,10 @@ pub struct SqlError {
     pub severity: u8,
     /// Tells apart the places that raise the same number.
     pub state: u8,
-    /// Where in the batch, when that is known.
+    /// Where in the batch, when that is known; in the text of `procedure`, if it was raised there.
     pub position: Option<Position>,
+    /// The procedure in which it was raised, without its schema; `None` in the text of a batch.
+    pub procedure: Option<Box<str>>,
     /// The text.
     pub message: String,
 }
@@ -38,7 +40,8 @@ pub struct SqlError {
 impl SqlError {
     /// An error with the severity that SQL Server gives to `number`, state 1 and no place.
     pub fn new(number: i32, message: impl Into<String>) -> SqlError {
-        SqlError { number, severity: severity_of(number), state: 1, position: None, message: message.into() }
+        let (severity, message) = (severity_of(number), message.into());
+        SqlError { number, severity, state: 1, position: None, procedure: None, message }
     }
 
     /// An error of hobt's own: an invariant that did not hold, or a library that failed without a number.
@@ -71,10 +74,18 @@ impl SqlError {
         self
     }
 
-    /// `Msg 208, Level 16, State 1, Line 1`.
+    /// `Msg 208, Level 16, State 1, Line 1`; `…, Procedure p, Line 1` of a procedure's text.
     pub fn header(&self) -> String {
+        format!("Msg {}, Level {}, State {}, {}", self.number, self.severity, self.state, self.place())
+    }
+
+    /// `Line 1`, or `Procedure p, Line 1`.
+    pub fn place(&self) -> String {
         let line = self.position.unwrap_or_default().line;
-        format!("Msg {}, Level {}, State {}, Line {line}", self.number, self.severity, self.state)
+        match &self.procedure {
+            Some(procedure) => format!("Procedure {procedure}, Line {line}"),
+            None => format!("Line {line}"),
+        }
     }
 }
 

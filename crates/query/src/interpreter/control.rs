@@ -116,7 +116,7 @@ impl Interpreter<'_> {
             _ => String::new(),
         };
         let state = u8::try_from(self.integer(&throw.state)?.clamp(0, 255)).unwrap_or(u8::MAX);
-        let error = SqlError { number: error_number, severity: 16, state, position: Some(position), message };
+        let error = SqlError { severity: 16, state, ..SqlError::new(error_number, message).at(position) };
         Err(Failure::of_batch(error))
     }
 
@@ -153,7 +153,7 @@ impl Interpreter<'_> {
             self.send_message(Message { number, severity, state, line: position.line, text })?;
             return Ok(Outcome::QUIET);
         }
-        let error = SqlError { number, severity, state, position: Some(position), message: text };
+        let error = SqlError { severity, state, ..SqlError::new(number, text).at(position) };
         let reach = if severity >= 20 { Reach::Batch } else { Reach::Statement };
         Err(Failure { reach, dooms: severity >= 20, heeds_xact_abort: false, ..error.into() })
     }

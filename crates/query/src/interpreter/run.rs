@@ -304,6 +304,9 @@ impl Interpreter<'_> {
     fn failed(&mut self, mut failure: Failure, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
         self.state.error = failure.error.number;
         self.state.row_count = 0;
+        if failure.raised_in.is_none() {
+            failure.error.procedure = self.frame().procedure.as_deref().map(Box::from);
+        }
         failure.dooms |= failure.heeds_xact_abort && self.state.options.switch(SwitchOption::XactAbort);
         if failure.reported || failure.reach == Reach::Cancelled {
             return self.uncaught(failure).map(|()| Next::Return(0));

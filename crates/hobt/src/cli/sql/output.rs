@@ -147,10 +147,14 @@ impl Output {
 
     fn sql_error(&mut self, error: &SqlError) -> io::Result<()> {
         self.failed |= error.severity > 10;
-        let line = error.position.unwrap_or_default().line;
         let text = format!(
-            "Msg {}, Level {}, State {}, Server {}, Line {line}\n{}",
-            error.number, error.severity, error.state, self.server, error.message
+            "Msg {}, Level {}, State {}, Server {}, {}\n{}",
+            error.number,
+            error.severity,
+            error.state,
+            self.server,
+            error.place(),
+            error.message
         );
         if self.is_table { writeln!(self.out, "{text}") } else { writeln!(io::stderr(), "{text}") }
     }

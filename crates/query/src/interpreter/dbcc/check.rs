@@ -67,6 +67,21 @@ struct Summary {
     pages: u64,
 }
 
+/// What stands behind the name: an index, or `NOINDEX`, changes nothing. Who asks for a repair must not take a check for
+/// one.
+fn check_second(argument: Option<&Value>, command: &str, position: Position) -> Result<(), SqlError> {
+    let Some(Value::Text(word)) = argument else { return Ok(()) };
+    let word = word.to_uppercase();
+    if word == "NOINDEX" {
+        return Ok(());
+    }
+    let error = match word.starts_with("REPAIR_") {
+        true => SqlError::not_supported(format!("DBCC {command} with {word}")),
+        false => SqlError::new(number::DBCC_ARGUMENT, "Parameter 2 is incorrect for this DBCC statement."),
+    };
+    Err(error.at(position))
+}
+
 impl Interpreter<'_> {
     /// `CHECKDB` and `CHECKALLOC`, of the current database or the one that the argument names.
     pub(super) fn check_database(
@@ -76,6 +91,7 @@ impl Interpreter<'_> {
         says: bool,
         position: Position,
     ) -> Result<(), Failure> {
+        check_second(arguments.get(1), scope.command(), position)?;
         let database = self.database_to_check(arguments.first(), scope.command(), position)?;
         self.in_context(&database, |this, context| {
             let locks = this.lock_all(context, &database)?;
@@ -194,6 +210,7 @@ impl Interpreter<'_> {
             let text = "DBCC CHECKTABLE takes the name of a table.";
             return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
         };
+        check_second(arguments.get(1), "CHECKTABLE", position)?;
         let unknown = || {
             let text = format!("Cannot find a table or object with the name \"{name}\". Check the system catalog.");
             SqlError::new(number::CHECK_NO_SUCH_TABLE, text).at(position)
