@@ -28,6 +28,18 @@ use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
 mod removal;
 
+/// What extents are allocated for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Something new: it is refused where the filegroup is full.
+    Work,
+    /// Something that is taken back, which must not fail: the files grow beyond what they may, if the disk has room.
+    Undo,
+}
+
+/// By how much a file grows beyond its limit for an undo, in extents.
+const UNDO_GROWTH_EXTENTS: u32 = 8;
+
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StorageSettings {
@@ -441,11 +453,12 @@ impl Storage {
     pub(crate) fn allocate(
         &self,
         chain: Option<&Arc<LogChain>>,
+        purpose: Purpose,
         filegroup: FilegroupId,
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
         assert!(wanted > 0, "a run has at least one extent");
-        self.in_one_piece(|| self.allocate_run(chain, filegroup, wanted))
+        self.in_one_piece(|| self.allocate_run(chain, purpose, filegroup, wanted))
     }
 
     /// The same for a statement, which gives the run back if it is undone.
@@ -459,7 +472,7 @@ impl Storage {
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
         let chain = self.chain_of(context);
-        let run = self.allocate(chain.as_ref(), filegroup, wanted)?;
+        let run = self.allocate(chain.as_ref(), Purpose::Work, filegroup, wanted)?;
         let storage = Arc::clone(self);
         context.on_undo(move || storage.end(|| storage.free_undone(chain.as_ref(), &run)));
         Ok(run)
@@ -468,6 +481,7 @@ impl Storage {
     fn allocate_run(
         &self,
         chain: Option<&Arc<LogChain>>,
+        purpose: Purpose,
         filegroup: FilegroupId,
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
@@ -485,7 +499,13 @@ impl Storage {
                     }
                 }
             }
-            self.grow(filegroup, &files, wanted)?;
+            let payer = chain.and_then(|chain| chain.paid_reservation().map(|_| chain));
+            match self.grow(filegroup, &files, wanted, payer) {
+                Err(AccessError::FilegroupFull { reason, .. }) if purpose == Purpose::Undo => {
+                    self.grow_beyond_limits(filegroup, &files, reason, payer)?;
+                }
+                grown => grown?,
+            }
         }
     }
 
@@ -618,7 +638,13 @@ impl Storage {
     }
 
     /// Grows one file of the filegroup, each in its turn.
-    fn grow(&self, filegroup: FilegroupId, files: &[Arc<DataFile>], wanted: u32) -> Result<(), AccessError> {
+    fn grow(
+        &self,
+        filegroup: FilegroupId,
+        files: &[Arc<DataFile>],
+        wanted: u32,
+        payer: Option<&Arc<LogChain>>,
+    ) -> Result<(), AccessError> {
         let mut turns = self.growth.lock();
         let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
         if files.iter().any(|file| file.free_extents() > 0) {
@@ -628,7 +654,7 @@ impl Storage {
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
         for step in 0..files.len() {
             let file = files[(*turn + step) % files.len()];
-            match self.grow_file(file, wanted) {
+            match self.grow_file(file, wanted, payer) {
                 Ok(true) => {
                     *turn = (*turn + step + 1) % files.len();
                     return Ok(());
@@ -643,9 +669,35 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason })
     }
 
+    /// Grows one file of the filegroup although none may grow: what is to be undone has to find room.
+    fn grow_beyond_limits(
+        &self,
+        filegroup: FilegroupId,
+        files: &[Arc<DataFile>],
+        mut reason: String,
+        payer: Option<&Arc<LogChain>>,
+    ) -> Result<(), AccessError> {
+        let _turns = self.growth.lock();
+        let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
+        if files.iter().any(|file| file.free_extents() > 0) {
+            return Ok(());
+        }
+        for (file, extents) in files.into_iter().flat_map(|file| [(file, UNDO_GROWTH_EXTENTS), (file, 1)]) {
+            let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
+            let Some(target) = size.checked_add(extents * EXTENT_PAGES) else { continue };
+            match self.resize_file(file, target, payer) {
+                Err(AccessError::Disk(DiskError::NoSpace { .. })) => {
+                    reason = format!("the disk of file '{}' has no room left", file.name());
+                }
+                resized => return resized,
+            }
+        }
+        Err(AccessError::FilegroupFull { filegroup, reason })
+    }
+
     /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them; `false` if it may not
     /// grow.
-    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32) -> Result<bool, AccessError> {
+    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, payer: Option<&Arc<LogChain>>) -> Result<bool, AccessError> {
         let description = &file.description;
         if description.growth_pages == 0 && description.growth_percent == 0 {
             return Ok(false);
@@ -665,22 +717,33 @@ impl Storage {
         if least <= size {
             return Ok(false);
         }
-        match self.resize_file(file, ample) {
-            Err(AccessError::Disk(DiskError::NoSpace { .. })) if least < ample => self.resize_file(file, least)?,
+        match self.resize_file(file, ample, payer) {
+            Err(AccessError::Disk(DiskError::NoSpace { .. })) if least < ample => {
+                self.resize_file(file, least, payer)?
+            }
             resized => resized?,
         }
         Ok(true)
     }
 
-    fn resize_file(&self, file: &DataFile, target: u32) -> Result<(), AccessError> {
+    /// Room in the log comes from what `payer` has, if there is one.
+    fn resize_file(&self, file: &DataFile, target: u32, payer: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
         self.format_maps(file, file.size_pages(), target)?;
         if let Some(log) = &self.log {
             let own = Reservation::default();
             let payload = encode_grow(file.id(), target);
-            log.log().reserve(&own, record_bytes(payload.len()) as u64)?;
             let record = NewRecord { kind: kind::GROW, transaction: 0, previous: Lsn(0), payload: &payload };
-            log.log().append_always(&record, &own)?;
+            match payer.and_then(|payer| payer.paid_reservation().map(|paid| (payer, paid))) {
+                Some((payer, paid)) => {
+                    payer.reserve(payload.len())?;
+                    log.log().append_always(&record, paid)?;
+                }
+                None => {
+                    log.log().reserve(&own, record_bytes(payload.len()) as u64)?;
+                    log.log().append_always(&record, &own)?;
+                }
+            }
         }
         file.free.lock().resize(target);
         Ok(())

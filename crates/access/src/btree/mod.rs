@@ -49,6 +49,7 @@ use hobt_txn::locks::{KeyHash, LockMode};
 use parking_lot::{Mutex, RwLock};
 
 use crate::change::{Identity, Part};
+use crate::storage::Purpose;
 use crate::{AccessError, Hobt, Storage};
 use descent::Target;
 use leaves::SplitNotes;
@@ -171,7 +172,7 @@ impl BTree {
             let identity = |first| description.identity(first);
             let hobt = Hobt::create_list(storage, description.filegroup, context, identity)?;
             let tree = BTree::of_hobt(hobt)?;
-            let made = tree.hobt.take_page(None, |id, list| {
+            let made = tree.hobt.take_page(Purpose::Work, None, |id, list| {
                 assert_eq!(id, tree.root, "the first page that the run gives");
                 let mut root = tree.create_page(id)?;
                 let header = tree.empty_root();

@@ -30,12 +30,21 @@ use super::descent::Step;
 use crate::AccessError;
 use crate::change::Part;
 use crate::hobt::Operation;
+use crate::storage::Purpose;
 
 /// The row for which a leaf is split: one that is to come, or to take the place of the one with its key.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) key: &'a [u8],
     pub(super) row: &'a RowImage,
+}
+
+/// Where the room for a split comes from.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    purpose: Purpose,
+    /// Who has reserved room in the log for it.
+    chain: Option<&'a Arc<LogChain>>,
 }
 
 /// How many entries of a leaf stay, and the key from which on others go to the right.
@@ -63,6 +72,7 @@ impl BTree {
         chain: Option<&Arc<LogChain>>,
         context: Option<&StatementContext>,
     ) -> Result<bool, AccessError> {
+        let room = Room { purpose: if context.is_some() { Purpose::Work } else { Purpose::Undo }, chain };
         let leaf = path.last().expect("a path ends in a leaf");
         let view = self.leaf(leaf.id, &leaf.page)?;
         let LeafCut { kept, mut separator } = self.cut_leaf(leaf.id, &view, wanted)?;
@@ -73,7 +83,7 @@ impl BTree {
                 if path[0].id != self.root {
                     return Ok(false);
                 }
-                self.push_down(&mut path[0], chain)?;
+                self.push_down(&mut path[0], room)?;
                 self.notes.note_split(self.root);
                 self.hobt.note_operations(Operation::NonleafAllocation, 1);
                 return Ok(true);
@@ -92,14 +102,14 @@ impl BTree {
         let (parent, left) = (above.last_mut().expect("it was looked at"), &mut below[0]);
         match kept_entries {
             Some(kept) => {
-                self.split_index(parent, left, kept, &separator, chain)?;
+                self.split_index(parent, left, kept, &separator, room)?;
                 self.hobt.note_operations(Operation::NonleafAllocation, 1);
             }
             None => {
                 if let Some(context) = context {
                     self.begin_change(context, left)?;
                 }
-                self.split_leaf(parent, left, kept, &separator, wanted.row, chain)?;
+                self.split_leaf(parent, left, kept, &separator, wanted.row, room)?;
                 self.notes.note_split(left.id);
                 self.hobt.note_operations(Operation::LeafAllocation, 1);
             }
@@ -152,7 +162,7 @@ impl BTree {
         kept: usize,
         separator: &[u8],
         row: &RowImage,
-        chain: Option<&Arc<LogChain>>,
+        room: Room<'_>,
     ) -> Result<(), AccessError> {
         let damaged = |damage| self.hobt.damaged(left.id, damage);
         let before = PageHeader::read(&left.page).map_err(damaged)?;
@@ -165,7 +175,7 @@ impl BTree {
             apply(&mut copy, Some(rows), &change).map_err(damaged)?;
         }
         let capacity = rows.capacity_for(row.variable_bytes(rows)).max(1);
-        self.with_new_page(parent, left, separator, chain, |id| {
+        self.with_new_page(parent, left, separator, room, |id| {
             let mut left_changes = vec![PageChange::SetHeader { header: PageHeader { next: id, ..before } }];
             let right_change = if kept == count {
                 // Rows that rise: the left page stays as it is, and the right one is empty.
@@ -184,14 +194,14 @@ impl BTree {
         left: &mut Step<'_>,
         kept: usize,
         separator: &[u8],
-        chain: Option<&Arc<LogChain>>,
+        room: Room<'_>,
     ) -> Result<(), AccessError> {
         let count = self.index(left.id, &left.page)?.len();
         let mut copy = Box::new(*left.page);
         let (from, to) = (narrow(kept + 1), narrow(count));
         apply(&mut copy, None, &PageChange::KeepEntries { from, to })
             .map_err(|damage| self.hobt.damaged(left.id, damage))?;
-        self.with_new_page(parent, left, separator, chain, |id| {
+        self.with_new_page(parent, left, separator, room, |id| {
             let kept = PageChange::KeepEntries { from: 0, to: narrow(kept) };
             Ok((vec![kept], moved_to(copy, id).map_err(|damage| self.hobt.damaged(id, damage))?))
         })
@@ -203,10 +213,10 @@ impl BTree {
         parent: &mut Step<'_>,
         left: &mut Step<'_>,
         separator: &[u8],
-        chain: Option<&Arc<LogChain>>,
+        room: Room<'_>,
         divide: impl FnOnce(PageId) -> Result<(Vec<PageChange>, PageChange), AccessError>,
     ) -> Result<(), AccessError> {
-        let made = self.hobt.take_page(chain, |id, list| {
+        let made = self.hobt.take_page(room.purpose, room.chain, |id, list| {
             let entry = self.entry(parent, separator, id)?;
             let (left_changes, right_change) = divide(id)?;
             let mut right = self.create_page(id)?;
@@ -216,7 +226,7 @@ impl BTree {
                 Part { id: left.id, page: &mut left.page, changes: left_changes },
                 Part { id: parent.id, page: &mut parent.page, changes: vec![entry] },
             ];
-            let made = self.hobt.storage().change_together(self.hobt.identity(), &mut parts, chain)?;
+            let made = self.hobt.storage().change_together(self.hobt.identity(), &mut parts, room.chain)?;
             Ok(made.is_some())
         })?;
         assert!(made, "what a split divides had room before, and the parent was asked");
@@ -224,11 +234,11 @@ impl BTree {
     }
 
     /// Moves the root's contents to a new page, its only child from then on.
-    fn push_down(&self, root: &mut Step<'_>, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
+    fn push_down(&self, root: &mut Step<'_>, room: Room<'_>) -> Result<(), AccessError> {
         let before = PageHeader::read(&root.page).map_err(|damage| self.hobt.damaged(root.id, damage))?;
         let level =
             before.level.checked_add(1).ok_or_else(|| self.damaged(root.id, "the level of a page of a tree"))?;
-        let made = self.hobt.take_page(chain, |id, list| {
+        let made = self.hobt.take_page(room.purpose, room.chain, |id, list| {
             let moved = moved_to(Box::new(*root.page), id).map_err(|damage| self.hobt.damaged(root.id, damage))?;
             let header = PageHeader { level, ..self.header(PageType::Index, root.id) };
             let above = vec![PageChange::Format { header }, PageChange::SetLeftmost { child: id }];
@@ -238,7 +248,7 @@ impl BTree {
                 Part { id, page: &mut child, changes: vec![moved] },
                 Part { id: root.id, page: &mut root.page, changes: above },
             ];
-            let made = self.hobt.storage().change_together(self.hobt.identity(), &mut parts, chain)?;
+            let made = self.hobt.storage().change_together(self.hobt.identity(), &mut parts, room.chain)?;
             Ok(made.is_some())
         })?;
         assert!(made, "a page that is made anew has room");

@@ -12,7 +12,7 @@ use hobt_txn::{LogChain, StatementContext, UndoError};
 use super::{Hobt, State};
 use crate::AccessError;
 use crate::change::Logged;
-use crate::storage::Allocated;
+use crate::storage::{Allocated, Purpose};
 
 impl Hobt {
     /// Formats a new page of the run list with its first entries.
@@ -125,7 +125,7 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let before = state.runs.len();
         let extents_before = *state.next_extents(contents);
-        let run = self.add_structure_run(state, contents, wanted, None)?;
+        let run = self.add_structure_run(state, contents, wanted, Purpose::Work, None)?;
         let after = state.runs.len();
         let hobt = Arc::clone(self);
         context.on_undo(move || hobt.undo_add_run(before, after, run, extents_before));
@@ -138,11 +138,12 @@ impl Hobt {
         state: &mut State,
         contents: RunContents,
         wanted: u32,
+        purpose: Purpose,
         payer: Option<&Arc<LogChain>>,
     ) -> Result<Run, AccessError> {
         let extents_before = *state.next_extents(contents);
         let chain = self.storage.log().map(|log| log.begin_structure_for(payer));
-        let added = self.add_allocated_run(state, chain.as_ref(), contents, wanted);
+        let added = self.add_allocated_run(state, chain.as_ref(), purpose, contents, wanted);
         if let Some(chain) = chain {
             // Its last change commits it; one that failed has been taken back.
             if added.is_ok() { chain.leave() } else { chain.end()? }
@@ -156,10 +157,11 @@ impl Hobt {
         &self,
         state: &mut State,
         chain: Option<&Arc<LogChain>>,
+        purpose: Purpose,
         contents: RunContents,
         wanted: u32,
     ) -> Result<Run, AccessError> {
-        let run = self.storage.allocate(chain, self.identity.filegroup, wanted)?;
+        let run = self.storage.allocate(chain, purpose, self.identity.filegroup, wanted)?;
         let page_count = run.extents * EXTENT_PAGES;
         let entry = Run { first: run.first, page_count, used: 0, skip: 0, contents };
         let give_back = |error| match self.storage.free_undone(chain, &run) {
@@ -171,7 +173,7 @@ impl Hobt {
             self.push_run(state, entry, logged).map_err(give_back)?;
             return Ok(entry);
         }
-        let list_page = self.storage.allocate(chain, self.identity.filegroup, 1).map_err(give_back)?;
+        let list_page = self.storage.allocate(chain, purpose, self.identity.filegroup, 1).map_err(give_back)?;
         let pushed = self.push_list_page(state, list_page, entry, logged);
         pushed.map_err(|error| match self.storage.free_undone(chain, &list_page) {
             Ok(()) | Err(_) => give_back(error),

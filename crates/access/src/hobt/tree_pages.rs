@@ -10,6 +10,7 @@ use super::Hobt;
 use crate::AccessError;
 use crate::change::{Logged, Part};
 use crate::log_record::Undo;
+use crate::storage::Purpose;
 
 impl Hobt {
     /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
@@ -21,6 +22,7 @@ impl Hobt {
     /// The filegroup or the log is full, the device fails, or what `use_page` returns.
     pub(crate) fn take_page(
         &self,
+        purpose: Purpose,
         payer: Option<&Arc<LogChain>>,
         use_page: impl FnOnce(PageId, Part<'_>) -> Result<bool, AccessError>,
     ) -> Result<bool, AccessError> {
@@ -28,7 +30,7 @@ impl Hobt {
         let tail = state.tail(RunContents::Rows).expect("a HOBT has its first run");
         if state.runs[tail].used == state.runs[tail].page_count {
             let extents = state.next_extents;
-            self.add_structure_run(&mut state, RunContents::Rows, extents, payer)?;
+            self.add_structure_run(&mut state, RunContents::Rows, extents, purpose, payer)?;
         }
         let index = state.tail(RunContents::Rows).expect("a HOBT has its first run");
         let run = state.runs[index];

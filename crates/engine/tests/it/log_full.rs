@@ -60,12 +60,12 @@ fn with_small_log(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
     (instance, database)
 }
 
-fn image(id: i32, bytes: usize) -> RowImage {
+pub(crate) fn image(id: i32, bytes: usize) -> RowImage {
     let (id, value) = (id.to_le_bytes(), vec![7; bytes]);
     RowImage::new([Some(&id[..]), Some(&value[..])])
 }
 
-fn writer(database: &DatabaseUse, name: &str) -> TableWriter {
+pub(crate) fn writer(database: &DatabaseUse, name: &str) -> TableWriter {
     TableWriter::open(database, &database.snapshot(), table(database, name)).expect("its indexes")
 }
 
@@ -76,7 +76,7 @@ fn storage(database: &DatabaseUse, error: WriteError) -> EngineError {
     }
 }
 
-fn insert(
+pub(crate) fn insert(
     database: &DatabaseUse,
     ctx: &StatementContext,
     name: &str,
@@ -88,7 +88,7 @@ fn insert(
 }
 
 /// Where all rows are, and their bytes.
-fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> {
+pub(crate) fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> {
     let mut places = Vec::new();
     let read = writer(database, name).for_each_row(0, &mut |at, row| {
         places.push((at.clone(), row.value(1).map_or(0, <[u8]>::len)));

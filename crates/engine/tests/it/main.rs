@@ -7,6 +7,7 @@ mod definitions;
 mod durability;
 mod failures;
 mod file_removal;
+mod filegroup_full;
 mod fixture;
 mod garbage;
 mod indexes;

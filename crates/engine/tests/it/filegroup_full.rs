@@ -1,0 +1,119 @@
+//! A filegroup without room: what is refused, and that what was begun can be undone all the same.
+
+use std::sync::Arc;
+
+use hobt_base::{SessionId, number};
+use hobt_catalog::Growth;
+use hobt_disk::SimulatedDisk;
+use hobt_engine::{DatabaseDefinition, DatabaseState, DatabaseUse, FileDefinition, Instance, RowUpdate};
+use hobt_txn::StatementContext;
+
+use crate::fixture::{begin_as, check_extents, open, run, simulated, small_file};
+use crate::log_full::{image, insert, places, tree_named, writer};
+
+const ROWS: i32 = 60;
+
+/// A database of two trees, of which `t` has full leaves with gaps between their keys.
+fn with_full_leaves(disk: &Arc<SimulatedDisk>, growth: Growth, log_pages: u32) -> (Arc<Instance>, DatabaseUse) {
+    let instance = open(disk);
+    let log = FileDefinition {
+        name: Some("log".to_owned()),
+        size_pages: Some(log_pages),
+        growth: Some(Growth::None),
+        ..FileDefinition::default()
+    };
+    let definition = DatabaseDefinition {
+        name: "d".to_owned(),
+        primary: vec![FileDefinition { growth: Some(growth), ..small_file("d") }],
+        log: vec![log],
+        ..DatabaseDefinition::default()
+    };
+    let database = instance.create_database(&definition).expect("made").database;
+    for name in ["t", "filler"] {
+        run(&instance, |ctx| database.create_table(ctx, &tree_named(name))).expect("made");
+    }
+    for id in 0..ROWS {
+        run(&instance, |ctx| insert(&database, ctx, "t", id * 100, 1900)).expect("inserted");
+    }
+    instance.checkpoint().expect("a checkpoint");
+    (instance, database)
+}
+
+/// A statement that has made all rows of `t` shorter, and others have taken their room.
+fn shortened(instance: &Instance, database: &DatabaseUse) -> Arc<StatementContext> {
+    let shorter = begin_as(instance, SessionId(51), Arc::default());
+    let updates: Vec<RowUpdate> = places(database, "t")
+        .into_iter()
+        .zip(0..)
+        .map(|((at, _), id)| RowUpdate { at, partition: 0, row: image(id * 100, 10) })
+        .collect();
+    writer(database, "t").update(&shorter, &updates, &mut || false).expect("shorter rows have room");
+    for id in 0..ROWS {
+        for more in 1..4 {
+            run(instance, |ctx| insert(database, ctx, "t", id * 100 + more, 600)).expect("inserted");
+        }
+    }
+    shorter
+}
+
+/// Inserts rows from a key on until there is no room; the error's number.
+fn fill(database: &DatabaseUse, filler: &StatementContext, from: i32) -> i32 {
+    let mut errors = [(from, 3000), (from + 1_000_000, 1)].into_iter().map(|(first, bytes)| {
+        let full = (first..first + 100_000).find_map(|id| insert(database, filler, "filler", id, bytes).err());
+        full.expect("the files are small").to_sql_error().number
+    });
+    let first = errors.next();
+    assert_eq!(first, errors.next());
+    first.expect("two tries")
+}
+
+fn file_pages(database: &DatabaseUse) -> u32 {
+    database.storage().files().iter().map(|file| file.size_pages()).sum()
+}
+
+fn is_as_it_was(database: &DatabaseUse) {
+    assert_eq!(database.state(), DatabaseState::Online);
+    let sizes: Vec<usize> = places(database, "t").into_iter().map(|(_, bytes)| bytes).collect();
+    let rows = usize::try_from(ROWS).expect("a few");
+    assert_eq!(sizes.iter().filter(|bytes| **bytes == 1900).count(), rows, "{sizes:?}");
+    assert_eq!(sizes.len(), rows * 4);
+    check_extents(database);
+}
+
+/// The rows get back what they were, although the filegroup is full and its file may not grow: it does, for that alone.
+#[test]
+fn rows_that_got_shorter_are_undone_although_the_filegroup_is_full() {
+    let disk = simulated();
+    let (instance, database) = with_full_leaves(&disk, Growth::None, 8192);
+    let shorter = shortened(&instance, &database);
+    let filler = begin_as(&instance, SessionId(52), Arc::default());
+    assert_eq!(fill(&database, &filler, 0), number::FILEGROUP_FULL);
+    let before = file_pages(&database);
+    instance.end_statement(&shorter, false, &[&database]).expect("undone");
+    assert!(file_pages(&database) > before, "no room was left in the file");
+    is_as_it_was(&database);
+    assert_eq!(fill(&database, &filler, 2_000_000), number::FILEGROUP_FULL, "it grows for nothing else");
+    instance.end_statement(&filler, true, &[&database]).expect("committed");
+    drop(database);
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    is_as_it_was(&instance.database("d").expect("it is found"));
+    instance.close().expect("closed");
+}
+
+/// The same where the file may grow, which is logged, and the log is full.
+#[test]
+fn rows_that_got_shorter_are_undone_although_a_file_has_to_grow_and_the_log_is_full() {
+    let disk = simulated();
+    let (instance, database) = with_full_leaves(&disk, Growth::Pages(8), 2048);
+    let shorter = shortened(&instance, &database);
+    let filler = begin_as(&instance, SessionId(52), Arc::default());
+    assert_eq!(fill(&database, &filler, 0), number::LOG_FULL);
+    let before = file_pages(&database);
+    instance.end_statement(&shorter, false, &[&database]).expect("undone");
+    assert!(file_pages(&database) > before, "no room was left in the file");
+    is_as_it_was(&database);
+    instance.end_statement(&filler, false, &[&database]).expect("undone");
+    drop(database);
+    instance.close().expect("closed");
+}
