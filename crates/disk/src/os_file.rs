@@ -45,8 +45,9 @@ pub(crate) struct OsFile {
 impl OsFile {
     pub(crate) fn open(path: &Path, options: OpenOptions, throughput: &Arc<Throughput>) -> Result<OsFile> {
         let _wait = Wait::begin(WaitType::PreemptiveCreateFile);
-        let (file, direct) =
-            open_file(path, options).map_err(|error| DiskError::new(Operation::Open, path, None, error))?;
+        let (file, direct) = refuse_special_file(path)
+            .and_then(|()| open_file(path, options))
+            .map_err(|error| DiskError::new(Operation::Open, path, None, error))?;
         Ok(OsFile {
             file,
             path: path.to_path_buf(),
@@ -358,6 +359,17 @@ impl Flight {
         drop(self.file);
         self.queue.push(completion);
     }
+}
+
+/// To open a pipe waits until somebody opens its other end, and nothing cancels that. What is not there is not refused here.
+fn refuse_special_file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+
+    let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type()) else { return Ok(()) };
+    if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe, a socket or a device of characters"));
+    }
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]

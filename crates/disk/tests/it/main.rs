@@ -100,3 +100,18 @@ fn io_uring_is_used_or_refused_with_a_reason() {
     }
     assert!(DiskKind::from_name("floppy").is_none());
 }
+
+/// Nobody has its other end, and opening would wait for somebody who does.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused() {
+    let place = Place::new(DiskKind::Threads);
+    let path = place.folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("the program mkfifo");
+    assert!(made.success());
+    for (read_only, direct) in [(true, true), (true, false), (false, true)] {
+        let options = OpenOptions { create_new: false, read_only, direct };
+        let error = place.disk.open(&path, options).map(drop).expect_err("it is no file");
+        assert!(error.to_string().contains("a pipe"), "{error}");
+    }
+}
