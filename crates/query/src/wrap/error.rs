@@ -94,18 +94,17 @@ fn is_full_disk(root: &DataFusionError, message: &str) -> bool {
     let is_full = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
     };
+    // Some of DataFusion's and Arrow's ways to a file keep the words alone.
+    let says_so = || {
+        ["No space left on device", "File too large", "Disk quota exceeded"].iter().any(|words| message.contains(words))
+    };
     match root {
-        DataFusionError::IoError(error) => is_full(error),
+        DataFusionError::IoError(error) => is_full(error) || says_so(),
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
-            ArrowError::IoError(_, error) => is_full(error),
+            ArrowError::IoError(_, error) => is_full(error) || says_so(),
             _ => false,
         },
-        // Some of DataFusion's ways to a file keep the words alone.
-        DataFusionError::Execution(_) | DataFusionError::External(_) => {
-            ["No space left on device", "File too large", "Disk quota exceeded"]
-                .iter()
-                .any(|words| message.contains(words))
-        }
+        DataFusionError::Execution(_) | DataFusionError::External(_) => says_so(),
         _ => false,
     }
 }
@@ -158,6 +157,9 @@ mod tests {
             DataFusionError::from(full()),
             DataFusionError::from(ArrowError::from(full())).context("spill"),
             DataFusionError::from(ArrowError::from(io::Error::from(io::ErrorKind::FileTooLarge))),
+            DataFusionError::from(ArrowError::from(io::Error::other(
+                "IO error: No space left on device (os error 28)",
+            ))),
             DataFusionError::Execution("No space left on device (os error 28)".into()),
         ] {
             let error = sql_error_of(error);
