@@ -9,6 +9,7 @@ use hobt_sync::{LatchClass, Wait, WaitType, latches};
 
 use crate::error::BufferError;
 use crate::frames::{ExclusiveGuard, Latched, LoadClaim, Optimistic, OwnedFrame, PageCell, SharedGuard};
+use crate::page_waits::WaitTotal;
 use crate::pool::{BufferPool, Dirty, RegisteredFile};
 use crate::run::PageRun;
 
@@ -259,9 +260,15 @@ impl PoolFile {
         };
         let wait = Wait::begin(wait_type);
         let read = self.read_into(&mut frames, &claim);
-        latches::record(LatchClass::Buffer, wait.elapsed());
+        let elapsed = wait.elapsed();
+        latches::record(LatchClass::Buffer, elapsed);
         drop(wait);
         let checked = read.and_then(|()| self.check(&claim, frames[0].bytes(&self.pool.memory)));
+        if checked.is_ok() {
+            let mut io = WaitTotal::default();
+            io.add(1, elapsed);
+            self.registered.words.waits().note(frames[0].bytes(&self.pool.memory), WaitTotal::default(), io);
+        }
         if let Err(error) = checked {
             self.pool.give_back(frames);
             return Err(error);

@@ -33,6 +33,7 @@ use hobt_sync::{LatchClass, Wait, WaitType, latches};
 
 use crate::error::BufferError;
 use crate::load_owner::LoadOwners;
+use crate::page_waits::{FileWaits, WaitTotal};
 use crate::parking;
 use crate::state::{DIRTY, EXCLUSIVE, FRAME_BITS, LOADING, REFERENCED, SHARED_ONE, StateWord, WAITERS};
 
@@ -242,6 +243,7 @@ type Segment = [StateCell; SEGMENT_PAGES];
 pub(crate) struct StateWords {
     memory: Arc<FrameMemory>,
     load_owners: Arc<LoadOwners>,
+    waits: FileWaits,
     file: FileId,
     segments: Box<[AtomicPtr<Segment>]>,
     allocated: AtomicU32,
@@ -251,11 +253,21 @@ pub(crate) struct StateWords {
 
 impl StateWords {
     /// No page known.
-    pub(crate) fn new(memory: Arc<FrameMemory>, load_owners: Arc<LoadOwners>, file: FileId) -> StateWords {
+    pub(crate) fn new(
+        memory: Arc<FrameMemory>,
+        load_owners: Arc<LoadOwners>,
+        waits: FileWaits,
+        file: FileId,
+    ) -> StateWords {
         // SAFETY: a null `AtomicPtr` is all zeros.
         let segments = unsafe { Box::<[AtomicPtr<Segment>]>::new_zeroed_slice(SEGMENTS).assume_init() };
         let (resident, dirty) = (AtomicU64::new(0), AtomicU64::new(0));
-        StateWords { memory, load_owners, file, segments, allocated: AtomicU32::new(0), resident, dirty }
+        StateWords { memory, load_owners, waits, file, segments, allocated: AtomicU32::new(0), resident, dirty }
+    }
+
+    /// The waits for pages of the file.
+    pub(crate) fn waits(&self) -> &FileWaits {
+        &self.waits
     }
 
     /// The words around `number`, if any of them was used yet.
@@ -514,14 +526,14 @@ impl<'a> PageCell<'a> {
     }
 
     #[cold]
-    fn wait_for<G>(
+    fn wait_for<G: Deref<Target = PageBytes>>(
         self,
         attempt: fn(Self) -> Latched<G>,
         admits: fn(StateWord) -> bool,
         exclusive: bool,
         deadline: Option<Instant>,
     ) -> Latched<G> {
-        let mut waiting = Waiting { exclusive, current: None };
+        let mut waiting = Waiting { exclusive, current: None, latch: WaitTotal::default(), io: WaitTotal::default() };
         let mut spins = 0;
         let mut owes_mark = false;
         loop {
@@ -530,6 +542,10 @@ impl<'a> PageCell<'a> {
                 Latched::Guard(guard) => {
                     if owes_mark {
                         self.cell.0.fetch_or(WAITERS, AcqRel);
+                    }
+                    waiting.end();
+                    if waiting.latch.count + waiting.io.count > 0 {
+                        self.words.waits.note(&guard, waiting.latch, waiting.io);
                     }
                     return Latched::Guard(guard);
                 }
@@ -697,6 +713,9 @@ pub(crate) enum Evicted {
 struct Waiting {
     exclusive: bool,
     current: Option<(bool, Wait)>,
+    /// What has ended, for other holders and for the disk.
+    latch: WaitTotal,
+    io: WaitTotal,
 }
 
 impl Waiting {
@@ -715,8 +734,10 @@ impl Waiting {
     }
 
     fn end(&mut self) {
-        if let Some((_, wait)) = self.current.take() {
-            latches::record(LatchClass::Buffer, wait.elapsed());
+        if let Some((for_load, wait)) = self.current.take() {
+            let elapsed = wait.elapsed();
+            latches::record(LatchClass::Buffer, elapsed);
+            if for_load { &mut self.io } else { &mut self.latch }.add(1, elapsed);
         }
     }
 }

@@ -65,6 +65,8 @@ mod frames;
 mod load;
 #[deny(unsafe_code)]
 mod load_owner;
+#[deny(unsafe_code)]
+mod page_waits;
 mod parking;
 #[deny(unsafe_code)]
 mod pool;
@@ -84,6 +86,7 @@ pub use file::{PoolFile, ReadCounts, ReadOptions, TryRead};
 pub use frames::{ExclusiveGuard, Optimistic, PAGE_WORDS, SharedGuard};
 pub use load::{LOAD_PAGES_MAX, LoadOutcome, PendingLoad};
 pub use load_owner::LoadOwner;
+pub use page_waits::{HobtPageWaits, WaitTotal};
 pub use pool::{BufferPool, Dirty, PoolFileDescription, PoolSettings};
 pub use run::PageRun;
 pub use snapshot::StateSnapshot;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId};
+use hobt_base::{DatabaseId, FileId, HobtId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
 use hobt_log::Log;
 use hobt_sync::Counter;
@@ -16,6 +16,7 @@ use crate::error::BufferError;
 use crate::file::PoolFile;
 use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
 use crate::load_owner::{LoadOwner, LoadOwners};
+use crate::page_waits::{FileWaits, HobtPageWaits, PageWaits};
 use crate::write_back::WRITE_BYTES_MAX;
 
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
@@ -107,6 +108,7 @@ pub struct BufferPool {
     free: Mutex<Vec<OwnedFrame>>,
     pub(crate) hand: AtomicU32,
     load_owners: Arc<LoadOwners>,
+    page_waits: Arc<PageWaits>,
     files: RwLock<Vec<Option<Arc<RegisteredFile>>>>,
     pub(crate) counters: PoolCounters,
     pub(crate) staging: BufferCache,
@@ -129,6 +131,7 @@ impl BufferPool {
             free: Mutex::new(free),
             hand: AtomicU32::new(0),
             load_owners: Arc::default(),
+            page_waits: Arc::default(),
             files: RwLock::new(Vec::new()),
             counters: PoolCounters::default(),
             staging: BufferCache::new(4 * WRITE_BYTES_MAX),
@@ -146,7 +149,12 @@ impl BufferPool {
             database_tag,
             disk,
             log,
-            words: Arc::new(StateWords::new(self.memory.clone(), self.load_owners.clone(), file)),
+            words: Arc::new(StateWords::new(
+                self.memory.clone(),
+                self.load_owners.clone(),
+                FileWaits { all: self.page_waits.clone(), database },
+                file,
+            )),
             closed: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             pages: AtomicU64::new(0),
@@ -156,6 +164,16 @@ impl BufferPool {
             None => files.push(Some(registered.clone())),
         }
         Arc::new(PoolFile::new(self.clone(), registered))
+    }
+
+    /// How often and how long pages of a heap or tree were waited for.
+    pub fn page_waits(&self, database: DatabaseId, hobt: HobtId) -> HobtPageWaits {
+        self.page_waits.of(database, hobt)
+    }
+
+    /// Forgets the waits for pages of heaps and trees that are gone.
+    pub fn forget_waits(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
+        self.page_waits.forget(is_gone);
     }
 
     /// Makes known who will start loads, until the owner is dropped. A thread that waits for a page that is being

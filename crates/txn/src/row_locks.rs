@@ -11,7 +11,7 @@ use hobt_base::{DatabaseId, HobtId, ObjectId, PageId, SlotId};
 
 use crate::Transaction;
 use crate::locks::{
-    GrantKind, KeyHash, LockError, LockManager, LockMode, LockOwner, LockResource, Patience, RangeLockers,
+    Escalation, GrantKind, KeyHash, LockError, LockManager, LockMode, LockOwner, LockResource, Patience, RangeLockers,
 };
 
 /// A row, as locks name it.
@@ -264,7 +264,8 @@ impl RowLocks {
             EscalatesTo::Hobt => (one.as_slice(), LockResource::Hobt(*database, one[0])),
         };
         // Refused, it is tried again when there are more.
-        let _done = self.manager.escalate(&self.owner, *database, hobts, larger);
+        let done = self.manager.escalate(&self.owner, *database, hobts, larger);
+        self.manager.note_promotion(*database, one[0], matches!(done, Escalation::Done(..)));
         self.last_page.store(0, Ordering::Relaxed);
     }
 

@@ -9,7 +9,7 @@ use super::*;
 
 fn words_with_page(number: u32) -> (Arc<StateWords>, Vec<OwnedFrame>) {
     let (memory, mut free) = FrameMemory::reserve_with_frames(16).expect("memory");
-    let words = Arc::new(StateWords::new(Arc::new(memory), Arc::default(), FileId(1)));
+    let words = Arc::new(StateWords::new(Arc::new(memory), Arc::default(), FileWaits::default(), FileId(1)));
     let claim = words.get_or_allocate(number).try_claim(&words).expect("absent");
     claim.publish(free.pop().expect("a free frame"));
     (words, free)

@@ -309,6 +309,7 @@ impl Database {
             return Ok(());
         }
         self.shared.missing_indexes.forget_database(self.id);
+        self.forget_waits(|_| true);
         let is_suspect = self.storage.broken().is_some();
         let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
         self.stores.write().clear();
@@ -325,6 +326,7 @@ impl Database {
     pub(crate) fn abandon(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.shared.missing_indexes.forget_database(self.id);
+        self.forget_waits(|_| true);
         self.stores.write().clear();
         let released = self.storage.discard();
         self.files.lock().files.clear();

@@ -45,6 +45,7 @@ use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, SessionId, Stamp};
 use hobt_catalog::{CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table};
 use hobt_page::RowLayout;
+use hobt_txn::locks::LockManager;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
 use parking_lot::{Mutex, RwLock};
 
@@ -133,6 +134,7 @@ enum Marked {
 pub(crate) struct Shared {
     pub(crate) clock: Arc<Transactions>,
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) locks: Arc<LockManager>,
     /// Which databases have heard of every decision of before.
     pub(crate) settlements: Arc<Settlements>,
     /// The indexes that statements would have used.
@@ -404,6 +406,13 @@ impl Database {
     fn was_dropped(&self, id: HobtId) -> EngineError {
         let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
         EngineError::statement(hobt_base::number::INVALID_OBJECT, text)
+    }
+
+    /// Forgets what was counted of heaps and trees that are gone.
+    fn forget_waits(&self, is_gone: impl Fn(HobtId) -> bool) {
+        let is_gone = |database: DatabaseId, hobt: HobtId| database == self.id && is_gone(hobt);
+        self.shared.locks.forget_hobts(is_gone);
+        self.storage.pool().forget_waits(is_gone);
     }
 
     /// The system tables.

@@ -134,6 +134,7 @@ impl Database {
         let database = Arc::clone(self);
         ctx.on_commit(move || {
             database.stores.write().retain(|id, _| !ids.contains(id));
+            database.forget_waits(|hobt| ids.contains(&hobt));
             Ok(())
         });
         for store in stores {

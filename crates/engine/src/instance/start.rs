@@ -68,9 +68,11 @@ impl Instance {
         let shared = Shared {
             clock: Arc::default(),
             memory: Arc::clone(&memory),
+            locks: Arc::default(),
             settlements: Arc::default(),
             missing_indexes: Arc::default(),
         };
+        let locks = Arc::clone(&shared.locks);
         let parts = StorageParts {
             disk: Arc::clone(&disk),
             pool,
@@ -95,7 +97,7 @@ impl Instance {
             allowed,
             memory,
             pool_memory,
-            locks: Arc::default(),
+            locks,
             parts,
             registry,
             next_database: AtomicU16::new(next_database),

@@ -8,7 +8,7 @@ use hobt_query::interpreter::ViewContext;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::catalog::{object, sorted_tables};
-use super::value::{NULL, row};
+use super::value::{NULL, milliseconds_of, row};
 use super::{Definition, Rows, Sources};
 
 /// What a partition of an index is shown to, with the values that say which it is.
@@ -54,7 +54,12 @@ pub(super) static VIEWS: &[Definition] = &[
         "database_id smallint!, object_id int!, index_id int!, partition_number int!, hobt_id bigint!, \
          leaf_insert_count bigint!, leaf_delete_count bigint!, leaf_update_count bigint!, leaf_ghost_count bigint!, \
          leaf_allocation_count bigint!, nonleaf_allocation_count bigint!, leaf_page_merge_count bigint!, \
-         range_scan_count bigint!",
+         range_scan_count bigint!, row_lock_count bigint!, row_lock_wait_count bigint!, row_lock_wait_in_ms bigint!, \
+         page_lock_count bigint!, page_lock_wait_count bigint!, page_lock_wait_in_ms bigint!, \
+         index_lock_promotion_attempt_count bigint!, index_lock_promotion_count bigint!, page_latch_wait_count bigint!, \
+         page_latch_wait_in_ms bigint!, page_io_latch_wait_count bigint!, page_io_latch_wait_in_ms bigint!, \
+         tree_page_latch_wait_count bigint!, tree_page_latch_wait_in_ms bigint!, tree_page_io_latch_wait_count bigint!, \
+         tree_page_io_latch_wait_in_ms bigint!",
         operational_stats,
     ),
 ];
@@ -281,9 +286,11 @@ fn for_each_store(
 
 fn operational_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> Rows {
     let mut rows = Vec::new();
-    for_each_store(sources, context, &Wanted::of(arguments)?, &mut |_, _, store, mut row| {
+    for_each_store(sources, context, &Wanted::of(arguments)?, &mut |database, _, store, mut row| {
         let hobt = store.hobt();
         let counts = hobt.operations();
+        let locks = sources.instance.locks().hobt_locks(database.id(), hobt.id());
+        let waits = database.storage().pool().page_waits(database.id(), hobt.id());
         row.extend(row![
             hobt.id().0,
             counts.leaf_inserts,
@@ -293,8 +300,19 @@ fn operational_stats(sources: &Sources, context: &ViewContext, arguments: &[Valu
             counts.leaf_allocations,
             counts.nonleaf_allocations,
             counts.leaf_merges,
-            counts.range_scans
+            counts.range_scans,
+            locks.rows.count,
+            locks.rows.waits,
+            milliseconds_of(locks.rows.wait_ns),
+            locks.pages.count,
+            locks.pages.waits,
+            milliseconds_of(locks.pages.wait_ns),
+            locks.promotion_attempts,
+            locks.promotions
         ]);
+        for total in [waits.latch, waits.io, waits.tree_latch, waits.tree_io] {
+            row.extend(row![total.count, milliseconds_of(total.ns)]);
+        }
         rows.push(row);
         Ok(())
     })?;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use hobt_base::{DatabaseId, HobtId};
 
 use super::queue::Released;
+use super::statistics::Granted;
 use super::{LockManager, LockMode, LockOwner, LockResource};
 
 /// Locks of one HOBT after which a statement tries to escalate.
@@ -34,6 +35,10 @@ type HobtKey = (DatabaseId, HobtId);
 struct HobtCount {
     hobt: HobtKey,
     held: u32,
+    /// Those on rows and keys that it got, whether or not it has them still.
+    rows_granted: u64,
+    /// Those on pages.
+    pages_granted: u64,
     /// Those that the running statement asked for, and that it still has.
     in_statement: u32,
     attempt_at: u32,
@@ -49,15 +54,19 @@ pub(super) struct HobtCounts(Vec<HobtCount>);
 
 impl HobtCounts {
     pub(super) fn begin_statement(&mut self) {
-        self.0.retain(|count| count.held > 0 || count.escalated.is_some());
+        // Nothing that was counted is lost: it is told of at the end.
+        self.0.retain(|count| {
+            count.held > 0 || count.escalated.is_some() || count.rows_granted + count.pages_granted > 0
+        });
         for count in &mut self.0 {
             (count.in_statement, count.attempt_at) = (0, FIRST_ATTEMPT);
         }
     }
 
     /// Counts a lock; whether it is time to escalate.
-    pub(super) fn granted(&mut self, hobt: HobtKey, mode: LockMode) -> bool {
+    pub(super) fn granted(&mut self, hobt: HobtKey, mode: LockMode, is_page: bool) -> bool {
         let count = self.of(hobt);
+        *(if is_page { &mut count.pages_granted } else { &mut count.rows_granted }) += 1;
         count.held += 1;
         count.in_statement += 1;
         count.changes |= !mode.only_reads();
@@ -66,6 +75,15 @@ impl HobtCounts {
             count.attempt_at = count.in_statement.saturating_add(NEXT_ATTEMPT);
         }
         due
+    }
+
+    /// What the owner got of each.
+    pub(super) fn into_granted(self) -> Vec<Granted> {
+        let granted = |count: HobtCount| {
+            let HobtCount { hobt, rows_granted: rows, pages_granted: pages, .. } = count;
+            (rows + pages > 0).then_some(Granted { hobt, rows, pages })
+        };
+        self.0.into_iter().filter_map(granted).collect()
     }
 
     pub(super) fn released(&mut self, hobt: HobtKey) {
@@ -98,8 +116,16 @@ impl HobtCounts {
         if let Some(index) = self.0.iter().rposition(|count| count.hobt == hobt) {
             return &mut self.0[index];
         }
-        let count =
-            HobtCount { hobt, held: 0, in_statement: 0, attempt_at: FIRST_ATTEMPT, changes: false, escalated: None };
+        let count = HobtCount {
+            hobt,
+            held: 0,
+            rows_granted: 0,
+            pages_granted: 0,
+            in_statement: 0,
+            attempt_at: FIRST_ATTEMPT,
+            changes: false,
+            escalated: None,
+        };
         self.0.push(count);
         self.0.last_mut().expect("it was pushed")
     }

@@ -24,6 +24,7 @@
 //! | `deadlock` | circles of waiters, their victims, their graphs |
 //! | `escalation` | many small locks for one large one |
 //! | `rows` | what views show |
+//! | `statistics` | what was locked of each heap and tree |
 //!
 //! Order of the locks inside: list of waits, then one table; an owner's list of what it holds is never locked together
 //! with either.
@@ -38,6 +39,7 @@ mod queue;
 mod range;
 mod resource;
 mod rows;
+mod statistics;
 mod table;
 mod wait;
 
@@ -58,6 +60,7 @@ pub use owner::{LockOwner, LockOwnerKind};
 pub use range::RangeLockers;
 pub use resource::{KeyHash, LockResource};
 pub use rows::{LockRow, LockStatus, LockWait};
+pub use statistics::{HobtLocks, LockTotal};
 
 use queue::{Answer, Released};
 use table::Tables;
@@ -133,6 +136,7 @@ pub struct LockManager {
     deadlock_count: AtomicU64,
     /// How the names of `APPLICATION` resources begin.
     names: Mutex<HashMap<LockResource, Box<str>>>,
+    statistics: statistics::Statistics,
 }
 
 impl Default for LockManager {
@@ -143,6 +147,7 @@ impl Default for LockManager {
             graphs: Mutex::default(),
             deadlock_count: AtomicU64::new(0),
             names: Mutex::default(),
+            statistics: statistics::Statistics::default(),
         }
     }
 }
@@ -216,10 +221,12 @@ impl LockManager {
 
     /// Lets go of everything that the owner holds, the last first. No other thread may lock for it any more.
     pub fn release_all(&self, owner: &Arc<LockOwner>) {
-        for resource in owner.take_held().iter().rev() {
+        let (held, granted) = owner.take_held();
+        for resource in held.iter().rev() {
             let released = self.release_from_table(owner, resource, true);
             debug_assert_eq!(released, Released::Gone, "what the owner's list has is held");
         }
+        self.statistics.add_granted(&granted);
         owner.locks_ranges_no_more();
     }
 

@@ -8,6 +8,7 @@ use hobt_base::{SessionId, Stamp};
 use parking_lot::Mutex;
 
 use super::escalation::HobtCounts;
+use super::statistics::Granted;
 use super::{LockMode, LockResource, RangeLockers};
 
 /// What kind of thing an owner of locks is.
@@ -137,7 +138,8 @@ impl LockOwner {
     pub(super) fn note_granted(&self, resource: LockResource, mode: LockMode) -> bool {
         let mut held = self.held.lock();
         held.locks.push(resource);
-        resource.escalates_in().is_some_and(|hobt| held.hobts.granted(hobt, mode))
+        let is_page = matches!(resource, LockResource::Page(..));
+        resource.escalates_in().is_some_and(|hobt| held.hobts.granted(hobt, mode, is_page))
     }
 
     /// Notes a stronger mode of a lock.
@@ -162,12 +164,12 @@ impl LockOwner {
         }
     }
 
-    /// Takes everything out that it holds.
-    pub(super) fn take_held(&self) -> Vec<LockResource> {
+    /// Takes everything out that it holds, and what it got since it was asked for that last.
+    pub(super) fn take_held(&self) -> (Vec<LockResource>, Vec<Granted>) {
         let mut held = self.held.lock();
-        held.hobts = HobtCounts::default();
+        let granted = std::mem::take(&mut held.hobts).into_granted();
         self.has_escalated.store(false, Ordering::Relaxed);
-        std::mem::take(&mut held.locks)
+        (std::mem::take(&mut held.locks), granted)
     }
 
     pub(super) fn with_held<R>(&self, body: impl FnOnce(&mut Held) -> R) -> R {

@@ -169,6 +169,7 @@ impl LockManager {
             let left = deadline.map_or(CANCEL_CHECK, |deadline| deadline.saturating_duration_since(now));
             park_timeout(left.min(CANCEL_CHECK));
         };
+        self.statistics.add_wait(&resource, wait.elapsed());
         drop(wait);
         drop(registered);
         let answer = match ended? {

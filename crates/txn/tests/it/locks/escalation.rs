@@ -103,3 +103,35 @@ fn a_partition_is_locked_alone_where_the_table_says_so() {
     assert!(now(&locks, &other, table(1), LockMode::IntentExclusive).is_some(), "the other partitions are free");
     assert_eq!(now(&locks, &other, hobt, LockMode::IntentShared), None);
 }
+
+#[test]
+fn what_was_locked_of_a_hobt_and_waited_for_is_counted_when_it_is_let_go_of() {
+    use hobt_base::{FileId, PageId, SlotId};
+    use hobt_txn::locks::{HobtLocks, LockError, Patience};
+    let locks = LockManager::default();
+    let (writer, other) = (owner(51), owner(52));
+    let page = PageId::new(FileId(1), 104);
+    let (page, rid) = (LockResource::Page(DATABASE, HOBT, page), LockResource::Rid(DATABASE, HOBT, page, SlotId(3)));
+    lock(&locks, &writer, table(1), LockMode::IntentExclusive).expect("free");
+    lock(&locks, &writer, page, LockMode::IntentExclusive).expect("free");
+    lock(&locks, &writer, rid, LockMode::Exclusive).expect("free");
+    lock(&locks, &writer, rid, LockMode::Exclusive).expect("its own");
+    writer.begin_statement(None);
+    lock(&locks, &writer, key(1), LockMode::Exclusive).expect("free");
+    assert!(locks.release(&writer, &key(1)));
+    writer.begin_statement(None);
+    let patience = Patience { timeout: Some(std::time::Duration::from_millis(1)), deadlock_priority: 0 };
+    for resource in [page, rid, table(1)] {
+        let refused = locks.lock(&other, resource, LockMode::Exclusive, patience, &|| false);
+        assert_eq!(refused, Err(LockError::Timeout));
+    }
+    let counts = locks.hobt_locks(DATABASE, HOBT);
+    assert_eq!((counts.rows.count, counts.pages.count), (0, 0), "nobody has let go of anything");
+    assert_eq!((counts.rows.waits, counts.pages.waits), (1, 1), "a wait counts that ends in vain");
+    locks.release_all(&writer);
+    locks.release_all(&writer);
+    let counts = locks.hobt_locks(DATABASE, HOBT);
+    assert_eq!((counts.rows.count, counts.pages.count), (2, 1), "each once");
+    locks.forget_hobts(|database, hobt| database == DATABASE && hobt == HOBT);
+    assert_eq!(locks.hobt_locks(DATABASE, HOBT), HobtLocks::default());
+}

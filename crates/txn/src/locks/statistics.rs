@@ -1,0 +1,115 @@
+//! What was locked of each heap and tree, and waited for: `sys.dm_db_index_operational_stats`.
+//!
+//! Locks are counted by their owner, with those that may escalate, and come here when it lets go of all of them: once a
+//! transaction. Waits come here when they end.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use hobt_base::{DatabaseId, HobtId};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{LockManager, LockResource};
+
+/// Tables of counts, by HOBT: so that transactions on different tables seldom meet.
+const TABLES: usize = 16;
+/// Heaps and trees that one of them counts at the same time. Beyond, all of them begin again from 0: those that are gone are mostly
+/// told of before ([`LockManager::forget_hobts`]).
+const HOBTS_MAX: usize = 1 << 12;
+
+/// Locks of one kind in one heap or tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LockTotal {
+    /// Locks that were granted, by owners that have let go of all theirs.
+    pub count: u64,
+    /// Those that were waited for, whether or not they were granted.
+    pub waits: u64,
+    /// The sum of the waits, in nanoseconds.
+    pub wait_ns: u64,
+}
+
+/// What was locked of one heap or tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HobtLocks {
+    /// Rows and keys.
+    pub rows: LockTotal,
+    /// Pages.
+    pub pages: LockTotal,
+    /// Attempts to exchange its locks for a larger one.
+    pub promotion_attempts: u64,
+    /// Those that succeeded.
+    pub promotions: u64,
+}
+
+impl HobtLocks {
+    fn of(&mut self, resource: &LockResource) -> &mut LockTotal {
+        if matches!(resource, LockResource::Page(..)) { &mut self.pages } else { &mut self.rows }
+    }
+}
+
+/// Locks that an owner got of one heap or tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) hobt: (DatabaseId, HobtId),
+    pub(super) rows: u64,
+    pub(super) pages: u64,
+}
+
+/// What was locked of all heaps and trees.
+#[derive(Debug, Default)]
+pub(super) struct Statistics([Mutex<HashMap<(DatabaseId, HobtId), HobtLocks>>; TABLES]);
+
+impl Statistics {
+    fn table(&self, (_, hobt): (DatabaseId, HobtId)) -> MutexGuard<'_, HashMap<(DatabaseId, HobtId), HobtLocks>> {
+        // Ids of HOBTs are multiples of 65,536.
+        self.0[(hobt.0 >> 16) as usize % TABLES].lock()
+    }
+
+    fn with(&self, hobt: (DatabaseId, HobtId), change: impl FnOnce(&mut HobtLocks)) {
+        let mut all = self.table(hobt);
+        if all.len() == HOBTS_MAX && !all.contains_key(&hobt) {
+            all.clear();
+        }
+        change(all.entry(hobt).or_default());
+    }
+
+    pub(super) fn add_granted(&self, granted: &[Granted]) {
+        for each in granted {
+            self.with(each.hobt, |locks| {
+                locks.rows.count += each.rows;
+                locks.pages.count += each.pages;
+            });
+        }
+    }
+
+    pub(super) fn add_wait(&self, resource: &LockResource, time: Duration) {
+        let Some(hobt) = resource.escalates_in() else { return };
+        self.with(hobt, |locks| {
+            let total = locks.of(resource);
+            total.waits += 1;
+            total.wait_ns += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        });
+    }
+}
+
+impl LockManager {
+    /// What was locked of a heap or tree.
+    pub fn hobt_locks(&self, database: DatabaseId, hobt: HobtId) -> HobtLocks {
+        self.statistics.table((database, hobt)).get(&(database, hobt)).copied().unwrap_or_default()
+    }
+
+    /// Counts an attempt to exchange the locks in a heap or tree for a larger one.
+    pub(crate) fn note_promotion(&self, database: DatabaseId, hobt: HobtId, is_done: bool) {
+        self.statistics.with((database, hobt), |locks| {
+            locks.promotion_attempts += 1;
+            locks.promotions += u64::from(is_done);
+        });
+    }
+
+    /// Forgets what was locked of heaps and trees that are gone.
+    pub fn forget_hobts(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
+        for table in &self.statistics.0 {
+            table.lock().retain(|(database, hobt), _| !is_gone(*database, *hobt));
+        }
+    }
+}
