@@ -332,6 +332,39 @@ mod tests {
     }
 
     #[test]
+    fn what_others_have_changed_and_not_undone_is_told_until_it_is_seen() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let (hobt, key) = (HobtId(4), &b"k"[..]);
+        let (page, other) = (PageId::new(FileId(1), 9), PageId::new(FileId(1), 10));
+        let (writer, own) = (all.begin(), all.begin());
+        let reader = all.snapshot(own.stamp(), Stamp(0));
+        store.put(&writer, page, SlotId(3), Before::Absent);
+        store.put(&writer, page, SlotId(5), Before::Present);
+        store.put(&writer, other, SlotId(1), Before::Present);
+        store.put(&own, page, SlotId(7), Before::Absent);
+        let of_page = |inserts_only| store.unseen_rows(&reader, inserts_only, &|id| id == page);
+        assert_eq!(of_page(false), vec![(page, SlotId(3)), (page, SlotId(5))]);
+        assert_eq!(of_page(true), vec![(page, SlotId(3))]);
+        store.undone(writer.stamp(), page, SlotId(3));
+        assert_eq!(of_page(true), vec![]);
+        assert!(store.has_unseen_rows(&reader, &|id| id == other) && !store.has_unseen_rows(&reader, &|_| false));
+        store.put_key(&own, hobt, b"a", Before::Absent);
+        assert!(!store.has_unseen_keys(hobt, b"", None, &reader), "its own");
+        store.put_key(&writer, hobt, key, Before::Absent);
+        assert!(store.has_unseen_keys(hobt, b"k", Some(b"l"), &reader));
+        assert!(
+            !store.has_unseen_keys(hobt, b"l", None, &reader) && !store.has_unseen_keys(hobt, b"", Some(b"k"), &reader)
+        );
+        store.undone_key(writer.stamp(), hobt, key);
+        assert!(!store.has_unseen_keys(hobt, b"", None, &reader));
+        store.put_key(&writer, hobt, key, Before::Absent);
+        drop(writer);
+        let later = all.snapshot(own.stamp(), Stamp(0));
+        assert!(store.has_unseen_keys(hobt, b"", None, &reader), "it has committed since");
+        assert!(!store.has_unseen_keys(hobt, b"", None, &later) && !store.has_unseen_rows(&later, &|_| true));
+    }
+
+    #[test]
     fn a_transaction_has_one_version_of_a_key_and_it_is_what_was_before_all_its_changes() {
         let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
         let (hobt, key) = (HobtId(4), &b"k"[..]);

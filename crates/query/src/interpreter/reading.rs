@@ -4,7 +4,7 @@
 //! stands in `docs/design/0021-row-locks-and-isolation.md`.
 
 use hobt_base::{SqlError, number};
-use hobt_catalog::Table;
+use hobt_catalog::{Index, IndexKind, Table};
 use hobt_engine::{DatabaseUse, IsolationOption};
 use hobt_tsql::ast::{IsolationLevel, TableHint};
 use hobt_txn::locks::LockMode;
@@ -113,6 +113,10 @@ impl Reading {
         };
         // Of a heap, all is what lies between its rows.
         let has_ranges = isolation == Isolation::Serializable && table.is_clustered() && !is_private;
+        // But one of its indexes may lead to those that are read, and then they lie between its entries. Who changes them locks
+        // the heap all the same: two who first look by an index whether they have to would both be in the way of that.
+        let is_index = |index: &Index| index.kind == IndexKind::Nonclustered && !index.options.is_disabled;
+        let may_have_ranges = has_ranges || (!is_private && table.indexes.iter().any(is_index));
         if changes {
             let mode = match mode_of_change(hints, database, table) {
                 LockMode::IntentExclusive if isolation == Isolation::Serializable && !has_ranges => {
@@ -160,7 +164,7 @@ impl Reading {
             Isolation::Snapshot if is_private => reading(LockMode::SchemaStability, false, Rows::Present),
             Isolation::Snapshot => reading(LockMode::SchemaStability, false, Rows::OfTransaction),
             _ if is_private => reading(LockMode::SchemaStability, false, Rows::OfStatement),
-            Isolation::Serializable if has_ranges && !is_whole => {
+            Isolation::Serializable if may_have_ranges && !is_whole => {
                 reading(LockMode::IntentShared, true, in_ranges(LockMode::Shared, LockMode::RangeSharedShared))
             }
             Isolation::Serializable => reading(LockMode::Shared, true, Rows::Present),
