@@ -11,15 +11,19 @@
 //! is one that somebody puts where the path leads. With `READPAST` a row that is locked is left out.
 //! `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row there. What the snapshot below
 //! shows may be older than that; it is looked at as under any other level.
+//!
+//! Who wants the first rows in an order that an index has gets them in that order below (`ordered_scan`), and no more of them are
+//! locked than are wanted, and those that have changed or come since. The sort above stays: these come behind the others.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, make_comparator};
 use arrow::array::{BooleanBufferBuilder, RecordBatchOptions};
-use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::compute::{SortOptions, concat_batches, filter_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
@@ -59,8 +63,12 @@ pub struct LockRowsExec {
     conditions: Option<Arc<dyn PhysicalExpr>>,
     is_of_key: bool,
     limit: Option<usize>,
+    order: Option<RowOrder>,
     properties: Arc<PlanProperties>,
 }
+
+/// The order in which rows come to be locked: by these columns of the input, as far as they compare by their values.
+type RowOrder = Arc<[(usize, SortOptions)]>;
 
 /// What is to be known of a [`LockRowsExec`] beside its input.
 #[derive(Debug)]
@@ -78,6 +86,9 @@ pub(crate) struct LockRowsSettings {
     pub(crate) is_of_key: bool,
     /// How many rows are wanted.
     pub(crate) limit: Option<usize>,
+    /// Where the first rows in an order are wanted, that order, in which the input gives them. Rows that have changed, or come
+    /// since, are then shown beside them.
+    pub(crate) order: Option<RowOrder>,
     /// The columns that are passed on.
     pub(crate) schema: SchemaRef,
 }
@@ -89,7 +100,7 @@ impl LockRowsExec {
         run: Arc<StatementRun>,
         settings: LockRowsSettings,
     ) -> LockRowsExec {
-        let LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, schema } = settings;
+        let LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, order, schema } = settings;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
@@ -97,7 +108,37 @@ impl LockRowsExec {
             Boundedness::Bounded,
         );
         let properties = Arc::new(properties);
-        LockRowsExec { input, table, run, reading, path, columns, output, conditions, is_of_key, limit, properties }
+        LockRowsExec {
+            input,
+            table,
+            run,
+            reading,
+            path,
+            columns,
+            output,
+            conditions,
+            is_of_key,
+            limit,
+            order,
+            properties,
+        }
+    }
+
+    /// The same over rows that come by another path in an order, for who wants the first `limit` in it.
+    pub(crate) fn first_of(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        path: AccessPath,
+        order: RowOrder,
+        limit: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        let settings = LockRowsSettings { path, order: Some(order), limit: Some(limit), ..self.settings() };
+        Arc::new(LockRowsExec::new(input, Arc::clone(&self.table), Arc::clone(&self.run), settings))
+    }
+
+    /// Whether it locks ranges before it reads.
+    pub(crate) fn locks_ranges(&self) -> bool {
+        self.reading.range.is_some()
     }
 
     /// The same over rows that come by another path.
@@ -126,6 +167,7 @@ impl LockRowsExec {
             conditions: self.conditions.clone(),
             is_of_key: self.is_of_key,
             limit: self.limit,
+            order: self.order.clone(),
             schema: self.schema(),
         }
     }
@@ -176,6 +218,8 @@ impl ExecutionPlan for LockRowsExec {
             output: self.output.clone(),
             conditions: self.conditions.clone(),
             left: self.limit.unwrap_or(usize::MAX),
+            order: self.order.clone(),
+            last: None,
             schema: self.schema(),
         }))
     }
@@ -202,8 +246,11 @@ struct LockRowsStream {
     columns: Vec<usize>,
     output: Vec<usize>,
     conditions: Option<Arc<dyn PhysicalExpr>>,
-    /// How many rows are still wanted.
+    /// How many rows are still wanted; in an order, how many that are as they were seen.
     left: usize,
+    order: Option<RowOrder>,
+    /// The last row that is wanted in the order.
+    last: Option<RecordBatch>,
     schema: SchemaRef,
 }
 
@@ -229,7 +276,13 @@ impl LockRowsStream {
                     let mut taken = Vec::new();
                     let mut is_shown = false;
                     match self.rows.row(at, &mut taken).map_err(external)? {
-                        Locked::AsSeen => (is_kept, is_shown) = (was_wanted, was_wanted),
+                        Locked::AsSeen => {
+                            (is_kept, is_shown) = (was_wanted, was_wanted);
+                            if self.order.is_some() && is_kept {
+                                self.left -= 1;
+                                self.last = (self.left == 0).then(|| batch.slice(row, 1));
+                            }
+                        }
                         Locked::LeftOut => {}
                         Locked::Changed(values, at) => {
                             let again = self.row_again(&values, &at)?;
@@ -238,7 +291,7 @@ impl LockRowsStream {
                         }
                     }
                     self.rows.done(is_shown, &taken);
-                    self.left -= usize::from(is_shown);
+                    self.count(is_shown);
                 }
             }
             kept.append(is_kept);
@@ -255,8 +308,11 @@ impl LockRowsStream {
     fn come_since(&mut self) -> Result<RecordBatch> {
         let mut shown = Vec::new();
         for at in self.rows.inserted_since().map_err(external)? {
-            if self.left == 0 {
+            if self.left == 0 && self.order.is_none() {
                 break;
+            }
+            if self.is_behind_last(&at)? {
+                continue;
             }
             // Who has put it there does not make it fulfil them either.
             if self.is_of_key && !self.is_wanted(&at)? {
@@ -270,9 +326,30 @@ impl LockRowsStream {
                 shown.extend(is_shown.then_some(row));
             }
             self.rows.done(is_shown, &taken);
-            self.left -= usize::from(is_shown);
+            self.count(is_shown);
         }
         self.passed_on(&concat_batches(&self.input_schema, &shown)?)
+    }
+
+    /// Counts a row where any rows are as good.
+    fn count(&mut self, is_shown: bool) {
+        if self.order.is_none() {
+            self.left -= usize::from(is_shown);
+        }
+    }
+
+    /// Whether a row as it stands comes behind the last one that is wanted in the order.
+    fn is_behind_last(&self, at: &RowAt) -> Result<bool> {
+        let (Some(order), Some(last)) = (&self.order, &self.last) else { return Ok(false) };
+        let Some(values) = self.rows.values(at).map_err(external)? else { return Ok(false) };
+        let row = self.row_of(&values, at)?;
+        for (column, options) in order.iter() {
+            let compared = make_comparator(row.column(*column), last.column(*column), *options)?(0, 0);
+            if compared != Ordering::Equal {
+                return Ok(compared == Ordering::Greater);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a row fulfils the conditions as it stands.
@@ -290,15 +367,20 @@ impl LockRowsStream {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
 
-    /// A row of these values as the input would bring it, if it fulfils the conditions.
-    fn row_again(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
+    /// A row of these values as the input would bring it.
+    fn row_of(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
         let definitions = &self.rows.table().columns;
         let mut arrays = Vec::with_capacity(self.input_schema.fields().len());
         for column in &self.columns {
             arrays.push(value_to_array(&values[*column], definitions[*column].sql_type).map_err(external)?);
         }
         arrays.push(place_array(self.rows.table(), at)?);
-        let batch = RecordBatch::try_new(Arc::clone(&self.input_schema), arrays)?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.input_schema), arrays)?)
+    }
+
+    /// The same, if it fulfils the conditions.
+    fn row_again(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
+        let batch = self.row_of(values, at)?;
         let Some(conditions) = &self.conditions else { return Ok(batch) };
         let holds = conditions.evaluate(&batch)?.into_array(1)?;
         let holds = holds.as_boolean();
@@ -319,11 +401,13 @@ impl Stream for LockRowsStream {
             return Poll::Ready(Some(Err(external(error))));
         }
         loop {
-            if this.left == 0 {
+            let has_enough = this.left == 0;
+            if has_enough && this.order.is_none() {
                 return Poll::Ready(None);
             }
             let Some(input) = &mut this.input else { return Poll::Ready(None) };
-            let rows = match ready!(input.poll_next_unpin(task)) {
+            let next = if has_enough { None } else { ready!(input.poll_next_unpin(task)) };
+            let rows = match next {
                 Some(batch) => batch.and_then(|batch| this.locked(&batch)),
                 None => {
                     this.input = None;

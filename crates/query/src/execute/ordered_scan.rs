@@ -3,7 +3,7 @@
 //! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has the
 //! order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and the sort
 //! is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the table. A seek
-//! keeps its index.
+//! keeps its index. Where the rows are locked as they are read, the sort stays, and the rows come to be locked in its order.
 //!
 //! Text comes in order where it is sorted by the key of its column's collation: the index has that key. A column that
 //! conditions give one value is in any order.
@@ -28,10 +28,11 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use hobt_access::Direction;
 use hobt_catalog::{Index, Table};
 
+use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::trace::{Leaf, trace};
-use crate::access_path::{AccessHint, JoinedColumn, KeyForm, SeekPath, is_one_value};
+use crate::access_path::{AccessHint, AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
 use crate::binder::has_sort_key;
 use crate::wrap::external;
 
@@ -46,8 +47,13 @@ impl PhysicalOptimizerRule for OrderedScanRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|node| {
             let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
-            Ok(match without_sort(sort)? {
-                Some(ordered) => Transformed::yes(ordered),
+            if let Some(ordered) = without_sort(sort)? {
+                return Ok(Transformed::yes(ordered));
+            }
+            Ok(match first_locked(sort)? {
+                Some(below) => Transformed::yes(
+                    node.replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
+                ),
                 None => Transformed::no(node),
             })
         })
@@ -88,6 +94,61 @@ fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(Some(in_place_of(sort, ordered)));
     }
     Ok(None)
+}
+
+/// What stands below a sort that keeps the first rows of such as are locked, with rows that come to be locked in the order of
+/// the sort, so that no more are locked than are wanted.
+fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let (Some(rows), Some(node)) = (sort.fetch(), locks_below(sort.input())) else { return Ok(None) };
+    let Some(locks) = node.downcast_ref::<LockRowsExec>().filter(|locks| !locks.has_limit() && !locks.locks_ranges())
+    else {
+        return Ok(None);
+    };
+    let exprs = sort.expr().iter().map(|part| Some(Arc::clone(&part.expr))).collect();
+    let Some((leaf, columns)) = trace(sort.input(), exprs) else { return Ok(None) };
+    let wanted = columns.into_iter().zip(sort.expr().iter()).map(|(column, part)| Some((column?, part.options)));
+    let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    for (at, index) in leaf.table.table().indexes.iter().enumerate() {
+        let Some(direction) = direction_of(&leaf, index, &wanted) else { continue };
+        let path = match leaf.plan.downcast_ref::<SeekExec>() {
+            Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
+            None => whole_path(&leaf, at, rows <= FOLLOWED_ROWS_MAX)?,
+        };
+        let Some(path) = path else { continue };
+        let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
+        let seek = SeekExec::in_direction(table, Arc::clone(&path), direction, projection, leaf.plan.schema());
+        // Several trees have each an order of their own.
+        if seek.properties().output_partitioning().partition_count() > 1 {
+            continue;
+        }
+        let by_value = wanted.iter().take_while(|(column, _)| column.form == KeyForm::Value);
+        let place = |column: &JoinedColumn| leaf.projection.iter().position(|known| *known == column.column);
+        let order: Option<Vec<_>> = by_value.map(|(column, options)| Some((place(column)?, *options))).collect();
+        let Some(order) = order else { continue };
+        let seek = Arc::new(seek.knowing(Arc::clone(&leaf.predicates)));
+        let locked = locks.first_of(seek, AccessPath::Seek(path), order.into(), rows);
+        return with_locks(sort.input(), &locked).map(Some);
+    }
+    Ok(None)
+}
+
+/// The operator that locks rows, below nodes that give each of its rows once.
+fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let is_passed = plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || is_exchange(plan);
+    match plan.is::<LockRowsExec>() {
+        true => Some(plan),
+        false if is_passed && plan.fetch().is_none() => locks_below(plan.children().into_iter().next()?),
+        false => None,
+    }
+}
+
+/// A plan with `locks` in the place of the operator that [`locks_below`] finds.
+fn with_locks(plan: &Arc<dyn ExecutionPlan>, locks: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<LockRowsExec>() {
+        return Ok(Arc::clone(locks));
+    }
+    let below = with_locks(plan.children()[0], locks)?;
+    Arc::clone(plan).replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
 /// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows are

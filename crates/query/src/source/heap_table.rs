@@ -475,7 +475,8 @@ impl HeapTable {
         let input = inner.scan_by(path.clone(), (read, read_schema), conditions, known)?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
-        let settings = LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, schema };
+        let settings =
+            LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, order: None, schema };
         let table = self.this.upgrade().expect("a provider in use is alive");
         Ok(Arc::new(LockRowsExec::new(input, table, Arc::clone(&self.run), settings)))
     }
