@@ -3,7 +3,8 @@
 //! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has the
 //! order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and the sort
 //! is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the table. A seek
-//! keeps its index. Where the rows are locked as they are read, the sort stays, and the rows come to be locked in its order.
+//! keeps its index. Where the rows are locked as they are read, or others are shown behind them, the sort stays, and the rows come
+//! below in its order: as many as are wanted.
 //!
 //! Text comes in order where it is sorted by the key of its column's collation: the index has that key. A column that
 //! conditions give one value is in any order.
@@ -32,6 +33,7 @@ use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::trace::{Leaf, trace};
+use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessHint, AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
 use crate::binder::has_sort_key;
 use crate::wrap::external;
@@ -50,7 +52,8 @@ impl PhysicalOptimizerRule for OrderedScanRule {
             if let Some(ordered) = without_sort(sort)? {
                 return Ok(Transformed::yes(ordered));
             }
-            Ok(match first_locked(sort)? {
+            let below = first_locked(sort)?.map_or_else(|| first_unseen(sort), |below| Ok(Some(below)))?;
+            Ok(match below {
                 Some(below) => Transformed::yes(
                     node.replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
                 ),
@@ -104,30 +107,70 @@ fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     else {
         return Ok(None);
     };
+    let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
+    let Some(seek) = seek_in_order(&leaf, &wanted, rows)? else { return Ok(None) };
+    let by_value = wanted.iter().take_while(|(column, _)| column.form == KeyForm::Value);
+    let place = |column: &JoinedColumn| leaf.projection.iter().position(|known| *known == column.column);
+    let order: Option<Vec<_>> = by_value.map(|(column, options)| Some((place(column)?, *options))).collect();
+    let Some(order) = order else { return Ok(None) };
+    let path = AccessPath::Seek(Arc::clone(seek.path()));
+    let locked = locks.first_of(Arc::new(seek), path, order.into(), rows);
+    in_place(sort.input(), node, &locked).map(Some)
+}
+
+/// The same below a sort over rows beside which those are shown that others are changing.
+fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(rows) = sort.fetch() else { return Ok(None) };
+    let (mut node, mut filter) = (sort.input(), None);
+    while !node.is::<UnseenRowsExec>() {
+        if node.fetch().is_some() {
+            return Ok(None);
+        } else if let Some(found) = node.downcast_ref::<FilterExec>() {
+            if filter.replace(Arc::clone(found.predicate())).is_some() {
+                return Ok(None);
+            }
+        } else if !(node.is::<CooperativeExec>()
+            || is_exchange(node)
+            || (node.is::<ProjectionExec>() && filter.is_none()))
+        {
+            return Ok(None);
+        }
+        let Some(below) = node.children().into_iter().next() else { return Ok(None) };
+        node = below;
+    }
+    let Some(unseen) = node.downcast_ref::<UnseenRowsExec>().filter(|unseen| !unseen.has_limit()) else {
+        return Ok(None);
+    };
+    let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
+    let Some(seek) = seek_in_order(&leaf, &wanted, rows)? else { return Ok(None) };
+    let path = AccessPath::Seek(Arc::clone(seek.path()));
+    let first = unseen.first_of(Arc::new(seek), path, filter, rows);
+    in_place(sort.input(), node, &first).map(Some)
+}
+
+/// The table below a sort, and its columns that the sort goes by.
+fn wanted_order(sort: &SortExec) -> Option<(Leaf, Vec<(JoinedColumn, SortOptions)>)> {
     let exprs = sort.expr().iter().map(|part| Some(Arc::clone(&part.expr))).collect();
-    let Some((leaf, columns)) = trace(sort.input(), exprs) else { return Ok(None) };
+    let (leaf, columns) = trace(sort.input(), exprs)?;
     let wanted = columns.into_iter().zip(sort.expr().iter()).map(|(column, part)| Some((column?, part.options)));
-    let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    Some((leaf, wanted.collect::<Option<Vec<_>>>()?))
+}
+
+/// A seek that gives the rows of `leaf` in one stream and an order of which the first `rows` are wanted; `None` if no index does.
+fn seek_in_order(leaf: &Leaf, wanted: &[(JoinedColumn, SortOptions)], rows: usize) -> Result<Option<SeekExec>> {
     for (at, index) in leaf.table.table().indexes.iter().enumerate() {
-        let Some(direction) = direction_of(&leaf, index, &wanted) else { continue };
+        let Some(direction) = direction_of(leaf, index, wanted) else { continue };
         let path = match leaf.plan.downcast_ref::<SeekExec>() {
             Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
-            None => whole_path(&leaf, at, rows <= FOLLOWED_ROWS_MAX)?,
+            None => whole_path(leaf, at, rows <= FOLLOWED_ROWS_MAX)?,
         };
         let Some(path) = path else { continue };
         let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
-        let seek = SeekExec::in_direction(table, Arc::clone(&path), direction, projection, leaf.plan.schema());
+        let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
         // Several trees have each an order of their own.
-        if seek.properties().output_partitioning().partition_count() > 1 {
-            continue;
+        if seek.properties().output_partitioning().partition_count() == 1 {
+            return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates))));
         }
-        let by_value = wanted.iter().take_while(|(column, _)| column.form == KeyForm::Value);
-        let place = |column: &JoinedColumn| leaf.projection.iter().position(|known| *known == column.column);
-        let order: Option<Vec<_>> = by_value.map(|(column, options)| Some((place(column)?, *options))).collect();
-        let Some(order) = order else { continue };
-        let seek = Arc::new(seek.knowing(Arc::clone(&leaf.predicates)));
-        let locked = locks.first_of(seek, AccessPath::Seek(path), order.into(), rows);
-        return with_locks(sort.input(), &locked).map(Some);
     }
     Ok(None)
 }
@@ -142,12 +185,16 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// A plan with `locks` in the place of the operator that [`locks_below`] finds.
-fn with_locks(plan: &Arc<dyn ExecutionPlan>, locks: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<LockRowsExec>() {
-        return Ok(Arc::clone(locks));
+/// A plan of nodes with one input each, with `new` in the place of `old`.
+fn in_place(
+    plan: &Arc<dyn ExecutionPlan>,
+    old: &Arc<dyn ExecutionPlan>,
+    new: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if Arc::ptr_eq(plan, old) {
+        return Ok(Arc::clone(new));
     }
-    let below = with_locks(plan.children()[0], locks)?;
+    let below = in_place(plan.children()[0], old, new)?;
     Arc::clone(plan).replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 

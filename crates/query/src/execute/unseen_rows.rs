@@ -22,12 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
@@ -118,6 +118,13 @@ impl UnseenRows {
     }
 }
 
+/// How many rows of an input are wanted, the first ones; those count that fulfil a condition, if there is one.
+#[derive(Clone, Debug)]
+struct Limit {
+    condition: Option<Arc<dyn PhysicalExpr>>,
+    rows: usize,
+}
+
 /// Shows its input's rows, and behind them those that others are changing; see the module.
 #[derive(Debug)]
 pub(crate) struct UnseenRowsExec {
@@ -127,6 +134,8 @@ pub(crate) struct UnseenRowsExec {
     path: AccessPath,
     /// The columns of the input, as places in the table; that of where a row lies is behind the table's own.
     columns: Vec<usize>,
+    /// How many of the input's rows are wanted.
+    limit: Option<Limit>,
     properties: Arc<PlanProperties>,
     /// Made when the first partition starts.
     shared: Mutex<Option<Arc<Shared>>>,
@@ -148,12 +157,29 @@ impl UnseenRowsExec {
             Boundedness::Bounded,
         );
         let (properties, shared) = (Arc::new(properties), Mutex::default());
-        UnseenRowsExec { input, table, unseen, path, columns, properties, shared }
+        UnseenRowsExec { input, table, unseen, path, columns, limit: None, properties, shared }
     }
 
     fn like(&self, input: Arc<dyn ExecutionPlan>, path: AccessPath) -> UnseenRowsExec {
         let (table, unseen) = (Arc::clone(&self.table), Arc::clone(&self.unseen));
-        UnseenRowsExec::new(input, table, unseen, path, self.columns.clone())
+        let limit = self.limit.clone();
+        UnseenRowsExec { limit, ..UnseenRowsExec::new(input, table, unseen, path, self.columns.clone()) }
+    }
+
+    /// The same over rows that come by another path, in one stream, for who wants the first `rows` of those that fulfil a condition.
+    pub(crate) fn first_of(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        path: AccessPath,
+        condition: Option<Arc<dyn PhysicalExpr>>,
+        rows: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        Arc::new(UnseenRowsExec { limit: Some(Limit { condition, rows }), ..self.like(input, path) })
+    }
+
+    /// Whether it shows the first rows of its input only.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.limit.is_some()
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> UnseenRowsExec {
@@ -214,7 +240,7 @@ impl ExecutionPlan for UnseenRowsExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.shared().map_err(external)?;
         let input = Some(self.input.execute(partition, context)?);
-        Ok(Box::pin(UnseenRowsStream { input, shared, shown: Vec::new() }))
+        Ok(Box::pin(UnseenRowsStream { input, shared, limit: self.limit.clone(), has_ended: false, shown: Vec::new() }))
     }
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
@@ -295,11 +321,33 @@ struct UnseenRowsStream {
     /// `None` when it has ended.
     input: Option<SendableRecordBatchStream>,
     shared: Arc<Shared>,
+    /// What is still wanted of the input.
+    limit: Option<Limit>,
+    /// Whether nothing more is taken of the input.
+    has_ended: bool,
     /// Rows still to be shown, the first last.
     shown: Vec<RowAt>,
 }
 
 impl UnseenRowsStream {
+    /// A batch of the input, as far as it is wanted.
+    fn taken(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let Some(limit) = &mut self.limit else { return Ok(batch) };
+        let fulfils = match &limit.condition {
+            Some(condition) => Some(condition.evaluate(&batch)?.into_array(batch.num_rows())?),
+            None => None,
+        };
+        let fulfils = fulfils.as_ref().map(|fulfils| fulfils.as_boolean());
+        let counts = |row: &usize| fulfils.is_none_or(|fulfils| fulfils.is_valid(*row) && fulfils.value(*row));
+        let last = (0..batch.num_rows()).filter(counts).nth(limit.rows.saturating_sub(1));
+        if let Some(last) = last {
+            self.input = None;
+            return Ok(batch.slice(0, last + 1));
+        }
+        limit.rows -= (0..batch.num_rows()).filter(counts).count();
+        Ok(batch)
+    }
+
     /// The next rows behind the last one of the input.
     fn next_unseen(&mut self) -> Result<Option<RecordBatch>> {
         while !self.shown.is_empty() {
@@ -320,19 +368,21 @@ impl Stream for UnseenRowsStream {
         let this = &mut *self;
         if let Some(input) = &mut this.input {
             match ready!(input.poll_next_unpin(task)) {
-                Some(Ok(batch)) => {
-                    let looked = this.shared.look_behind(&batch);
-                    return Poll::Ready(Some(looked.map(|()| batch).map_err(external)));
+                Some(batch) => {
+                    let taken = batch.and_then(|batch| this.taken(batch));
+                    let looked =
+                        taken.and_then(|batch| this.shared.look_behind(&batch).map(|()| batch).map_err(external));
+                    return Poll::Ready(Some(looked));
                 }
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => this.input = None,
             }
-            // Behind all others' rows too: whoever wants a few of them gets the snapshot's first.
-            if this.shared.streams_left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                match this.shared.unseen() {
-                    Ok(rows) => this.shown = rows,
-                    Err(error) => return Poll::Ready(Some(Err(external(error)))),
-                }
+        }
+        // Behind all others' rows too: whoever wants a few of them gets the snapshot's first.
+        if !std::mem::replace(&mut this.has_ended, true) && this.shared.streams_left.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            match this.shared.unseen() {
+                Ok(rows) => this.shown = rows,
+                Err(error) => return Poll::Ready(Some(Err(external(error)))),
             }
         }
         Poll::Ready(this.next_unseen().transpose())
