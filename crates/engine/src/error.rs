@@ -112,7 +112,7 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
         AccessError::LogFull { wait, reason } => {
             let advice = match *wait {
                 "LOG_BACKUP" => "back up the log, or set the recovery model to SIMPLE",
-                "ACTIVE_TRANSACTION" => "end the oldest open transaction",
+                "ACTIVE_TRANSACTION" => "end the oldest open transaction, or change fewer rows in one",
                 _ => "run a CHECKPOINT",
             };
             SqlError::new(

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, Lsn};
-use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, record_bytes};
+use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, TruncationWait, record_bytes};
 use parking_lot::Mutex;
 
 use crate::decision::{CommitError, DatabaseGuid, Decisions, Settlements, commit_across};
@@ -230,7 +230,15 @@ impl TransactionLog {
     fn reserve_bytes(&self, reservation: &Reservation, bytes: u64) -> Result<(), LogError> {
         let reserved = self.log.reserve(reservation, bytes);
         reserved.map_err(|error| match error {
-            LogError::Full { reason, .. } => LogError::Full { wait: self.log.truncation_wait(self.oldest()), reason },
+            LogError::Full { reason, .. } => {
+                let oldest = self.oldest();
+                let wait = match self.log.truncation_wait(oldest) {
+                    // No segment is in the way, but what those who are open have reserved, mostly to be undone.
+                    TruncationWait::Nothing if oldest.is_some() => TruncationWait::ActiveTransaction,
+                    wait => wait,
+                };
+                LogError::Full { wait, reason }
+            }
             other => other,
         })
     }

@@ -142,3 +142,35 @@ fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
     drop(database);
     instance.close().expect("closed");
 }
+
+/// One statement alone wants more room for its undo than the log has: no segment is in the way, and a checkpoint is no help.
+#[test]
+fn a_statement_that_fills_the_log_by_itself_is_told_that_a_transaction_does() {
+    let disk = simulated();
+    let (instance, database) = with_small_log(&disk);
+    for id in 0..600 {
+        run(&instance, |ctx| insert(&database, ctx, "t", id, 1900)).expect("inserted");
+        if id % 100 == 99 {
+            instance.checkpoint().expect("a checkpoint");
+        }
+    }
+    let updates: Vec<RowUpdate> = places(&database, "t")
+        .into_iter()
+        .zip(0..)
+        .map(|((at, _), id)| RowUpdate { at, partition: 0, row: image(id, 10) })
+        .collect();
+    let updated = run(&instance, |ctx| {
+        let updated = writer(&database, "t").update(ctx, &updates, &mut || false);
+        updated.map(drop).map_err(|error| storage(&database, error))
+    });
+    let error = updated.expect_err("its undo may split each leaf").to_sql_error();
+    assert_eq!(error.number, number::LOG_FULL);
+    assert!(
+        error.message.contains("'ACTIVE_TRANSACTION'") && error.message.contains("fewer rows"),
+        "{}",
+        error.message
+    );
+    assert!(places(&database, "t").iter().all(|(_, bytes)| *bytes == 1900));
+    drop(database);
+    instance.close().expect("closed");
+}
