@@ -12,11 +12,11 @@ use hobt_catalog::Table;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
 
+use super::changed_table::store_of;
 use super::direct::{Learned, Wanted};
 use super::event::DoneKind;
 use super::failure::Failure;
 use super::foreign_key::KeyRows;
-use super::insert::store_of;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;

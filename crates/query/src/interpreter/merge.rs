@@ -14,11 +14,12 @@ use hobt_functions::{carrier, value_to_array};
 use hobt_tsql::ast::{Merge, TargetName};
 use hobt_types::Value;
 
+use super::changed_table::{store_of, whole_batch};
 use super::event::DoneKind;
 use super::failure::Failure;
 use super::foreign_key::KeyRows;
 use super::identity::integer_of_type;
-use super::insert::{Target, store_of, whole_batch};
+use super::insert::Target;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;

@@ -9,6 +9,7 @@
 
 mod call;
 mod change;
+mod changed_table;
 mod compile;
 mod configuration;
 mod context;

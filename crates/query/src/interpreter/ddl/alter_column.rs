@@ -11,10 +11,10 @@ use hobt_tsql::ast::{ColumnDefinition, ConstraintKind, DataType, Identifier, Swi
 use hobt_types::{Collation, Value};
 
 use super::super::call::{Argument, parse_parameters};
+use super::super::changed_table::store_of;
 use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::frame::Frame;
-use super::super::insert::store_of;
 use super::super::names::written;
 use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;

@@ -14,8 +14,8 @@ use hobt_tsql::ast::{
     OptionValue,
 };
 
+use super::super::changed_table::store_of;
 use super::super::failure::Failure;
-use super::super::insert::store_of;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::constraint::default_definition;

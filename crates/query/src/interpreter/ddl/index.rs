@@ -18,9 +18,9 @@ use hobt_tsql::ast::{
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
 
+use super::super::changed_table::{store_of, target_of};
 use super::super::event::Message;
 use super::super::failure::Failure;
-use super::super::insert::{store_of, target_of};
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::table::data_space;

@@ -18,12 +18,12 @@ use hobt_txn::{RowId, RowLockSettings, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::super::change::Change;
+use super::super::changed_table::store_of;
 use super::super::failure::Failure;
-use super::super::insert::store_of;
 use super::super::names::UsedTable;
 use super::super::run::Interpreter;
-use super::GivenValues;
-use super::insert::{Locked, has_rules};
+use super::insert::Locked;
+use super::{GivenValues, is_plain};
 use crate::binder::{BindOptions, Binder, BoundExpr, RowUse};
 use crate::execute::{DirectValue, InsertTarget, lock_error};
 use crate::formula::{self, Formula, Given};
@@ -110,8 +110,8 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot();
         let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
         let base = table.base_index();
-        let is_plain = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1 && !table.is_system;
-        if place.database.id() != self.state.database.id() || !is_plain || has_rules(table) {
+        let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1 && !table.is_system;
+        if place.database.id() != self.state.database.id() || !has_tree || !is_plain(table) {
             return None;
         }
         let store = store_of(place.database.clone(), Arc::clone(table)).ok()?;

@@ -15,11 +15,11 @@ use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::Value;
 
 use super::super::failure::Failure;
-use super::super::foreign_key::foreign_keys_of;
 use super::super::identity::integer_of_type;
 use super::super::insert::{Target, default_of};
 use super::super::names::UsedTable;
 use super::super::run::Interpreter;
+use super::is_plain;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::{DirectValue, InsertTarget};
 use crate::formula::{self, Formula};
@@ -59,15 +59,15 @@ impl Interpreter<'_> {
             }
             InsertSource::Query { .. } | InsertSource::Execute { .. } => return None,
         };
-        let is_plain =
+        let is_simple =
             insert.with.is_empty() && insert.top.is_none() && insert.output.is_none() && insert.options.is_empty();
         let TargetName::Object(name) = &insert.target.name else { return None };
-        if !is_plain || name.name.value.starts_with('#') || self.state.options.isolation == IsolationLevel::Snapshot {
+        if !is_simple || name.name.value.starts_with('#') || self.state.options.isolation == IsolationLevel::Snapshot {
             return None;
         }
         let target = self.insert_target(insert).ok()?;
         let (database, table) = target.table();
-        if database.id() != self.state.database.id() || target.explicit_identity().is_some() || has_rules(&table) {
+        if database.id() != self.state.database.id() || target.explicit_identity().is_some() || !is_plain(&table) {
             return None;
         }
         let used = UsedTable::changed(database.clone(), Arc::clone(&table), &insert.target.hints);
@@ -191,12 +191,4 @@ impl Interpreter<'_> {
 /// Whether a table is there and as it was.
 pub(super) fn is_in(snapshot: &DatabaseSnapshot, table: &Arc<Table>) -> bool {
     snapshot.tables.get(&table.id).is_some_and(|now| Arc::ptr_eq(now, table))
-}
-
-/// Whether a table's definition says something of its rows that is held against them all.
-pub(super) fn has_rules(table: &Table) -> bool {
-    table.columns.iter().any(|column| column.computed.is_some())
-        || table.constraints.checks.iter().any(|check| !check.head.is_disabled)
-        || !foreign_keys_of(table).is_empty()
-        || table.indexes.iter().any(|index| index.options.ignores_duplicates)
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hobt_base::{DatabaseId, Position, SqlError};
+use hobt_catalog::Table;
 use hobt_functions::FunctionContext;
 use hobt_sync::processor;
 use hobt_tsql::ast::{
@@ -25,6 +26,7 @@ use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::change::Change;
+use super::changed_table::has_rules;
 use super::environment::Environment;
 use super::event::{DoneKind, StatementStatistics};
 use super::failure::Failure;
@@ -326,4 +328,9 @@ impl Interpreter<'_> {
         let position = if operator.arithmetic().is_some() { variable.position } else { value.position() };
         Ok(formula.evaluate(&self.given_at(&OnceCell::new())).map_err(|error| error.at(position))?)
     }
+}
+
+/// Whether a row can be written into a table knowing nothing but its values.
+fn is_plain(table: &Table) -> bool {
+    !has_rules(table) && !table.indexes.iter().any(|index| index.options.ignores_duplicates)
 }

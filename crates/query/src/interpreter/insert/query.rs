@@ -1,0 +1,202 @@
+//! `INSERT … SELECT`. A query that does not list all columns is wrapped into one that does, so the executor always sees whole
+//! rows.
+
+use std::sync::Arc;
+
+use hobt_base::SqlError;
+use hobt_tsql::ast::{
+    ArithmeticOperator, ArithmeticStep, ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert,
+    Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource,
+    Window,
+};
+
+use super::super::changed_table::stored_batch;
+use super::super::failure::Failure;
+use super::super::names::UsedTable;
+use super::super::query::bind_options;
+use super::super::run::Interpreter;
+use super::{Target, Write, with_tables_of};
+use crate::binder::{self, BindOptions, Binder, BoundQuery, QueryHints, TargetColumn};
+use crate::execute::{HeldBatches, StatementRun, insert_held};
+
+/// The name of the wrapped query.
+const SOURCE: &str = "inserted_rows";
+
+impl Interpreter<'_> {
+    pub(super) fn insert_from_query(
+        &mut self,
+        run: &Arc<StatementRun>,
+        write: &Write,
+        insert: &Insert,
+        query: &Query,
+        hints: &QueryHints,
+    ) -> Result<u64, Failure> {
+        let target = &write.target;
+        let options = bind_options(hints);
+        let query = with_tables_of(insert, query);
+        let parallel =
+            insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX);
+        let is_whole = target.listed().iter().copied().eq(0..target.table.columns.len());
+        if is_whole {
+            let bind = |binder: &Binder<'_>| {
+                binder.limited(binder.bind_insert_source(&query, target.columns())?, insert.top.as_ref())
+            };
+            return self.insert_bound(run, options, &bind, write, parallel);
+        }
+        let identity = target.table.columns.iter().find(|column| column.identity.is_some());
+        let identity = identity.filter(|_| target.explicit_identity().is_none());
+        let first = match identity {
+            Some(column) => {
+                self.check_implicit_identity(&target.place.database, &target.table)?;
+                Some(self.next_identity(run, target, column, 0)?)
+            }
+            None => None,
+        };
+        let wrapped = wrap(target, query, first)?;
+        let all = binder::InsertTarget {
+            table: target.table.name.clone(),
+            columns: target
+                .table
+                .columns
+                .iter()
+                .map(|column| TargetColumn { name: column.name.clone(), sql_type: column.sql_type })
+                .collect(),
+        };
+        let bind = |binder: &Binder<'_>| {
+            binder.limited(binder.bind_wrapped_insert_source(&wrapped, &all)?, insert.top.as_ref())
+        };
+        let rows = self.insert_bound(run, options, &bind, write, parallel)?;
+        if let (Some(column), Some(first), true) = (identity, first, rows > 0) {
+            self.next_identity(run, target, column, rows)?;
+            let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
+            self.note_identity(first + increment * i128::from(rows - 1));
+        }
+        Ok(rows)
+    }
+
+    /// Runs a bound query into the target, and puts out what went in.
+    fn insert_bound(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        write: &Write,
+        parallel: bool,
+    ) -> Result<u64, Failure> {
+        let Some(sink) = &write.sink else { return self.insert_query(run, options, bind, &write.store, parallel) };
+        let mut held = HeldBatches::new(run, &write.store);
+        let prepared = self.prepare(run, options, bind)?;
+        self.run_prepared(run, prepared, &mut |batch| held.keep(stored_batch(&write.store, &batch)?))?;
+        let rows = insert_held(run, &write.store, held.batches())?;
+        self.put_out_inserted(run, sink, held.batches())?;
+        Ok(rows)
+    }
+
+    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121. Gives the tables
+    /// that the query reads.
+    pub(super) fn check_width(
+        &self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        target: &Target,
+        query: &Query,
+    ) -> Result<Vec<UsedTable>, Failure> {
+        let names = self.names(run);
+        let binder = Binder::new(&names, options);
+        if target.is_explicit {
+            binder.bind_insert_source(query, target.columns()).map_err(Failure::of_binding)?;
+        } else {
+            let bound = binder.bind_query(query).map_err(Failure::of_binding)?;
+            let width = bound.columns.len();
+            if width != target.listed().len() {
+                return Err(Failure::of_binding(target.wrong_width(width).at(query.span.position)));
+            }
+        }
+        drop(binder);
+        Ok(names.into_used())
+    }
+}
+
+/// The query with all columns of the table around one with the listed ones.
+fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Result<Query, SqlError> {
+    let span = query.span;
+    let with = std::mem::take(&mut query.with);
+    let has_limit = matches!(&query.body, QueryBody::Select(select) if select.top.is_some()) || query.offset.is_some();
+    if !has_limit {
+        query.order_by.clear();
+    }
+    let names: Vec<Identifier> =
+        (1..=target.listed().len()).map(|place| Identifier::new(format!("c{place}"))).collect();
+    let mut items = Vec::with_capacity(target.table.columns.len());
+    for (place, column) in target.table.columns.iter().enumerate() {
+        let value = match target.listed().iter().position(|listed| *listed == place) {
+            Some(listed) => {
+                Expression::Column { name: Box::new(ColumnName { qualifier: None, name: names[listed].clone() }) }
+            }
+            None => match (&column.identity, first_identity, &column.default) {
+                (Some(identity), Some(first), _) => identity_expression(first, identity.increment, span),
+                (_, _, Some(default)) => hobt_tsql::parse_expression(&default.definition)?,
+                _ => Expression::Literal { value: Literal::Null, span },
+            },
+        };
+        items.push(SelectItem::Value { value, alias: Some(Identifier::new(column.name.clone())) });
+    }
+    let alias = TableAlias { name: Identifier::new(SOURCE), columns: names };
+    let select = Select {
+        distinct: false,
+        top: None,
+        items,
+        into: None,
+        from: vec![TableSource::Derived { query: Box::new(query), alias, span }],
+        condition: None,
+        group_by: None,
+        having: None,
+        windows: vec![],
+        span,
+    };
+    Ok(Query { with, body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span })
+}
+
+/// `first + (ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) - 1) * increment`.
+fn identity_expression(first: i128, increment: i64, span: Span) -> Expression {
+    let integer = |value: i64| Expression::Literal { value: Literal::Integer(value), span };
+    let step = |operator, operand| ArithmeticStep { operator, operand, span };
+    let order = vec![OrderItem { value: no_order(span), descending: false }];
+    let number = Expression::Function {
+        call: Box::new(FunctionCall {
+            name: ObjectName::simple(Identifier::new("ROW_NUMBER")),
+            arguments: FunctionArguments::List { distinct: false, values: Vec::new() },
+            ignore_nulls: None,
+            within_group: Vec::new(),
+            over: Some(Window { order_by: order, ..Window::default() }),
+            span,
+        }),
+    };
+    let before =
+        Expression::Arithmetic { first: Box::new(number), rest: vec![step(ArithmeticOperator::Subtract, integer(1))] };
+    let offset = Expression::Arithmetic {
+        first: Box::new(before),
+        rest: vec![step(ArithmeticOperator::Multiply, integer(increment))],
+    };
+    let first = integer(i64::try_from(first).unwrap_or(i64::MAX));
+    Expression::Arithmetic { first: Box::new(first), rest: vec![step(ArithmeticOperator::Add, offset)] }
+}
+
+/// `(SELECT NULL)`: an order that asks for none.
+fn no_order(span: Span) -> Expression {
+    let select = Select {
+        distinct: false,
+        top: None,
+        items: vec![SelectItem::Value { value: Expression::Literal { value: Literal::Null, span }, alias: None }],
+        into: None,
+        from: Vec::new(),
+        condition: None,
+        group_by: None,
+        having: None,
+        windows: vec![],
+        span,
+    };
+    let query =
+        Query { with: Vec::new(), body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span };
+    Expression::Subquery { query: Box::new(query), span }
+}
