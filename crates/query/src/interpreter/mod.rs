@@ -42,6 +42,7 @@ mod server;
 mod settings;
 mod state;
 mod statement;
+mod statement_kind;
 mod statistics;
 mod system_functions;
 mod system_views;

@@ -20,6 +20,7 @@ use super::frame::Frame;
 use super::program::{PlacedStep, Program, Step};
 use super::sequence::SharedSequences;
 use super::state::SessionState;
+use super::statement_kind;
 use super::statistics;
 use super::watch::BatchWatch;
 
@@ -264,10 +265,10 @@ impl Interpreter<'_> {
         caught_here: bool,
         learned: &mut Learned,
     ) -> Result<(), Failure> {
-        if self.state.options.switch(SwitchOption::NoExec) && !super::statement::runs_under_noexec(statement) {
+        if self.state.options.switch(SwitchOption::NoExec) && !statement_kind::runs_under_noexec(statement) {
             return Ok(());
         }
-        let is_timed = self.state.options.statistics(StatisticsKind::Time) && super::statement::is_timed(statement);
+        let is_timed = self.state.options.statistics(StatisticsKind::Time) && statement_kind::is_timed(statement);
         let clocks = is_timed.then(|| (Instant::now(), processor::process_cpu_time()));
         self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
@@ -277,7 +278,7 @@ impl Interpreter<'_> {
             }
             failure
         })?;
-        if super::statement::sets_error(statement) {
+        if statement_kind::sets_error(statement) {
             self.state.error = 0;
         }
         if let Some(count) = outcome.row_count {
@@ -336,7 +337,7 @@ impl Interpreter<'_> {
         }
         match failure.reach {
             Reach::Statement => {
-                let terminated = super::statement::terminated(placed.step, &failure.error);
+                let terminated = statement_kind::terminated(placed.step, &failure.error);
                 self.report(failure.error);
                 if let Some(message) = terminated {
                     self.send_message(message)?;

@@ -1,14 +1,12 @@
 //! Which part of the interpreter runs which statement.
 
-use hobt_base::{SqlError, number};
+use hobt_base::SqlError;
 use hobt_tsql::ast::{Statement, StatementKind};
 
 use super::direct::Learned;
-use super::event::Message;
 use super::failure::Failure;
-use super::program::Step;
 use super::run::{Interpreter, Outcome};
-use super::transaction::changes_variable;
+use super::statement_kind::{changes_variable, command, is_timed, leaves_tables_alone};
 
 impl Interpreter<'_> {
     /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this very batch or
@@ -85,12 +83,10 @@ impl Interpreter<'_> {
             }
             StatementKind::Rollback { name } => self.rollback_transaction(name.as_ref(), position),
             StatementKind::SaveTransaction { name } => self.save_transaction(name, position),
-            other => Err(SqlError::not_supported(format!("{} ", command(other)).trim_end()).at(position).into()),
+            other => Err(SqlError::not_supported(command(other)).at(position).into()),
         }
     }
-}
 
-impl Interpreter<'_> {
     /// Tells the list of sessions which kind of statement runs, where it does not know.
     fn note_command(&mut self, command: &'static str) {
         self.state.progress.set(0, 0);
@@ -100,171 +96,5 @@ impl Interpreter<'_> {
         }
         self.environment.sessions.statement_begins(self.state.id, command, self.state.database.name());
         self.noted = Some(noted);
-    }
-}
-
-/// The statement's name, as `sys.dm_exec_requests.command` shows it and as errors name it.
-pub(super) fn command(kind: &StatementKind) -> &'static str {
-    match kind {
-        StatementKind::Select(_) => "SELECT",
-        StatementKind::Insert(_) => "INSERT",
-        StatementKind::Update(_) => "UPDATE",
-        StatementKind::Delete(_) => "DELETE",
-        StatementKind::Merge(_) => "MERGE",
-        StatementKind::TruncateTable { .. } => "TRUNCATE TABLE",
-        StatementKind::CreateTable(_) => "CREATE TABLE",
-        StatementKind::AlterTable(_) => "ALTER TABLE",
-        StatementKind::CreateIndex(_) => "CREATE INDEX",
-        StatementKind::AlterIndex(_) => "ALTER INDEX",
-        StatementKind::DropIndex(_) => "DROP INDEX",
-        StatementKind::Drop(_) => "DROP",
-        StatementKind::CreatePartitionFunction(_) => "CREATE PARTITION FUNCTION",
-        StatementKind::AlterPartitionFunction(_) => "ALTER PARTITION FUNCTION",
-        StatementKind::CreatePartitionScheme(_) => "CREATE PARTITION SCHEME",
-        StatementKind::AlterPartitionScheme(_) => "ALTER PARTITION SCHEME",
-        StatementKind::Sequence(definition) if definition.alter => "ALTER SEQUENCE",
-        StatementKind::Sequence(_) => "CREATE SEQUENCE",
-        StatementKind::CreateDatabase(_) => "CREATE DATABASE",
-        StatementKind::AlterDatabase(_) => "ALTER DATABASE",
-        StatementKind::Use { .. } => "USE",
-        StatementKind::CreateView(_) => "CREATE VIEW",
-        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
-        StatementKind::CreateProcedure(_) => "CREATE PROCEDURE",
-        StatementKind::CreateSchema { .. } => "CREATE SCHEMA",
-        StatementKind::CreateStatistics(_) => "CREATE STATISTICS",
-        StatementKind::UpdateStatistics(_) => "UPDATE STATISTICS",
-        StatementKind::Declare { .. } => "DECLARE",
-        StatementKind::SetVariable { .. } => "ASSIGNMENT",
-        StatementKind::SetOption(_) => "SET OPTION ON",
-        StatementKind::If { .. } => "CONDITIONAL",
-        StatementKind::While { .. } => "WHILE",
-        StatementKind::Block { .. } => "BEGIN",
-        StatementKind::TryCatch { .. } => "BEGIN TRY",
-        StatementKind::Break => "BREAK",
-        StatementKind::Continue => "CONTINUE",
-        StatementKind::Return { .. } => "RETURN",
-        StatementKind::Goto { .. } | StatementKind::Label { .. } => "GOTO",
-        StatementKind::Throw { .. } => "THROW",
-        StatementKind::RaisError(_) => "RAISERROR",
-        StatementKind::Print { .. } => "PRINT",
-        StatementKind::WaitFor { .. } => "WAITFOR",
-        StatementKind::Execute(_) => "EXECUTE",
-        StatementKind::BeginTransaction { .. } => "BEGIN TRANSACTION",
-        StatementKind::Commit { .. } => "COMMIT TRANSACTION",
-        StatementKind::Rollback { .. } => "ROLLBACK TRANSACTION",
-        StatementKind::SaveTransaction { .. } => "SAVE TRANSACTION",
-        StatementKind::Dbcc(_) => "DBCC",
-        StatementKind::Checkpoint { .. } => "CHECKPOINT",
-        StatementKind::Kill { .. } => "KILL",
-        StatementKind::Backup(backup) if backup.restore => "RESTORE",
-        StatementKind::Backup(_) => "BACKUP",
-        StatementKind::AlterServerConfiguration(_) => "ALTER SERVER CONFIGURATION",
-        StatementKind::Reconfigure { .. } => "RECONFIGURE",
-    }
-}
-
-/// Whether no statement of this kind changes what a table or database is, or leaves the session's database.
-fn leaves_tables_alone(kind: &StatementKind) -> bool {
-    matches!(
-        kind,
-        StatementKind::Select(_)
-            | StatementKind::Insert(_)
-            | StatementKind::Update(_)
-            | StatementKind::Delete(_)
-            | StatementKind::Merge(_)
-            | StatementKind::Declare { .. }
-            | StatementKind::SetVariable { .. }
-            | StatementKind::SetOption(_)
-            | StatementKind::Print { .. }
-            | StatementKind::Throw { .. }
-            | StatementKind::RaisError(_)
-            | StatementKind::WaitFor { .. }
-            | StatementKind::Execute(_)
-            | StatementKind::BeginTransaction { .. }
-            | StatementKind::Commit { .. }
-            | StatementKind::Rollback { .. }
-            | StatementKind::SaveTransaction { .. }
-    )
-}
-
-/// Whether `SET STATISTICS TIME` reports the statement and `sys.dm_exec_requests` shows it.
-pub(super) fn is_timed(statement: &Statement) -> bool {
-    !matches!(
-        statement.kind,
-        StatementKind::Declare { .. }
-            | StatementKind::SetVariable { .. }
-            | StatementKind::SetOption(_)
-            | StatementKind::Print { .. }
-            | StatementKind::RaisError(_)
-            | StatementKind::Throw { .. }
-    )
-}
-
-/// 3621: what SQL Server says behind the error of a statement that changed data and was undone. Errors found before it
-/// ran undid nothing.
-pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
-    let Step::Run(statement) = step else { return None };
-    let changes = match &statement.kind {
-        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
-            true
-        }
-        StatementKind::Select(select) => super::query::into_of(&select.query).is_some(),
-        _ => false,
-    };
-    let ran = matches!(
-        error.number,
-        number::OVERFLOW_SMALL
-            | number::OVERFLOW_FLOAT
-            | number::INSUFFICIENT_SPACE
-            | number::ROW_TOO_LARGE
-            | number::SUBQUERY_MORE_THAN_ONE
-            | number::NULL_NOT_ALLOWED
-            | number::DATE_ADD_OVERFLOW
-            | number::DATEDIFF_OVERFLOW
-            | number::INVALID_LENGTH_OF
-            | number::INVALID_LENGTH_PARAMETER
-            | number::FILEGROUP_FULL
-            | number::LOCK_TIMEOUT
-            | number::TRUNCATION
-            | number::INVALID_FLOAT_OPERATION
-            | number::OVERFLOW
-            | number::DIVIDE_BY_ZERO
-            | number::SEQUENCE_EXHAUSTED
-            | number::CONSTRAINT_VIOLATION
-            | number::DUPLICATE_KEY_INDEX
-            | number::DUPLICATE_KEY_CONSTRAINT
-            | number::KEY_TOO_LONG
-    );
-    let line = statement.span.position.line;
-    (changes && ran).then(|| Message {
-        severity: 0,
-        ..Message::numbered(number::STATEMENT_TERMINATED, line, "The statement has been terminated.")
-    })
-}
-
-/// Whether success of the statement makes `@@ERROR` zero; `DECLARE` without a value does not run.
-pub(super) fn sets_error(statement: &Statement) -> bool {
-    !matches!(statement.kind, StatementKind::Declare { .. })
-}
-
-/// Whether the statement takes effect although `SET NOEXEC` is on.
-pub(super) fn runs_under_noexec(statement: &Statement) -> bool {
-    matches!(statement.kind, StatementKind::SetOption(_) | StatementKind::Use { .. })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_insert_says_that_it_was_terminated() {
-        let says = |text: &str, number: i32| {
-            let batch = hobt_tsql::parse_batch(text).expect("a batch that parses");
-            terminated(Step::Run(&batch.statements[0]), &SqlError::new(number, "")).map(|message| message.severity)
-        };
-        assert_eq!(says("INSERT t VALUES (NULL)", number::NULL_NOT_ALLOWED), Some(0));
-        assert_eq!(says("SELECT 1 / 0 AS a INTO t", number::DIVIDE_BY_ZERO), Some(0));
-        assert_eq!(says("SELECT 1 / 0", number::DIVIDE_BY_ZERO), None);
-        assert_eq!(says("INSERT t VALUES (1)", number::INVALID_OBJECT), None);
     }
 }

@@ -18,10 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse, Instance};
-use hobt_tsql::ast::{
-    CommonTableExpression, IsolationLevel, ObjectKind, Query, QueryBody, StatementKind, SwitchOption, TableSource,
-    TargetName, TransactionName,
-};
+use hobt_tsql::ast::{IsolationLevel, StatementKind, SwitchOption, TransactionName};
 use hobt_txn::{Savepoint, StatementContext, Transaction};
 use parking_lot::Mutex;
 
@@ -30,6 +27,7 @@ use super::failure::Failure;
 use super::frame::Frame;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
+use super::statement_kind::{begins_transaction, changes_what_is_read, forbidden_in_transaction, is_write};
 
 /// The longest name of a transaction or savepoint, in characters.
 const MAX_NAME: usize = 32;
@@ -288,7 +286,7 @@ impl Interpreter<'_> {
                         metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.";
             return Err(SqlError::new(number::SNAPSHOT_DEFINITION, text).at(position).into());
         }
-        match alone(kind) {
+        match forbidden_in_transaction(kind) {
             Some((number, name)) => {
                 let text = match number {
                     number::NOT_IN_TRANSACTION => "statement not allowed within multi-statement transaction.",
@@ -521,134 +519,4 @@ fn doomed() -> SqlError {
     let text = "The current transaction cannot be committed and cannot support operations that write to the log file. \
                 Roll back the transaction.";
     SqlError::new(number::TRANSACTION_DOOMED, text)
-}
-
-/// Whether a statement changes what a transaction would have to keep.
-fn is_write(kind: &StatementKind) -> bool {
-    match kind {
-        StatementKind::Select(select) => super::query::into_of(&select.query).is_some(),
-        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
-            true
-        }
-        kind => is_definition(kind),
-    }
-}
-
-/// Whether a statement changes definitions, or empties a table.
-fn is_definition(kind: &StatementKind) -> bool {
-    matches!(
-        kind,
-        StatementKind::TruncateTable { .. }
-            | StatementKind::CreateTable(_)
-            | StatementKind::AlterTable(_)
-            | StatementKind::CreateIndex(_)
-            | StatementKind::AlterIndex(_)
-            | StatementKind::DropIndex(_)
-            | StatementKind::Drop(_)
-            | StatementKind::CreatePartitionFunction(_)
-            | StatementKind::AlterPartitionFunction(_)
-            | StatementKind::CreatePartitionScheme(_)
-            | StatementKind::AlterPartitionScheme(_)
-            | StatementKind::Sequence(_)
-            | StatementKind::CreateDatabase(_)
-            | StatementKind::AlterDatabase(_)
-            | StatementKind::CreateView(_)
-            | StatementKind::CreateFunction(_)
-            | StatementKind::CreateProcedure(_)
-            | StatementKind::CreateSchema { .. }
-            | StatementKind::CreateStatistics(_)
-    )
-}
-
-/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists them. A
-/// `SELECT` without tables is none of them.
-fn begins_transaction(kind: &StatementKind) -> bool {
-    match kind {
-        StatementKind::BeginTransaction { .. } => true,
-        StatementKind::Select(select) => super::query::into_of(&select.query).is_some() || reads_tables(&select.query),
-        kind => is_write(kind),
-    }
-}
-
-fn reads_tables(query: &Query) -> bool {
-    let body_reads = |body: &QueryBody| {
-        let mut body = body;
-        loop {
-            body = match body {
-                QueryBody::Select(select) => return !select.from.is_empty(),
-                QueryBody::SetOperation { first, .. } => first,
-            };
-        }
-    };
-    !query.with.is_empty() || body_reads(&query.body)
-}
-
-/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not do. SQL
-/// Server's manual lists these.
-fn changes_what_is_read(kind: &StatementKind) -> bool {
-    matches!(
-        kind,
-        StatementKind::AlterTable(_)
-            | StatementKind::CreateIndex(_)
-            | StatementKind::AlterIndex(_)
-            | StatementKind::DropIndex(_)
-            | StatementKind::AlterPartitionFunction(_)
-            | StatementKind::AlterPartitionScheme(_)
-    )
-}
-
-/// What cannot be rolled back, and so runs in no transaction: the error for it and its name there.
-fn alone(kind: &StatementKind) -> Option<(i32, &'static str)> {
-    Some(match kind {
-        StatementKind::CreateDatabase(_) => (number::NOT_IN_TRANSACTION, "CREATE DATABASE"),
-        StatementKind::AlterDatabase(_) => (number::NOT_IN_TRANSACTION, "ALTER DATABASE"),
-        StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
-            (number::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
-        }
-        StatementKind::Reconfigure { .. } => (number::NOT_IN_USER_TRANSACTION, "CONFIG"),
-        _ => return None,
-    })
-}
-
-/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of a
-/// query over it. A way that is not seen here makes the change a part of the transaction.
-pub(super) fn changes_variable(kind: &StatementKind) -> bool {
-    let changes = |name: &TargetName, with: &[CommonTableExpression], from: &[TableSource]| match name {
-        TargetName::Variable(_) => true,
-        TargetName::Object(name) if name.schema.is_none() => {
-            let name = &name.name.value;
-            let common = with.iter().find(|common| common.name.is(name));
-            common.is_some_and(|common| reads_variable(&common.query))
-                || from.iter().any(|source| is_variable_called(source, name))
-        }
-        TargetName::Object(_) => false,
-    };
-    match kind {
-        StatementKind::Insert(insert) => changes(&insert.target.name, &insert.with, &[]),
-        StatementKind::Update(update) => changes(&update.target.name, &update.with, &update.from),
-        StatementKind::Delete(delete) => changes(&delete.target.name, &delete.with, &delete.from),
-        StatementKind::Merge(merge) => changes(&merge.target.name, &merge.with, &[]),
-        _ => false,
-    }
-}
-
-fn is_variable_called(source: &TableSource, name: &str) -> bool {
-    match source {
-        TableSource::Variable { alias: Some(alias), .. } => alias.name.is(name),
-        TableSource::Derived { query, alias, .. } => alias.name.is(name) && reads_variable(query),
-        TableSource::Joined { first, rest } => {
-            is_variable_called(first, name) || rest.iter().any(|step| is_variable_called(&step.source, name))
-        }
-        _ => false,
-    }
-}
-
-/// Whether a query over one table is over a table variable.
-fn reads_variable(query: &Query) -> bool {
-    let QueryBody::Select(select) = &query.body else { return false };
-    select.from.iter().any(|source| match source {
-        TableSource::Variable { .. } => true,
-        TableSource::Derived { query, .. } => reads_variable(query),
-        _ => false,
-    })
 }

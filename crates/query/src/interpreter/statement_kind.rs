@@ -1,0 +1,306 @@
+//! What is true of a statement by its kind: its name, what it changes, which states of the session it runs in.
+
+use hobt_base::{SqlError, number};
+use hobt_tsql::ast::{
+    CommonTableExpression, ObjectKind, Query, QueryBody, Statement, StatementKind, TableSource, TargetName,
+};
+
+use super::event::Message;
+use super::program::Step;
+use super::query::into_of;
+
+/// The statement's name, as `sys.dm_exec_requests.command` shows it and as errors name it.
+pub(super) fn command(kind: &StatementKind) -> &'static str {
+    match kind {
+        StatementKind::Select(_) => "SELECT",
+        StatementKind::Insert(_) => "INSERT",
+        StatementKind::Update(_) => "UPDATE",
+        StatementKind::Delete(_) => "DELETE",
+        StatementKind::Merge(_) => "MERGE",
+        StatementKind::TruncateTable { .. } => "TRUNCATE TABLE",
+        StatementKind::CreateTable(_) => "CREATE TABLE",
+        StatementKind::AlterTable(_) => "ALTER TABLE",
+        StatementKind::CreateIndex(_) => "CREATE INDEX",
+        StatementKind::AlterIndex(_) => "ALTER INDEX",
+        StatementKind::DropIndex(_) => "DROP INDEX",
+        StatementKind::Drop(_) => "DROP",
+        StatementKind::CreatePartitionFunction(_) => "CREATE PARTITION FUNCTION",
+        StatementKind::AlterPartitionFunction(_) => "ALTER PARTITION FUNCTION",
+        StatementKind::CreatePartitionScheme(_) => "CREATE PARTITION SCHEME",
+        StatementKind::AlterPartitionScheme(_) => "ALTER PARTITION SCHEME",
+        StatementKind::Sequence(definition) if definition.alter => "ALTER SEQUENCE",
+        StatementKind::Sequence(_) => "CREATE SEQUENCE",
+        StatementKind::CreateDatabase(_) => "CREATE DATABASE",
+        StatementKind::AlterDatabase(_) => "ALTER DATABASE",
+        StatementKind::Use { .. } => "USE",
+        StatementKind::CreateView(_) => "CREATE VIEW",
+        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
+        StatementKind::CreateProcedure(_) => "CREATE PROCEDURE",
+        StatementKind::CreateSchema { .. } => "CREATE SCHEMA",
+        StatementKind::CreateStatistics(_) => "CREATE STATISTICS",
+        StatementKind::UpdateStatistics(_) => "UPDATE STATISTICS",
+        StatementKind::Declare { .. } => "DECLARE",
+        StatementKind::SetVariable { .. } => "ASSIGNMENT",
+        StatementKind::SetOption(_) => "SET OPTION ON",
+        StatementKind::If { .. } => "CONDITIONAL",
+        StatementKind::While { .. } => "WHILE",
+        StatementKind::Block { .. } => "BEGIN",
+        StatementKind::TryCatch { .. } => "BEGIN TRY",
+        StatementKind::Break => "BREAK",
+        StatementKind::Continue => "CONTINUE",
+        StatementKind::Return { .. } => "RETURN",
+        StatementKind::Goto { .. } | StatementKind::Label { .. } => "GOTO",
+        StatementKind::Throw { .. } => "THROW",
+        StatementKind::RaisError(_) => "RAISERROR",
+        StatementKind::Print { .. } => "PRINT",
+        StatementKind::WaitFor { .. } => "WAITFOR",
+        StatementKind::Execute(_) => "EXECUTE",
+        StatementKind::BeginTransaction { .. } => "BEGIN TRANSACTION",
+        StatementKind::Commit { .. } => "COMMIT TRANSACTION",
+        StatementKind::Rollback { .. } => "ROLLBACK TRANSACTION",
+        StatementKind::SaveTransaction { .. } => "SAVE TRANSACTION",
+        StatementKind::Dbcc(_) => "DBCC",
+        StatementKind::Checkpoint { .. } => "CHECKPOINT",
+        StatementKind::Kill { .. } => "KILL",
+        StatementKind::Backup(backup) if backup.restore => "RESTORE",
+        StatementKind::Backup(_) => "BACKUP",
+        StatementKind::AlterServerConfiguration(_) => "ALTER SERVER CONFIGURATION",
+        StatementKind::Reconfigure { .. } => "RECONFIGURE",
+    }
+}
+
+/// Whether no statement of this kind changes what a table or database is, or leaves the session's database.
+pub(super) fn leaves_tables_alone(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Select(_)
+            | StatementKind::Insert(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_)
+            | StatementKind::Declare { .. }
+            | StatementKind::SetVariable { .. }
+            | StatementKind::SetOption(_)
+            | StatementKind::Print { .. }
+            | StatementKind::Throw { .. }
+            | StatementKind::RaisError(_)
+            | StatementKind::WaitFor { .. }
+            | StatementKind::Execute(_)
+            | StatementKind::BeginTransaction { .. }
+            | StatementKind::Commit { .. }
+            | StatementKind::Rollback { .. }
+            | StatementKind::SaveTransaction { .. }
+    )
+}
+
+/// Whether `SET STATISTICS TIME` reports the statement and `sys.dm_exec_requests` shows it.
+pub(super) fn is_timed(statement: &Statement) -> bool {
+    !matches!(
+        statement.kind,
+        StatementKind::Declare { .. }
+            | StatementKind::SetVariable { .. }
+            | StatementKind::SetOption(_)
+            | StatementKind::Print { .. }
+            | StatementKind::RaisError(_)
+            | StatementKind::Throw { .. }
+    )
+}
+
+/// 3621: what SQL Server says behind the error of a statement that changed data and was undone. Errors found before it
+/// ran undid nothing.
+pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
+    let Step::Run(statement) = step else { return None };
+    let changes = match &statement.kind {
+        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
+            true
+        }
+        StatementKind::Select(select) => into_of(&select.query).is_some(),
+        _ => false,
+    };
+    let ran = matches!(
+        error.number,
+        number::OVERFLOW_SMALL
+            | number::OVERFLOW_FLOAT
+            | number::INSUFFICIENT_SPACE
+            | number::ROW_TOO_LARGE
+            | number::SUBQUERY_MORE_THAN_ONE
+            | number::NULL_NOT_ALLOWED
+            | number::DATE_ADD_OVERFLOW
+            | number::DATEDIFF_OVERFLOW
+            | number::INVALID_LENGTH_OF
+            | number::INVALID_LENGTH_PARAMETER
+            | number::FILEGROUP_FULL
+            | number::LOCK_TIMEOUT
+            | number::TRUNCATION
+            | number::INVALID_FLOAT_OPERATION
+            | number::OVERFLOW
+            | number::DIVIDE_BY_ZERO
+            | number::SEQUENCE_EXHAUSTED
+            | number::CONSTRAINT_VIOLATION
+            | number::DUPLICATE_KEY_INDEX
+            | number::DUPLICATE_KEY_CONSTRAINT
+            | number::KEY_TOO_LONG
+    );
+    let line = statement.span.position.line;
+    (changes && ran).then(|| Message {
+        severity: 0,
+        ..Message::numbered(number::STATEMENT_TERMINATED, line, "The statement has been terminated.")
+    })
+}
+
+/// Whether success of the statement makes `@@ERROR` zero; `DECLARE` without a value does not run.
+pub(super) fn sets_error(statement: &Statement) -> bool {
+    !matches!(statement.kind, StatementKind::Declare { .. })
+}
+
+/// Whether the statement takes effect although `SET NOEXEC` is on.
+pub(super) fn runs_under_noexec(statement: &Statement) -> bool {
+    matches!(statement.kind, StatementKind::SetOption(_) | StatementKind::Use { .. })
+}
+
+/// Whether a statement changes what a transaction would have to keep.
+pub(super) fn is_write(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Select(select) => into_of(&select.query).is_some(),
+        StatementKind::Insert(_) | StatementKind::Update(_) | StatementKind::Delete(_) | StatementKind::Merge(_) => {
+            true
+        }
+        kind => is_definition(kind),
+    }
+}
+
+/// Whether a statement changes definitions, or empties a table.
+fn is_definition(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::TruncateTable { .. }
+            | StatementKind::CreateTable(_)
+            | StatementKind::AlterTable(_)
+            | StatementKind::CreateIndex(_)
+            | StatementKind::AlterIndex(_)
+            | StatementKind::DropIndex(_)
+            | StatementKind::Drop(_)
+            | StatementKind::CreatePartitionFunction(_)
+            | StatementKind::AlterPartitionFunction(_)
+            | StatementKind::CreatePartitionScheme(_)
+            | StatementKind::AlterPartitionScheme(_)
+            | StatementKind::Sequence(_)
+            | StatementKind::CreateDatabase(_)
+            | StatementKind::AlterDatabase(_)
+            | StatementKind::CreateView(_)
+            | StatementKind::CreateFunction(_)
+            | StatementKind::CreateProcedure(_)
+            | StatementKind::CreateSchema { .. }
+            | StatementKind::CreateStatistics(_)
+    )
+}
+
+/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists them. A
+/// `SELECT` without tables is none of them.
+pub(super) fn begins_transaction(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::BeginTransaction { .. } => true,
+        StatementKind::Select(select) => into_of(&select.query).is_some() || reads_tables(&select.query),
+        kind => is_write(kind),
+    }
+}
+
+fn reads_tables(query: &Query) -> bool {
+    let body_reads = |body: &QueryBody| {
+        let mut body = body;
+        loop {
+            body = match body {
+                QueryBody::Select(select) => return !select.from.is_empty(),
+                QueryBody::SetOperation { first, .. } => first,
+            };
+        }
+    };
+    !query.with.is_empty() || body_reads(&query.body)
+}
+
+/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not do. SQL
+/// Server's manual lists these.
+pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::AlterTable(_)
+            | StatementKind::CreateIndex(_)
+            | StatementKind::AlterIndex(_)
+            | StatementKind::DropIndex(_)
+            | StatementKind::AlterPartitionFunction(_)
+            | StatementKind::AlterPartitionScheme(_)
+    )
+}
+
+/// What cannot be rolled back, and so runs in no transaction: the error for it and its name there.
+pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(i32, &'static str)> {
+    Some(match kind {
+        StatementKind::CreateDatabase(_) => (number::NOT_IN_TRANSACTION, "CREATE DATABASE"),
+        StatementKind::AlterDatabase(_) => (number::NOT_IN_TRANSACTION, "ALTER DATABASE"),
+        StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
+            (number::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
+        }
+        StatementKind::Reconfigure { .. } => (number::NOT_IN_USER_TRANSACTION, "CONFIG"),
+        _ => return None,
+    })
+}
+
+/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of a
+/// query over it. A way that is not seen here makes the change a part of the transaction.
+pub(super) fn changes_variable(kind: &StatementKind) -> bool {
+    let changes = |name: &TargetName, with: &[CommonTableExpression], from: &[TableSource]| match name {
+        TargetName::Variable(_) => true,
+        TargetName::Object(name) if name.schema.is_none() => {
+            let name = &name.name.value;
+            let common = with.iter().find(|common| common.name.is(name));
+            common.is_some_and(|common| reads_variable(&common.query))
+                || from.iter().any(|source| is_variable_called(source, name))
+        }
+        TargetName::Object(_) => false,
+    };
+    match kind {
+        StatementKind::Insert(insert) => changes(&insert.target.name, &insert.with, &[]),
+        StatementKind::Update(update) => changes(&update.target.name, &update.with, &update.from),
+        StatementKind::Delete(delete) => changes(&delete.target.name, &delete.with, &delete.from),
+        StatementKind::Merge(merge) => changes(&merge.target.name, &merge.with, &[]),
+        _ => false,
+    }
+}
+
+fn is_variable_called(source: &TableSource, name: &str) -> bool {
+    match source {
+        TableSource::Variable { alias: Some(alias), .. } => alias.name.is(name),
+        TableSource::Derived { query, alias, .. } => alias.name.is(name) && reads_variable(query),
+        TableSource::Joined { first, rest } => {
+            is_variable_called(first, name) || rest.iter().any(|step| is_variable_called(&step.source, name))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a query over one table is over a table variable.
+fn reads_variable(query: &Query) -> bool {
+    let QueryBody::Select(select) = &query.body else { return false };
+    select.from.iter().any(|source| match source {
+        TableSource::Variable { .. } => true,
+        TableSource::Derived { query, .. } => reads_variable(query),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_insert_says_that_it_was_terminated() {
+        let says = |text: &str, number: i32| {
+            let batch = hobt_tsql::parse_batch(text).expect("a batch that parses");
+            terminated(Step::Run(&batch.statements[0]), &SqlError::new(number, "")).map(|message| message.severity)
+        };
+        assert_eq!(says("INSERT t VALUES (NULL)", number::NULL_NOT_ALLOWED), Some(0));
+        assert_eq!(says("SELECT 1 / 0 AS a INTO t", number::DIVIDE_BY_ZERO), Some(0));
+        assert_eq!(says("SELECT 1 / 0", number::DIVIDE_BY_ZERO), None);
+        assert_eq!(says("INSERT t VALUES (1)", number::INVALID_OBJECT), None);
+    }
+}
