@@ -1,28 +1,16 @@
 //! Writing rows into a table.
 //!
-//! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders, in parallel
-//! where the statement may (`SELECT INTO`, `WITH (TABLOCK)`): each worker pulls its own partition of the plan and has a
-//! loader for each partition of the table, so workers share nothing until the loaded runs are published. Values are
-//! checked on the way: NULL (515), length (2628), and `char` and `binary` are padded.
+//! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders (`load`). Values are
+//! checked on the way: NULL (515), length (2628), and `char` and `binary` are padded (`column`).
 
 pub(super) mod column;
+mod load;
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
-use datafusion::common::{Column as LogicalColumn, DFSchema};
-use datafusion::execution::TaskContext;
-use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::physical_expr::{LexOrdering, create_physical_sort_expr};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
-use futures::StreamExt;
-use hobt_access::{AccessError, Hobt, LoadedRuns, Loader, RowStore};
+use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes};
 use hobt_engine::{DatabaseUse, Instance, TableWriter, WriteError};
@@ -31,19 +19,13 @@ use hobt_page::{INDEX_KEY_BYTES_MAX, RowImage};
 use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::change::HeldBatches;
-use super::index_build::IndexBuild;
 use super::row_lock::lock_error;
 use super::row_rules::{NewKeys, RowRules};
-use super::runner::{drain, finish, run_query, user_error};
 use super::statement::StatementRun;
-use super::workers::WorkerPool;
-use crate::binder::column_order;
 use crate::interpreter::{batch_of_values, written_table_name};
 use crate::source::access_error;
 
-/// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
-const FEW_ROWS: usize = 1000;
+pub use load::{insert_batches, insert_held, insert_select};
 
 /// The table that rows go into.
 #[derive(Clone)]
@@ -434,210 +416,6 @@ fn write_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) ->
     Ok(written)
 }
 
-/// Runs `plan`, whose columns are the table's in order and type, and writes its rows. With `parallel` every worker
-/// writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
-///
-/// # Errors
-/// The plan's, and those of [`insert_rows`].
-pub fn insert_select(
-    run: &Arc<StatementRun>,
-    pool: &WorkerPool,
-    plan: Arc<dyn ExecutionPlan>,
-    task: &Arc<TaskContext>,
-    target: &InsertTarget,
-    parallel: bool,
-) -> Result<u64, SqlError> {
-    if target.heaps.is_none() {
-        let is_locked = target.row_locks(run).is_none();
-        return insert_sorted(run, pool, plan, task, target, parallel && is_locked);
-    }
-    let partitions = plan.output_partitioning().partition_count();
-    let plan: Arc<dyn ExecutionPlan> =
-        if parallel || partitions == 1 { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
-    let mut loaded = Vec::new();
-    let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
-        let (sender, receiver) = channel();
-        let jobs = (0..plan.output_partitioning().partition_count())
-            .map(|partition| {
-                let job = Job { run: Arc::clone(run), target: target.clone(), few: !parallel };
-                let (plan, task, sender) = (Arc::clone(&plan), Arc::clone(task), sender.clone());
-                handle.spawn(async move {
-                    let done = job.run(plan, partition, task).await;
-                    let _receiver_is_gone = sender.send(done);
-                })
-            })
-            .collect();
-        drop(sender);
-        let taken = drain(run, &receiver, &mut |part: Written| {
-            loaded.push(part);
-            Ok(())
-        });
-        finish(jobs, taken)
-    });
-    run.add_report(&report);
-    result?;
-    publish(run, target, loaded)
-}
-
-/// Writes a plan's rows through the table's indexes, on the statement's thread, in the order of the first of them. The
-/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
-/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words.
-fn insert_sorted(
-    run: &Arc<StatementRun>,
-    pool: &WorkerPool,
-    plan: Arc<dyn ExecutionPlan>,
-    task: &Arc<TaskContext>,
-    target: &InsertTarget,
-    may_build: bool,
-) -> Result<u64, SqlError> {
-    let table = target.table();
-    let index = table.indexes.iter().find(|index| !index.key.is_empty());
-    let schema = DFSchema::try_from(plan.schema()).map_err(user_error)?;
-    let mut order = Vec::new();
-    for part in index.map_or(&[][..], |index| &index.key) {
-        let column = LogicalColumn::from_name(plan.schema().field(part.column).name());
-        let sort = column_order(column, &table.columns[part.column], part.is_descending);
-        let context = PhysicalPlanningContext::default();
-        order.push(create_physical_sort_expr(&sort, &schema, &ExecutionProps::new(), &context).map_err(user_error)?);
-    }
-    let Some(order) = LexOrdering::new(order) else {
-        return Err(SqlError::internal("a table without an index to sort by"));
-    };
-    let plan: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order, Arc::new(CoalescePartitionsExec::new(plan))));
-    if may_build && target.is_empty_tree() {
-        let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
-        let function = target.partitioning.clone();
-        let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
-        let mut build = build.of_insert();
-        run_query(run, pool, plan, Arc::clone(task), &mut |batch| build.append(&batch))?;
-        return build.finish();
-    }
-    let mut written = 0;
-    run_query(run, pool, plan, Arc::clone(task), &mut |batch| {
-        written += insert_one_by_one(run, target, &[batch])?;
-        Ok(())
-    })?;
-    Ok(written)
-}
-
-/// Writes batches whose columns are the table's in order and type, on this thread, through bulk loaders.
-///
-/// # Errors
-/// As [`insert_select`], and what the batches' source returns.
-pub fn insert_batches(
-    run: &Arc<StatementRun>,
-    target: &InsertTarget,
-    batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
-) -> Result<u64, SqlError> {
-    if target.heaps.is_none() {
-        let mut written = 0;
-        for batch in batches {
-            written += insert_one_by_one(run, target, &[batch?])?;
-        }
-        return Ok(written);
-    }
-    let mut writer = Writer::new(run, target);
-    for batch in batches {
-        writer.append(&batch?)?;
-    }
-    publish(run, target, vec![writer.finish()?])
-}
-
-/// Writes batches that are all there, whose columns are the table's in order and type: a few rows one at a time, more
-/// through bulk loaders. Returns their number.
-///
-/// # Errors
-/// As [`insert_rows`].
-pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    match rows <= FEW_ROWS || !target.may_load(run) {
-        true => insert_one_by_one(run, target, batches),
-        false => insert_batches(run, target, batches.iter().cloned().map(Ok)),
-    }
-}
-
-/// Makes loaded runs part of the table, after the files are safe on disk.
-fn publish(run: &StatementRun, target: &InsertTarget, written: Vec<Written>) -> Result<u64, SqlError> {
-    let mut by_partition: Vec<Vec<LoadedRuns>> = target.heaps().iter().map(|_| Vec::new()).collect();
-    let mut rows = 0;
-    let mut files = Vec::new();
-    for part in written {
-        rows += part.few_rows;
-        for (partition, loaded) in part.loaded {
-            rows += loaded.rows;
-            files.extend(loaded.runs.iter().map(|run| run.first.file));
-            by_partition[partition].push(loaded);
-        }
-    }
-    files.sort_unstable();
-    files.dedup();
-    for id in files {
-        let file = target.heaps()[0].storage().file(id).map_err(|error| target.sql_error(error))?;
-        file.disk().sync().map_err(|error| target.sql_error(AccessError::Disk(error)))?;
-    }
-    for (hobt, loaded) in target.heaps().iter().zip(by_partition) {
-        if !loaded.is_empty() {
-            hobt.publish(&run.context, loaded).map_err(|error| target.sql_error(error))?;
-        }
-    }
-    Ok(rows)
-}
-
-/// What one worker wrote.
-#[derive(Default)]
-struct Written {
-    /// Rows that are in the heap already.
-    few_rows: u64,
-    /// Runs to publish, by partition.
-    loaded: Vec<(usize, LoadedRuns)>,
-}
-
-struct Job {
-    run: Arc<StatementRun>,
-    target: InsertTarget,
-    /// Few rows may go into the heap's last page.
-    few: bool,
-}
-
-impl Job {
-    async fn run(
-        self,
-        plan: Arc<dyn ExecutionPlan>,
-        partition: usize,
-        task: Arc<TaskContext>,
-    ) -> Result<Written, SqlError> {
-        let mut stream = plan.execute(partition, task).map_err(user_error)?;
-        let mut writer = Writer::new(&self.run, &self.target);
-        if self.few {
-            let (held, ended) = hold_few(&mut stream).await?;
-            if ended {
-                // What a scan in it still loads must not be waited for by the insert itself.
-                drop(stream);
-                return self.insert_few(&held);
-            }
-            if !self.target.may_load(&self.run) {
-                // All of them first: the query may read the table, and would meet what is inserted.
-                let mut all = HeldBatches::new(&self.run, &self.target);
-                held.into_iter().try_for_each(|batch| all.keep(batch))?;
-                while let Some(batch) = stream.next().await {
-                    all.keep(batch.map_err(user_error)?)?;
-                }
-                drop(stream);
-                return self.insert_few(all.batches());
-            }
-            held.iter().try_for_each(|batch| writer.append(batch))?;
-        }
-        while let Some(batch) = stream.next().await {
-            writer.append(&batch.map_err(user_error)?)?;
-        }
-        writer.finish()
-    }
-
-    fn insert_few(&self, held: &[RecordBatch]) -> Result<Written, SqlError> {
-        Ok(Written { few_rows: insert_one_by_one(&self.run, &self.target, held)?, loaded: Vec::new() })
-    }
-}
-
 /// Writes the rows of batches one at a time. Returns their number.
 fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let mut written = 0;
@@ -645,96 +423,4 @@ fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[Recor
         written += write_rows(run, target, &rows_of(target, &target.completed_batch(batch)?)?)?;
     }
     Ok(written)
-}
-
-/// Takes batches until there are more than a few rows; tells whether the stream ended before.
-async fn hold_few(stream: &mut SendableRecordBatchStream) -> Result<(Vec<RecordBatch>, bool), SqlError> {
-    let mut held = Vec::new();
-    let mut rows = 0;
-    while rows <= FEW_ROWS {
-        let Some(batch) = stream.next().await else { return Ok((held, true)) };
-        let batch = batch.map_err(user_error)?;
-        rows += batch.num_rows();
-        held.push(batch);
-    }
-    Ok((held, false))
-}
-
-/// One worker's loaders.
-struct Writer<'a> {
-    run: &'a Arc<StatementRun>,
-    target: &'a InsertTarget,
-    loaders: Vec<Option<Loader>>,
-}
-
-impl<'a> Writer<'a> {
-    fn new(run: &'a Arc<StatementRun>, target: &'a InsertTarget) -> Writer<'a> {
-        Writer { run, target, loaders: target.heaps().iter().map(|_| None).collect() }
-    }
-
-    fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let completed = self.target.completed_batch(batch)?;
-        let batch = &completed;
-        let Some((place, _)) = &self.target.partitioning else {
-            return self.append_to(0, batch);
-        };
-        let partitions = self.partitions(batch.column(*place), *place)?;
-        let first = partitions[0];
-        if partitions.iter().all(|&partition| partition == first) {
-            return self.append_to(first as usize, batch);
-        }
-        let mut rows: Vec<Vec<u32>> = self.target.heaps().iter().map(|_| Vec::new()).collect();
-        for (row, &partition) in (0u32..).zip(&partitions) {
-            rows[partition as usize].push(row);
-        }
-        for (partition, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
-            let part = take_record_batch(batch, &UInt32Array::from(rows))
-                .map_err(|error| SqlError::internal(error.to_string()))?;
-            self.append_to(partition, &part)?;
-        }
-        Ok(())
-    }
-
-    /// The partition of each row.
-    fn partitions(&self, array: &ArrayRef, place: usize) -> Result<Vec<u32>, SqlError> {
-        let sql_type = self.target.table().columns[place].sql_type;
-        if let Some(partitions) = column::partitions_of_integers(self.target, array) {
-            return Ok(partitions);
-        }
-        (0..array.len())
-            .map(|row| {
-                let value = array_value(array, row, sql_type)?;
-                Ok(u32::try_from(self.target.partition_of(&value)).expect("at most 15,000 partitions"))
-            })
-            .collect()
-    }
-
-    fn append_to(&mut self, partition: usize, batch: &RecordBatch) -> Result<(), SqlError> {
-        let target = self.target;
-        let prepared: Result<Vec<column::Prepared>, SqlError> = batch
-            .columns()
-            .iter()
-            .zip(&target.table().columns)
-            .map(|(array, definition)| column::prepare(target, definition, array))
-            .collect();
-        let prepared = prepared?;
-        let columns: Vec<_> = prepared.iter().map(column::Prepared::load_column).collect();
-        let loader = self.loaders[partition]
-            .get_or_insert_with(|| Loader::new(Arc::clone(&target.heaps()[partition]), Arc::clone(&self.run.context)));
-        loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))
-    }
-
-    fn finish(self) -> Result<Written, SqlError> {
-        let target = self.target;
-        let mut written = Written::default();
-        for (partition, loader) in self.loaders.into_iter().enumerate() {
-            if let Some(loader) = loader {
-                written.loaded.push((partition, loader.finish().map_err(|error| target.sql_error(error))?));
-            }
-        }
-        Ok(written)
-    }
 }
