@@ -228,9 +228,8 @@ impl Hobt {
             next = header.next;
         }
         if checks_runs && overlap(&runs) {
-            let file = storage.file(run_list.file)?.name().to_owned();
-            let damage = PageDamage::Structure { rule: "runs of a run list that share extents" };
-            return Err(AccessError::Damaged { file, page: run_list, damage });
+            let rule = "runs of a run list that share extents";
+            return Err(storage.damaged(run_list, PageDamage::Structure { rule }));
         }
         let next_extents = storage.settings().run_extents_first;
         let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
@@ -360,11 +359,7 @@ impl Hobt {
             for number in run.row_pages() {
                 let id = PageId::new(run.first.file, number);
                 let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, name))?;
-                let view = RowPage::open(&page, &self.identity.rows).map_err(|damage| AccessError::Damaged {
-                    file: name.to_owned(),
-                    page: id,
-                    damage,
-                })?;
+                let view = RowPage::open(&page, &self.identity.rows).map_err(|damage| self.damaged(id, damage))?;
                 if view.hobt() != self.identity.id {
                     return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
                 }

@@ -17,19 +17,14 @@ pub fn current_row(table: &Table, stores: &[RowStore], at: &RowAt) -> Result<Opt
     let store = &stores[at.partition()];
     let Some(row) = image(store, at)? else { return Ok(None) };
     let hobt = store.hobt();
-    let malformed = || {
-        let file =
-            hobt.storage().file(hobt.run_list().file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-        let damage = PageDamage::Structure { rule: "a value of its column's type" };
-        AccessError::Damaged { file, page: hobt.run_list(), damage }
-    };
+    let malformed = PageDamage::Structure { rule: "a value of its column's type" };
     let value = |(place, column): (usize, &hobt_catalog::TableColumn)| {
         let bytes = match row.stored(place) {
             StoredValue::Null => None,
             StoredValue::InRow(bytes) => Some(Cow::Borrowed(bytes)),
             StoredValue::Pointer(pointer) => Some(Cow::Owned(hobt.large_value(&pointer, None)?)),
         };
-        value_from_bytes(column.sql_type, bytes.as_deref()).map_err(|_| malformed())
+        value_from_bytes(column.sql_type, bytes.as_deref()).map_err(|_| hobt.damaged(hobt.run_list(), malformed))
     };
     table.columns.iter().enumerate().map(value).collect::<Result<Vec<_>, _>>().map(Some)
 }
@@ -42,11 +37,7 @@ fn image(store: &RowStore, at: &RowAt) -> Result<Option<RowImage>, AccessError> 
                 let id = PageHeader::read(page.bytes()).map(|header| header.page);
                 page.row_image(usize::from(slot.0)).map_err(|damage| (id.unwrap_or_default(), damage))
             })?;
-            found.transpose().map_err(|(page, damage)| {
-                let file =
-                    tree.hobt().storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-                AccessError::Damaged { file, page, damage }
-            })
+            found.transpose().map_err(|(page, damage)| tree.hobt().damaged(page, damage))
         }
         (RowAt::Tree { .. }, RowStore::Heap(_)) => Ok(None),
     }

@@ -14,7 +14,6 @@ use hobt_page::{PageDamage, PageHeader, RowPage};
 use hobt_txn::Snapshot;
 use hobt_types::Value;
 
-use super::seek_exec::damaged;
 use crate::access_path::{AccessPath, SeekPath};
 use crate::source::HeapTable;
 
@@ -150,7 +149,7 @@ impl PathRows {
             self.reference(path, partition, page, usize::from(slot.0))
         });
         let found = found.map_err(|error| self.table.sql_error(error))?.transpose();
-        found.map_err(|damage| self.table.sql_error(damaged(index.hobt(), id, damage)))
+        found.map_err(|damage| self.table.sql_error(index.hobt().damaged(id, damage)))
     }
 
     /// To which row the entry in a slot of an index's leaf refers.

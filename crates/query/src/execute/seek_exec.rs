@@ -4,6 +4,10 @@
 //! One output partition for each tree, each in the order of the key; or, where no order is asked for, as many as there are
 //! workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single pages; the
 //! leaves that come next are read meanwhile.
+//!
+//! Leaves to others: the batches (`rows`), which ranges are sought (`access_path`).
+
+mod rows;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use arrow::array::{ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
+use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
@@ -28,22 +32,19 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::scan::{ColumnVector, KeyPlaces, RowPlace};
-use hobt_access::{AccessError, BTree, Direction, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
-use hobt_base::{PageId, SqlError};
+use hobt_access::{Direction, TreeSeek};
+use hobt_base::SqlError;
 use hobt_catalog::{IndexKind, IndexUse};
-use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
-use hobt_types::SqlType;
 
 use super::inputs::without_inputs;
 use super::profile::OperatorProfile;
-use super::scan_exec::{array_of, column_vector};
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
-use crate::source::{HeapTable, place_type};
+use crate::source::HeapTable;
 use crate::wrap::external;
+use rows::RowBuilder;
 
 /// Pages from which on more than one worker reads a seek's ranges.
 const SPREAD_PAGES: f64 = 64.0;
@@ -335,237 +336,6 @@ impl ExecutionPlan for SeekExec {
         statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.table.row_width(&self.projection)));
         Ok(Arc::new(statistics))
     }
-}
-
-/// Where the rows of a table lie, in a batch.
-enum PlaceBuilder {
-    Numbers(Vec<i128>),
-    Keys(KeyPlaces),
-}
-
-/// The rows of a batch that is being made.
-struct RowBuilder {
-    run: Arc<StatementRun>,
-    counts: Arc<IoCounts>,
-    reads_uncommitted: bool,
-    path: Arc<SeekPath>,
-    /// The table's heaps or trees, where rows are followed to them.
-    base: Vec<RowStore>,
-    /// A vector for each column, and which column of the table it is.
-    columns: Vec<(usize, ColumnVector)>,
-    /// Where in a batch the rows' places stand, and they.
-    places: Option<(usize, PlaceBuilder)>,
-    rows: usize,
-    slots: Vec<usize>,
-    key: Vec<u8>,
-    place_type: SqlType,
-}
-
-impl RowBuilder {
-    fn new(exec: &SeekExec, run: &Arc<StatementRun>, counts: Arc<IoCounts>) -> Result<RowBuilder, SqlError> {
-        let table = exec.table.table();
-        let path = Arc::clone(&exec.path);
-        let is_clustered = table.indexes[path.index].kind == IndexKind::Clustered;
-        let base = if path.covers && !is_clustered { Vec::new() } else { exec.table.stores()? };
-        let stored = exec.projection.iter().filter(|&&column| column < table.columns.len());
-        let vector = |&column: &usize| {
-            let at = if path.covers { path.leaf_column(column).unwrap_or(column) } else { column };
-            (column, column_vector(at, table.columns[column].sql_type))
-        };
-        let places = exec.projection.iter().position(|&column| column >= table.columns.len()).map(|at| {
-            let builder = match table.is_clustered() {
-                true => PlaceBuilder::Keys(KeyPlaces::new(0)),
-                false => PlaceBuilder::Numbers(Vec::new()),
-            };
-            (at, builder)
-        });
-        Ok(RowBuilder {
-            run: Arc::clone(run),
-            counts,
-            reads_uncommitted: exec.table.scan_settings().reads_uncommitted,
-            columns: stored.map(vector).collect(),
-            base,
-            path,
-            places,
-            rows: 0,
-            slots: Vec::new(),
-            key: Vec::new(),
-            place_type: place_type(table),
-        })
-    }
-
-    /// Adds the rows of the leaf that a seek shows, up to `most`.
-    fn take_leaf(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
-        let leaf = seek.leaf();
-        let damaged = |damage| damaged(seek.tree().hobt(), leaf.id, damage);
-        self.slots.clear();
-        let mut slots = std::mem::take(&mut self.slots);
-        leaf.append_live(&mut slots).map_err(damaged)?;
-        let done = match self.path.covers {
-            true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
-            // A row that is followed to the table may not be seen there.
-            false => {
-                let end = self.rows.saturating_add(most);
-                slots
-                    .iter()
-                    .try_for_each(|&slot| if self.rows < end { self.follow(partition, seek, slot) } else { Ok(()) })
-            }
-        };
-        self.slots = slots;
-        done
-    }
-
-    fn take_slots(&mut self, partition: usize, seek: &TreeSeek, slots: &[usize]) -> Result<(), AccessError> {
-        let leaf = seek.leaf();
-        let values = seek.large_values();
-        for (_, column) in &mut self.columns {
-            column.append_slots(leaf.id, &leaf.page, slots, &values)?;
-        }
-        if let Some((_, PlaceBuilder::Keys(keys))) = &mut self.places {
-            keys.append_slots(partition, seek.tree(), leaf.id, &leaf.page, slots)?;
-        }
-        self.rows += slots.len();
-        Ok(())
-    }
-
-    /// Adds the row of the table that an entry refers to, if the statement sees it.
-    fn follow(&mut self, partition: usize, seek: &TreeSeek, slot: usize) -> Result<(), AccessError> {
-        let leaf = seek.leaf();
-        let index = seek.tree().hobt();
-        let value = |column: usize| leaf.page.value(column, slot).map_err(|damage| damaged(index, leaf.id, damage));
-        let broken = |rule| damaged(index, leaf.id, PageDamage::Structure { rule });
-        let partition = match self.path.leaf.base_partition {
-            Some(column) => {
-                let number = value(column)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
-                number
-                    .and_then(|number| usize::try_from(number).ok())
-                    .ok_or_else(|| broken("the partition of a row"))?
-            }
-            None if self.base.len() == 1 => 0,
-            None => partition,
-        };
-        let store = self.base.get(partition).cloned().ok_or_else(|| broken("the partition of a row"))?;
-        match &store {
-            RowStore::Heap(heap) => {
-                let bytes = value(self.path.leaf.reference[0])?.and_then(|bytes| bytes.try_into().ok());
-                let id = bytes.map(i64::from_le_bytes).ok_or_else(|| broken("the reference of a row"))?;
-                self.follow_to_heap(partition, heap, id)
-            }
-            RowStore::Tree(tree) => {
-                let mut values = Vec::with_capacity(self.path.leaf.reference.len());
-                for &column in &self.path.leaf.reference {
-                    values.push(value(column)?);
-                }
-                let mut key = std::mem::take(&mut self.key);
-                key.clear();
-                let encoded = tree.key().encode_prefix(&values, &mut key);
-                let done = match encoded {
-                    Ok(()) => self.follow_to_tree(partition, tree, &key),
-                    Err(_) => Err(broken("the reference of a row")),
-                };
-                self.key = key;
-                done
-            }
-        }
-    }
-
-    fn follow_to_heap(&mut self, partition: usize, heap: &Arc<Hobt>, id: i64) -> Result<(), AccessError> {
-        let partition = u32::try_from(partition).expect("at most 15,000 partitions");
-        let place = RowPlace::of_row_id(partition, id);
-        let RowPlace { page, slot, .. } = place;
-        let run = Arc::clone(&self.run);
-        let counts = Arc::clone(&self.counts);
-        let reading = (&*run.context, self.reads_uncommitted);
-        let values = BaseValues { hobt: heap, run: &run, counts: &counts };
-        let shown = heap.row_visible((page, slot), reading, &counts, |id, page, slot| {
-            self.take_row(id, page, usize::from(slot.0), &values)
-        })?;
-        let Some(taken) = shown else { return Ok(()) };
-        taken?;
-        if let Some((_, PlaceBuilder::Numbers(numbers))) = &mut self.places {
-            numbers.push(place.number());
-        }
-        Ok(())
-    }
-
-    fn follow_to_tree(&mut self, partition: usize, tree: &Arc<BTree>, key: &[u8]) -> Result<(), AccessError> {
-        let run = Arc::clone(&self.run);
-        let counts = Arc::clone(&self.counts);
-        let reading = (&*run.context, self.reads_uncommitted);
-        let values = BaseValues { hobt: tree.hobt(), run: &run, counts: &counts };
-        let shown = tree.find_visible(key, reading, &counts, |id, page, slot| {
-            let slot = usize::from(slot.0);
-            self.take_row(id, page, slot, &values)?;
-            match &mut self.places {
-                Some((_, PlaceBuilder::Keys(keys))) => keys.append_slots(partition, tree, id, page, &[slot]),
-                _ => Ok(()),
-            }
-        })?;
-        shown.unwrap_or(Ok(()))
-    }
-
-    fn take_row(
-        &mut self,
-        id: PageId,
-        page: &RowPage<'_>,
-        slot: usize,
-        values: &dyn LargeValues,
-    ) -> Result<(), AccessError> {
-        for (_, column) in &mut self.columns {
-            column.append_slots(id, page, &[slot], values)?;
-        }
-        self.rows += 1;
-        Ok(())
-    }
-
-    fn take_batch(&mut self, table: &HeapTable, schema: &SchemaRef) -> Result<RecordBatch> {
-        let next = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
-        let columns = std::mem::replace(&mut self.columns, next);
-        let rows = std::mem::take(&mut self.rows);
-        let arrays: Result<Vec<ArrayRef>, SqlError> = columns
-            .into_iter()
-            .map(|(column, vector)| array_of(&table.table().columns[column].sql_type, vector))
-            .collect();
-        let mut arrays = arrays.map_err(external)?;
-        if let Some((at, places)) = &mut self.places {
-            let array: ArrayRef = match places {
-                PlaceBuilder::Numbers(numbers) => {
-                    let numbers = Decimal128Array::new(std::mem::take(numbers).into(), None);
-                    Arc::new(numbers.with_precision_and_scale(self.place_type.precision(), 0)?)
-                }
-                PlaceBuilder::Keys(keys) => {
-                    let next = keys.next();
-                    array_of(&self.place_type, std::mem::replace(keys, next).into_vector()).map_err(external)?
-                }
-            };
-            arrays.insert(*at, array);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
-    }
-}
-
-/// The way to values of a table's rows that are on pages of their own.
-struct BaseValues<'a> {
-    hobt: &'a Arc<Hobt>,
-    run: &'a StatementRun,
-    counts: &'a IoCounts,
-}
-
-impl LargeValues for BaseValues<'_> {
-    fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
-        let reader = ValueReader { context: &self.run.context, counts: self.counts };
-        self.hobt.large_value(pointer, Some(reader))
-    }
-
-    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
-        damaged(self.hobt, page, damage)
-    }
-}
-
-pub(super) fn damaged(hobt: &Hobt, page: PageId, damage: PageDamage) -> AccessError {
-    let file = hobt.storage().file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
-    AccessError::Damaged { file, page, damage }
 }
 
 struct SeekStream {

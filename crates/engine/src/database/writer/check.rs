@@ -220,10 +220,8 @@ impl TableWriter {
             WriteError::Storage(error) => error,
             WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. } | WriteError::Lock(..) => {
                 let hobt = self.base[0].hobt();
-                let file = hobt.storage().file(hobt.run_list().file);
-                let file = file.map_or_else(|_| String::new(), |file| file.name().to_owned());
-                let damage = PageDamage::Structure { rule: "a row whose key is too long for an index" };
-                AccessError::Damaged { file, page: hobt.run_list(), damage }
+                let rule = "a row whose key is too long for an index";
+                hobt.damaged(hobt.run_list(), PageDamage::Structure { rule })
             }
         }
     }
