@@ -3,72 +3,33 @@
 //! The base, which is the heap or the clustered index, is changed first, then every nonclustered index that the change
 //! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it may
 //! pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
+//!
+//! The parts: a row and where it is found again (`row`), entries of nonclustered indexes (`entry`), locks of their keys
+//! (`key_lock`), whether indexes agree with their table (`check`).
 
 mod check;
+mod entry;
+mod key_lock;
+mod row;
 
 use std::sync::Arc;
 
-use hobt_access::scan::RowPlace;
 use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};
-use hobt_base::{HobtId, PageId, SessionId, SlotId};
-use hobt_catalog::{
-    DatabaseSnapshot, Index, IndexLeaf, IndexUse, IndexUser, LeafColumn, PartitionFunction, Table, value_from_bytes,
-};
-use hobt_page::{PageDamage, RowImage, StoredValue};
-use hobt_txn::locks::{KeyHash, LockError, LockMode, LockResource};
-use hobt_txn::{RowId, Snapshot, StatementContext};
+use hobt_base::{HobtId, PageId, SessionId};
+use hobt_catalog::{DatabaseSnapshot, Index, IndexUse, IndexUser, LeafColumn, Table, value_from_bytes};
+use hobt_page::{PageDamage, RowImage};
+use hobt_txn::locks::LockError;
+use hobt_txn::{Snapshot, StatementContext};
 use hobt_types::Value;
 
 use super::Database;
 use crate::error::Result;
 
 pub use check::IndexMismatch;
-
-/// Where a row of a table is found again.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum RowAt {
-    /// In a heap.
-    Heap {
-        /// The partition, from 0.
-        partition: usize,
-        /// Its page.
-        page: PageId,
-        /// Its slot there.
-        slot: SlotId,
-    },
-    /// In a clustered index.
-    Tree {
-        /// The partition, from 0.
-        partition: usize,
-        /// The normalised key of the row.
-        key: Vec<u8>,
-    },
-}
-
-impl RowAt {
-    /// The partition, from 0.
-    pub fn partition(&self) -> usize {
-        match self {
-            RowAt::Heap { partition, .. } | RowAt::Tree { partition, .. } => *partition,
-        }
-    }
-
-    /// How locks name it.
-    pub fn id(&self) -> RowId {
-        match self {
-            RowAt::Heap { page, slot, .. } => RowId::Heap(*page, *slot),
-            RowAt::Tree { key, .. } => RowId::Key(KeyHash::of(key)),
-        }
-    }
-
-    /// The uniqueifier of a row of a clustered index that is not unique.
-    pub fn uniqueifier(&self) -> Option<i32> {
-        match self {
-            RowAt::Heap { .. } => None,
-            RowAt::Tree { key, .. } => uniqueifier_of_key(key),
-        }
-    }
-}
+use entry::IndexWriter;
+use key_lock::insert_locked;
+use row::with_uniqueifier;
+pub use row::{RowAt, RowUpdate, uniqueifier_of_key, whole};
 
 /// Why rows were not changed. The statement is to be undone, but for a duplicate that an insert may leave out.
 #[derive(Debug)]
@@ -93,21 +54,13 @@ pub enum WriteError {
     Storage(AccessError),
 }
 
+/// What writing gives.
+type Written<T> = std::result::Result<T, WriteError>;
+
 impl From<AccessError> for WriteError {
     fn from(error: AccessError) -> WriteError {
         WriteError::Storage(error)
     }
-}
-
-/// A row that gets new values.
-#[derive(Debug)]
-pub struct RowUpdate {
-    /// Where it is.
-    pub at: RowAt,
-    /// The partition where it belongs with its new values, from 0.
-    pub partition: usize,
-    /// All its new values, in the order of the table.
-    pub row: RowImage,
 }
 
 /// The indexes of a table, opened to be changed.
@@ -116,17 +69,6 @@ pub struct TableWriter {
     table: Arc<Table>,
     base: Arc<[RowStore]>,
     indexes: Arc<[IndexWriter]>,
-}
-
-/// A nonclustered index.
-#[derive(Debug)]
-struct IndexWriter {
-    /// Its place in the table.
-    place: usize,
-    leaf: IndexLeaf,
-    trees: Vec<Arc<BTree>>,
-    /// By which column of the table it is partitioned; `None` if its partitions are the table's.
-    partitioning: Option<(usize, Arc<PartitionFunction>)>,
 }
 
 /// What an update has taken away of a row, and is to put there again.
@@ -220,7 +162,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
-    pub fn find(&self, partition: usize, key: &[u8]) -> std::result::Result<Option<RowImage>, WriteError> {
+    pub fn find(&self, partition: usize, key: &[u8]) -> Written<Option<RowImage>> {
         let hobt = self.base[partition].hobt();
         let mut page_of_row = PageId::default();
         let found = self.tree(partition).find(key, |page, slot| {
@@ -246,12 +188,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// [`WriteError`]. Nothing is kept of the row where it is a duplicate.
-    pub fn insert(
-        &self,
-        ctx: &StatementContext,
-        partition: usize,
-        row: &RowImage,
-    ) -> std::result::Result<RowAt, WriteError> {
+    pub fn insert(&self, ctx: &StatementContext, partition: usize, row: &RowImage) -> Written<RowAt> {
         let at = self.insert_base(ctx, partition, row)?;
         for (done, index) in self.indexes.iter().enumerate() {
             if let Err(error) = self.insert_entry(ctx, index, &at, row) {
@@ -272,7 +209,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
-    pub fn delete(&self, ctx: &StatementContext, at: &RowAt) -> std::result::Result<(), WriteError> {
+    pub fn delete(&self, ctx: &StatementContext, at: &RowAt) -> Written<()> {
         if self.has_indexes() {
             let old = self.read(at)?;
             for index in &*self.indexes {
@@ -291,7 +228,7 @@ impl TableWriter {
         ctx: &StatementContext,
         updates: &[RowUpdate],
         is_cancelled: &mut dyn FnMut() -> bool,
-    ) -> std::result::Result<(), WriteError> {
+    ) -> Written<()> {
         if !self.has_indexes() && !self.table.is_clustered() {
             for update in updates {
                 self.replace_in_heap(ctx, update)?;
@@ -335,12 +272,7 @@ impl TableWriter {
 
     /// Puts a row's new values into the base, or takes the old ones away where the new ones belong elsewhere in a tree and
     /// may have to wait until others have left that place. Where it is, if it is there.
-    fn move_or_replace(
-        &self,
-        ctx: &StatementContext,
-        update: &RowUpdate,
-        old: &RowImage,
-    ) -> std::result::Result<Option<RowAt>, WriteError> {
+    fn move_or_replace(&self, ctx: &StatementContext, update: &RowUpdate, old: &RowImage) -> Written<Option<RowAt>> {
         let RowAt::Tree { partition, key } = &update.at else {
             return Ok(Some(self.replace_in_heap(ctx, update)?));
         };
@@ -358,7 +290,7 @@ impl TableWriter {
         Ok(None)
     }
 
-    fn replace_in_heap(&self, ctx: &StatementContext, update: &RowUpdate) -> std::result::Result<RowAt, WriteError> {
+    fn replace_in_heap(&self, ctx: &StatementContext, update: &RowUpdate) -> Written<RowAt> {
         let RowAt::Heap { partition, page, slot } = update.at else { unreachable!("a heap's rows have places") };
         if partition == update.partition {
             let (page, slot) = self.base[partition].hobt().replace(ctx, page, slot, &update.row)?;
@@ -366,16 +298,6 @@ impl TableWriter {
         }
         self.base[partition].hobt().delete(ctx, page, slot)?;
         self.insert_base(ctx, update.partition, &update.row)
-    }
-
-    /// Whether an entry of an index is another one for the new row.
-    fn touches(&self, index: &IndexWriter, old: &RowImage, new: &RowImage, from: &RowAt, now: Option<&RowAt>) -> bool {
-        now != Some(from)
-            || index.leaf.columns.iter().any(|column| match column {
-                LeafColumn::Table(place) => old.value(*place) != new.value(*place),
-                LeafColumn::Uniqueifier | LeafColumn::RowId | LeafColumn::BasePartition => false,
-            })
-            || index.partitioning.as_ref().is_some_and(|(place, _)| old.value(*place) != new.value(*place))
     }
 
     fn tree(&self, partition: usize) -> &Arc<BTree> {
@@ -389,12 +311,7 @@ impl TableWriter {
             .then(|| i32::from_le_bytes(hidden.try_into().expect("an int has four bytes")))
     }
 
-    fn insert_base(
-        &self,
-        ctx: &StatementContext,
-        partition: usize,
-        row: &RowImage,
-    ) -> std::result::Result<RowAt, WriteError> {
+    fn insert_base(&self, ctx: &StatementContext, partition: usize, row: &RowImage) -> Written<RowAt> {
         let tree = match &self.base[partition] {
             RowStore::Heap(heap) => {
                 let (page, slot) = heap.insert(ctx, row)?;
@@ -421,7 +338,7 @@ impl TableWriter {
         }
     }
 
-    fn delete_base(&self, ctx: &StatementContext, at: &RowAt) -> std::result::Result<(), WriteError> {
+    fn delete_base(&self, ctx: &StatementContext, at: &RowAt) -> Written<()> {
         match at {
             RowAt::Heap { partition, page, slot } => Ok(self.base[*partition].hobt().delete(ctx, *page, *slot)?),
             RowAt::Tree { partition, key } => {
@@ -432,7 +349,7 @@ impl TableWriter {
     }
 
     /// All values of a row as it stands, those of a base's hidden columns behind the table's.
-    fn read(&self, at: &RowAt) -> std::result::Result<RowImage, WriteError> {
+    fn read(&self, at: &RowAt) -> Written<RowImage> {
         let partition = at.partition();
         let hobt = self.base[partition].hobt();
         match at {
@@ -440,96 +357,6 @@ impl TableWriter {
             RowAt::Heap { page, slot, .. } => Ok(whole(hobt, hobt.row(*page, *slot)?)?),
             RowAt::Tree { key, .. } => self.find(partition, key)?.ok_or_else(|| self.missing(partition)),
         }
-    }
-
-    /// The entry of a row in an index, and the index's partition where it is.
-    fn entry(
-        &self,
-        index: &IndexWriter,
-        at: &RowAt,
-        row: &RowImage,
-    ) -> std::result::Result<(usize, RowImage), WriteError> {
-        let row_id = match at {
-            RowAt::Heap { page, slot, .. } => Some(RowPlace::row_id(*page, *slot).to_le_bytes()),
-            RowAt::Tree { .. } => None,
-        };
-        let uniqueifier = match at {
-            RowAt::Tree { key, .. } if !self.table.base_index().options.is_unique => uniqueifier_of_key(key),
-            _ => None,
-        };
-        let uniqueifier = uniqueifier.map(i32::to_le_bytes);
-        let base_partition = u32::try_from(at.partition()).expect("at most 15,000 partitions").to_le_bytes();
-        let values = index.leaf.columns.iter().map(|column| match column {
-            LeafColumn::Table(place) => row.value(*place),
-            LeafColumn::Uniqueifier => uniqueifier.as_ref().map(<[u8; 4]>::as_slice),
-            LeafColumn::RowId => row_id.as_ref().map(<[u8; 8]>::as_slice),
-            LeafColumn::BasePartition => Some(base_partition.as_slice()),
-        });
-        let entry = RowImage::new(values);
-        let partition = match &index.partitioning {
-            None if index.trees.len() == 1 => 0,
-            None => at.partition(),
-            Some((place, function)) => {
-                let sql_type = self.table.columns[*place].sql_type;
-                let damage = PageDamage::Structure { rule: "the value of a partitioning column" };
-                let value = value_from_bytes(sql_type, row.value(*place));
-                let value = value.map_err(|_| {
-                    let hobt = self.base[at.partition()].hobt();
-                    self.damaged(hobt, hobt.run_list(), damage)
-                })?;
-                function.partition_of(&value)
-            }
-        };
-        Ok((partition, entry))
-    }
-
-    fn insert_entry(
-        &self,
-        ctx: &StatementContext,
-        index: &IndexWriter,
-        at: &RowAt,
-        row: &RowImage,
-    ) -> std::result::Result<(), WriteError> {
-        let (partition, entry) = self.entry(index, at, row)?;
-        let tree = &index.trees[partition];
-        let key = self.key_to_lock(index, tree, &entry, row)?;
-        let inserted = insert_locked(ctx, tree, key.as_deref(), &entry)?;
-        inserted.map_err(|error| self.refusal(error, index.place, row))
-    }
-
-    /// The key of an entry, if it is locked by itself: that of a unique index. That of another index has its row's reference in
-    /// it, and so is locked with the row.
-    fn key_to_lock(
-        &self,
-        index: &IndexWriter,
-        tree: &BTree,
-        entry: &RowImage,
-        row: &RowImage,
-    ) -> std::result::Result<Option<Vec<u8>>, WriteError> {
-        if !self.table.indexes[index.place].options.is_unique {
-            return Ok(None);
-        }
-        tree.key_of(entry).map(Some).map_err(|error| self.refusal(error, index.place, row))
-    }
-
-    fn delete_entry(
-        &self,
-        ctx: &StatementContext,
-        index: &IndexWriter,
-        at: &RowAt,
-        row: &RowImage,
-    ) -> std::result::Result<(), WriteError> {
-        let (partition, entry) = self.entry(index, at, row)?;
-        let tree = &index.trees[partition];
-        if let Some(key) = self.key_to_lock(index, tree, &entry, row)? {
-            lock_key(ctx, tree, &key)?;
-        }
-        let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
-        if tree.delete(ctx, &key)? {
-            return Ok(());
-        }
-        let damage = PageDamage::Structure { rule: "a row of the table that a nonclustered index does not have" };
-        Err(self.damaged(tree.hobt(), tree.root(), damage))
     }
 
     fn refusal(&self, error: BTreeError, index: usize, row: &RowImage) -> WriteError {
@@ -556,69 +383,4 @@ impl TableWriter {
         let damage = PageDamage::Structure { rule: "a row that was found, and is locked, and is not there" };
         self.damaged(hobt, hobt.run_list(), damage)
     }
-}
-
-/// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has taken it
-/// away, or put it there, may take that back. What was locked. Blocks.
-fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> std::result::Result<Vec<LockResource>, WriteError> {
-    let (hobt, mut taken) = (tree.hobt(), Vec::new());
-    let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(taken) };
-    let row = RowId::Key(KeyHash::of(key));
-    let locked = locks.lock(hobt.id(), row, LockMode::Exclusive, &|| ctx.is_cancelled(), &mut taken);
-    locked.map_err(|error| WriteError::Lock(ctx.session(), error))?;
-    Ok(taken)
-}
-
-/// Inserts a row into a tree, with its key locked if that is given. Waits for those who have locked the range where it belongs,
-/// without the lock of the key: they may be about to put it there themselves. Blocks.
-fn insert_locked(
-    ctx: &StatementContext,
-    tree: &Arc<BTree>,
-    key: Option<&[u8]>,
-    row: &RowImage,
-) -> std::result::Result<std::result::Result<(), BTreeError>, WriteError> {
-    loop {
-        let taken = key.map(|key| lock_key(ctx, tree, key)).transpose()?;
-        let in_the_way = match tree.insert(ctx, row) {
-            Err(BTreeError::RangeLocked { key, mode }) => (key, mode),
-            done => return Ok(done),
-        };
-        let hobt = tree.hobt();
-        let locks = ctx.row_locks(hobt.storage().database_tag(), hobt.id()).expect("who locks rows asks for gaps");
-        locks.release(&taken.unwrap_or_default());
-        let waited = locks.wait_for_gap(hobt.id(), in_the_way, &|| ctx.is_cancelled());
-        waited.map_err(|error| WriteError::Lock(ctx.session(), error))?;
-    }
-}
-
-/// The last column of a nonunique clustered key, an `int` that is not NULL; `None` if the key is shorter than that.
-pub fn uniqueifier_of_key(key: &[u8]) -> Option<i32> {
-    let last = key.last_chunk::<4>()?;
-    Some((u32::from_be_bytes(*last) ^ 0x8000_0000).cast_signed())
-}
-
-/// The row with its hidden column.
-fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
-    let hidden = uniqueifier.to_le_bytes();
-    let values = (0..row.column_count()).map(|column| row.value(column)).chain([Some(hidden.as_slice())]);
-    RowImage::new(values)
-}
-
-/// A row with its values that lie on pages of their own. Blocks on reading them.
-///
-/// # Errors
-/// A page is damaged or cannot be read.
-pub fn whole(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
-    let mut long = Vec::new();
-    for column in 0..row.column_count() {
-        long.push(match row.stored(column) {
-            StoredValue::Pointer(pointer) => Some(hobt.large_value(&pointer, None)?),
-            StoredValue::Null | StoredValue::InRow(_) => None,
-        });
-    }
-    if long.iter().all(Option::is_none) {
-        return Ok(row);
-    }
-    let whole = long.iter().enumerate().map(|(column, long)| long.as_deref().or_else(|| row.value(column)));
-    Ok(RowImage::new(whole))
 }
