@@ -2,6 +2,7 @@
 
 use hobt_base::{FileId, FilegroupId, ObjectId};
 use hobt_txn::StatementContext;
+use hobt_types::{Collation, SqlType};
 
 use crate::error::CatalogError;
 use crate::heaps::SystemHeaps;
@@ -42,6 +43,26 @@ impl ModuleKind {
     pub fn type_code(self) -> &'static str {
         let found = MODULE_KINDS.iter().find(|(kind, _)| *kind == self);
         found.expect("every kind is listed").1
+    }
+}
+
+/// The row of a column, of which no more is said than its name and type.
+fn column_row(table: ObjectId, id: i32, name: &str, sql_type: SqlType, collation: Option<Collation>) -> ColumnRow {
+    let types = TypeColumns::of(sql_type);
+    ColumnRow {
+        table: table.0,
+        column: id,
+        name: name.to_owned(),
+        type_id: types.type_id,
+        length: types.length,
+        precision: types.precision,
+        scale: types.scale,
+        nullable: false,
+        collation: collation.map(|collation| collation.name().to_owned()),
+        identity_seed: None,
+        identity_increment: None,
+        is_rowguid: false,
+        computed: 0,
     }
 }
 
@@ -133,25 +154,15 @@ impl SystemHeaps {
     }
 
     fn insert_column(&self, ctx: &StatementContext, table: ObjectId, column: &TableColumn) -> Result<(), CatalogError> {
-        let types = TypeColumns::of(column.sql_type);
-        self.insert(
-            ctx,
-            &ColumnRow {
-                table: table.0,
-                column: column.id,
-                name: column.name.clone(),
-                type_id: types.type_id,
-                length: types.length,
-                precision: types.precision,
-                scale: types.scale,
-                nullable: column.nullable,
-                collation: column.collation.map(|collation| collation.name().to_owned()),
-                identity_seed: column.identity.map(|identity| identity.seed),
-                identity_increment: column.identity.map(|identity| identity.increment),
-                is_rowguid: column.is_rowguid,
-                computed: if column.computed.is_some() { STORED_COMPUTED } else { 0 },
-            },
-        )?;
+        let row = ColumnRow {
+            nullable: column.nullable,
+            identity_seed: column.identity.map(|identity| identity.seed),
+            identity_increment: column.identity.map(|identity| identity.increment),
+            is_rowguid: column.is_rowguid,
+            computed: if column.computed.is_some() { STORED_COMPUTED } else { 0 },
+            ..column_row(table, column.id, &column.name, column.sql_type, column.collation)
+        };
+        self.insert(ctx, &row)?;
         if let Some(definition) = &column.computed {
             self.insert_long(ctx, ValueClass::Computed, table.0, column.id, Some(definition.as_bytes()))?;
         }
@@ -166,25 +177,12 @@ impl SystemHeaps {
         table: ObjectId,
         column: &VirtualColumn,
     ) -> Result<(), CatalogError> {
-        let types = TypeColumns::of(column.sql_type);
-        self.insert(
-            ctx,
-            &ColumnRow {
-                table: table.0,
-                column: column.id,
-                name: column.name.clone(),
-                type_id: types.type_id,
-                length: types.length,
-                precision: types.precision,
-                scale: types.scale,
-                nullable: column.nullable,
-                collation: column.collation.map(|collation| collation.name().to_owned()),
-                identity_seed: None,
-                identity_increment: None,
-                is_rowguid: false,
-                computed: VIRTUAL_COMPUTED,
-            },
-        )?;
+        let row = ColumnRow {
+            nullable: column.nullable,
+            computed: VIRTUAL_COMPUTED,
+            ..column_row(table, column.id, &column.name, column.sql_type, column.collation)
+        };
+        self.insert(ctx, &row)?;
         self.insert_long(ctx, ValueClass::Computed, table.0, column.id, Some(column.definition.as_bytes()))
     }
 

@@ -1,5 +1,10 @@
 //! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has.
 
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+
 /// The methods of an `ExecutionPlan` that are about its inputs and expressions, of one that has none of either.
 macro_rules! without_inputs {
     () => {
@@ -69,6 +74,16 @@ macro_rules! without_expressions {
             Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         }
     };
+}
+
+/// The statistics of an operator that passes on about as many rows as its first input has.
+pub(super) fn about_as_many_rows(schema: &SchemaRef, inputs: &[Arc<Statistics>]) -> Arc<Statistics> {
+    let mut statistics = Statistics::new_unknown(schema);
+    if let Some(input) = inputs.first() {
+        statistics.num_rows = input.num_rows.to_inexact();
+        statistics.total_byte_size = input.total_byte_size.to_inexact();
+    }
+    Arc::new(statistics)
 }
 
 pub(super) use {with_inputs, without_expressions, without_inputs};

@@ -40,7 +40,7 @@ use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use hobt_types::Value;
 
-use super::inputs::with_inputs;
+use super::inputs::{about_as_many_rows, with_inputs};
 use super::places::{Places, place_array};
 use super::row_locker::{Locked, RowLocker};
 use super::statement::StatementRun;
@@ -225,12 +225,7 @@ impl ExecutionPlan for LockRowsExec {
     }
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let mut statistics = Statistics::new_unknown(&self.schema());
-        if let Some(input) = inputs.first() {
-            statistics.num_rows = input.num_rows.to_inexact();
-            statistics.total_byte_size = input.total_byte_size.to_inexact();
-        }
-        Ok(Arc::new(statistics))
+        Ok(about_as_many_rows(&self.schema(), inputs))
     }
 }
 

@@ -41,7 +41,7 @@ use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use parking_lot::Mutex;
 
-use super::inputs::{with_inputs, without_expressions};
+use super::inputs::{about_as_many_rows, with_inputs, without_expressions};
 use super::path_rows::PathRows;
 use super::places::{Places, place_array};
 use super::statement::StatementRun;
@@ -233,10 +233,6 @@ impl ExecutionPlan for UnseenRowsExec {
         vec![false]
     }
 
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(self.over(Arc::clone(&self.input))))
-    }
-
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.shared().map_err(external)?;
         let input = Some(self.input.execute(partition, context)?);
@@ -244,12 +240,7 @@ impl ExecutionPlan for UnseenRowsExec {
     }
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let mut statistics = Statistics::new_unknown(&self.schema());
-        if let Some(input) = inputs.first() {
-            statistics.num_rows = input.num_rows.to_inexact();
-            statistics.total_byte_size = input.total_byte_size.to_inexact();
-        }
-        Ok(Arc::new(statistics))
+        Ok(about_as_many_rows(&self.schema(), inputs))
     }
 }
 

@@ -72,28 +72,15 @@ impl From<SqlError> for Failure {
 fn reach_of(error: &SqlError) -> Reach {
     match error.number {
         number::CANCELED => Reach::Cancelled,
-        number::CONVERSION
-        | number::CONVERSION_TYPE
-        | number::DATE_CONVERSION
-        | number::DATE_OUT_OF_RANGE
-        | number::GUID_CONVERSION
-        | number::INT_OVERFLOW_TEXT
-        | number::MONEY_OVERFLOW
-        | number::SYNTAX
+        _ if dooms(error) => Reach::Batch,
+        // Of the batch's text: nothing of it has run.
+        number::SYNTAX
         | number::SYNTAX_KEYWORD
         | number::UNCLOSED_QUOTE
         | number::UNCLOSED_COMMENT
         | number::UNDECLARED_VARIABLE
         | number::VARIABLE_REDECLARED
-        | number::NESTED_TOO_DEEPLY
-        | number::DEADLOCK
-        | number::OUT_OF_MEMORY
-        | number::TRANSACTION_DOOMED
-        | number::SNAPSHOT_BEGUN_OTHERWISE
-        | number::SNAPSHOT_CONFLICT
-        | number::SNAPSHOT_DEFINITION_CHANGED
-        | number::SNAPSHOT_DEFINITION => Reach::Batch,
-        _ if error.severity >= 19 => Reach::Batch,
+        | number::NESTED_TOO_DEEPLY => Reach::Batch,
         number::INVALID_OBJECT
         | number::INVALID_COLUMN
         | number::AMBIGUOUS_COLUMN

@@ -104,6 +104,29 @@ fn database_id(sources: &Sources, name: &str) -> u16 {
     sources.instance.database(name).map_or(1, |database| database.id().0)
 }
 
+/// The columns from `text_size` to `prev_error`, which sessions and requests have in common.
+fn settings(session: &Connected) -> Vec<Value> {
+    row![
+        i64::from(i32::MAX),
+        "us_english",
+        "mdy",
+        7,
+        true,
+        true,
+        true,
+        false,
+        true,
+        true,
+        true,
+        true,
+        2,
+        -1,
+        0,
+        session.row_count,
+        0
+    ]
+}
+
 fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
     let status = if session.request.is_some() { "running" } else { "sleeping" };
     let sa = || Value::Binary(vec![1]);
@@ -134,24 +157,8 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
         session.total.logical_reads,
         true
     ];
+    row.extend(settings(session));
     row.extend(row![
-        i64::from(i32::MAX),
-        "us_english",
-        "mdy",
-        7,
-        true,
-        true,
-        true,
-        false,
-        true,
-        true,
-        true,
-        true,
-        2,
-        -1,
-        0,
-        session.row_count,
-        0,
         sa(),
         &session.login,
         NULL,
@@ -232,36 +239,8 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             0,
             logical
         ];
-        row.extend(row![
-            i64::from(i32::MAX),
-            "us_english",
-            "mdy",
-            7,
-            true,
-            true,
-            true,
-            false,
-            true,
-            true,
-            true,
-            true,
-            2,
-            -1,
-            0,
-            session.row_count,
-            0,
-            0,
-            0,
-            false,
-            1,
-            NULL,
-            NULL,
-            NULL,
-            NULL,
-            int(degree as u64),
-            int(degree as u64),
-            NULL
-        ]);
+        row.extend(settings(&session));
+        row.extend(row![0, 0, false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL]);
         rows.push(row);
     }
     Ok(rows)

@@ -2,14 +2,12 @@
 
 use super::*;
 
+fn settings(stamp: Stamp) -> StatementContextSettings {
+    StatementContextSettings { session: SessionId(51), stamp, degree_of_parallelism: 1, memory: MemoryBudget::new(1) }
+}
+
 fn context() -> Arc<StatementContext> {
-    let settings = StatementContextSettings {
-        session: SessionId(51),
-        stamp: Stamp(1),
-        degree_of_parallelism: 1,
-        memory: MemoryBudget::new(1),
-    };
-    StatementContext::new(&settings, Arc::default())
+    StatementContext::new(&settings(Stamp(1)), Arc::default())
 }
 
 #[test]
@@ -120,12 +118,7 @@ fn what_was_held_goes_when_the_statement_has_ended_and_not_before() {
 #[test]
 fn a_failed_statement_of_a_transaction_is_undone_alone() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let settings = StatementContextSettings {
-        session: SessionId(51),
-        stamp: Stamp(9),
-        degree_of_parallelism: 1,
-        memory: MemoryBudget::new(1),
-    };
+    let settings = settings(Stamp(9));
     let run_one = |transaction: &Arc<Transaction>, name: &'static str, succeeds: bool| {
         let context = StatementContext::in_transaction(transaction, &settings, Arc::default());
         let (one, other) = (Arc::clone(&seen), Arc::clone(&seen));
@@ -157,12 +150,7 @@ fn a_failed_statement_of_a_transaction_is_undone_alone() {
 
 #[test]
 fn a_statement_that_nobody_ended_leaves_its_transaction_as_it_was() {
-    let settings = StatementContextSettings {
-        session: SessionId(51),
-        stamp: Stamp(9),
-        degree_of_parallelism: 1,
-        memory: MemoryBudget::new(1),
-    };
+    let settings = settings(Stamp(9));
     let transaction = Transaction::new(SessionId(51), Stamp(7));
     let undone = Arc::new(AtomicU64::new(0));
     for count in 1..=2 {
