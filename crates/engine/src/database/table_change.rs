@@ -197,7 +197,7 @@ impl Database {
         options: &dyn Fn(IndexOptions) -> IndexOptions,
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
-        self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
+        self.begin_table_change(ctx, table, lock, &mut |_, old| {
             let mut new = old.clone();
             let picked = which.pick(old)?;
             // Rows of a heap are somewhere else then; those of a clustered index keep their keys, uniqueifiers among them.
@@ -226,7 +226,6 @@ impl Database {
                     Some(number) => return Err(no_such_partition(old, &old.indexes[at], number + 1)),
                 }
             }
-            let _ = snapshot;
             Ok((new, Vec::new()))
         })
     }

@@ -115,7 +115,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    /// A conversion that loses nothing and never fails.
+    /// A conversion that loses nothing and never fails: the binder makes casts of no others (`is_native`).
     fn widened(&self, operand: &Expr, to: &DataType) -> Option<Node> {
         let node = self.node(operand)?;
         let from = operand.get_type(&self.schema).ok()?;
