@@ -6,8 +6,8 @@
 //! reference       of a clustered table: its key columns and uniqueifier; of a heap: file, page and slot in one bigint;
 //!                 with it the base's partition, where the index is partitioned otherwise
 //! ```
-//! The key of a nonclustered index that is not unique ends in the base's partition and the reference, so that all keys of a
-//! tree differ, and rows of one key stand in the order of their places.
+//! The key of a nonclustered index that is not unique ends in the base's partition and the reference, so that all keys
+//! of a tree differ, and rows of one key stand in the order of their places.
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub struct IndexLeaf {
     pub rows: Arc<RowLayout>,
     /// The key, whose columns are places in `columns`.
     pub key: Arc<TreeKey>,
-    /// Where the row's reference is among `columns`, the columns of the clustered key in their order. Empty in a clustered
-    /// index.
+    /// Where the row's reference is among `columns`, the columns of the clustered key in their order. Empty in a
+    /// clustered index.
     pub reference: Vec<usize>,
     /// Where the base's partition is, if it is not the index's own.
     pub base_partition: Option<usize>,

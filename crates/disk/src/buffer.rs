@@ -13,8 +13,8 @@ pub const ALIGNMENT: usize = 4096;
 /// Offsets and lengths of direct transfers are multiples of this.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Buffers from this size on are backed by huge pages where the kernel has them: the device's view of a buffer is then a
-/// few long pieces, which costs less to build for each transfer.
+/// Buffers from this size on are backed by huge pages where the kernel has them: the device's view of a buffer is then
+/// a few long pieces, which costs less to build for each transfer.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// The layout of a buffer, `None` for a size that no allocation can have.
@@ -50,8 +50,8 @@ impl AlignedBuffer {
         let start = NonNull::new(start).ok_or(DiskError::OutOfMemory { bytes: len })?;
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // SAFETY: the whole huge pages of a fresh allocation. Advice changes no contents, and a kernel that does not
-            // take it backs the buffer with small pages.
+            // SAFETY: the whole huge pages of a fresh allocation. Advice changes no contents, and a kernel that does
+            // not take it backs the buffer with small pages.
             let _advice =
                 unsafe { libc::madvise(start.as_ptr().cast(), len / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }

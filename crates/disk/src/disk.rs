@@ -102,8 +102,8 @@ pub trait DiskFile: Send + Sync {
     /// `NoSpace`, `Poisoned`, `Io`; the file is poisoned by each of them.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
 
-    /// Writes `buffer` from `offset` on and returns when it is durable: one call where the system has one for that. Blocks.
-    /// Records no wait.
+    /// Writes `buffer` from `offset` on and returns when it is durable: one call where the system has one for that.
+    /// Blocks. Records no wait.
     ///
     /// # Errors
     /// As [`DiskFile::write_at`] and [`DiskFile::sync`].

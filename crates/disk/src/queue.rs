@@ -1,7 +1,8 @@
 //! Requests and the queue on which they come back.
 //!
 //! A queue belongs to one consumer, which may be a task (wakes a waker) or a thread (blocks). A request holds the queue
-//! and its buffer: a consumer that goes away early leaves both to the backend, which drops them when the device is done.
+//! and its buffer: a consumer that goes away early leaves both to the backend, which drops them when the device is
+//! done.
 
 use crate::buffer::IoBuffer;
 use crate::error::{DiskError, Operation};

@@ -1,7 +1,7 @@
 //! `hobt demo`: on an empty folder, from nothing to a report of how fast this machine scans and why.
 //!
-//! Builds `DimCustomer`, `LINEITEM` and `BigData`, stores BigData in every form that there is, scans each cold and warm,
-//! and sets the results beside what the machine gives.
+//! Builds `DimCustomer`, `LINEITEM` and `BigData`, stores BigData in every form that there is, scans each cold and
+//! warm, and sets the results beside what the machine gives.
 
 use std::path::{Path, PathBuf};
 

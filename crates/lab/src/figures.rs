@@ -23,8 +23,8 @@ pub struct MedianInterval {
     pub high: f64,
 }
 
-/// The interval of a median, whatever the measurements' distribution: each lies below the true median with a probability
-/// of one half, so how many do is binomial. `None` for fewer than six, which are too few for 95 %.
+/// The interval of a median, whatever the measurements' distribution: each lies below the true median with a
+/// probability of one half, so how many do is binomial. `None` for fewer than six, which are too few for 95 %.
 pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);

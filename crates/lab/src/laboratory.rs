@@ -125,8 +125,8 @@ impl Laboratory {
         &self.folder
     }
 
-    /// A remark on processor time that the hypervisor gave to others since the laboratory was opened, if it was 1 % or more
-    /// of what there was: the figures then say less.
+    /// A remark on processor time that the hypervisor gave to others since the laboratory was opened, if it was 1 % or
+    /// more of what there was: the figures then say less.
     pub(crate) fn stolen_note(&self) -> Option<String> {
         let (since, before) = self.opened;
         let stolen = hobt_sync::processor::steal_time()?.saturating_sub(before?);
@@ -206,8 +206,8 @@ impl Laboratory {
         self.instance().pool().statistics().frames * PAGE_BYTES * 7 / 10
     }
 
-    /// Rows for `tables` tables of `row_bytes` a row each: what the user said, or `wanted`, cut to what the pool and the
-    /// free disk hold.
+    /// Rows for `tables` tables of `row_bytes` a row each: what the user said, or `wanted`, cut to what the pool and
+    /// the free disk hold.
     ///
     /// # Errors
     /// The free space of the folder is not told, or is too small for the rows that the user asked for.

@@ -45,8 +45,8 @@ impl Measured {
         self.physical_pages + self.read_ahead_pages == 0
     }
 
-    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap. There is one
-    /// worker while the statement is planned.
+    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap. There is
+    /// one worker while the statement is planned.
     pub(crate) fn unexplained_percent(&self) -> f64 {
         let whole = self.compile_s + self.workers.max(1) as f64 * (self.elapsed_s - self.compile_s);
         let explained = self.cpu_s + self.waits_ms.values().sum::<f64>() / 1e3;

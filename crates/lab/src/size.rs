@@ -1,8 +1,8 @@
 //! `hobt lab size`: how much of each part of the path from disk to processor keeps the cores busy, and what starves
 //! first.
 //!
-//! The arithmetic is that of the first text: cores times what a core consumes is what must arrive; each part of the path
-//! (disks, adapters, bus) must carry it. Rates are megabytes (10⁶ bytes) per second.
+//! The arithmetic is that of the first text: cores times what a core consumes is what must arrive; each part of the
+//! path (disks, adapters, bus) must carry it. Rates are megabytes (10⁶ bytes) per second.
 
 use std::path::Path;
 

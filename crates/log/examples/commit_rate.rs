@@ -1,5 +1,5 @@
-//! What a commit costs: records appended and flushed by 1, 8 and 64 threads, beside a loop of durable writes of 4 KiB on
-//! the same device. The two alternate, so that a neighbour's load falls on both.
+//! What a commit costs: records appended and flushed by 1, 8 and 64 threads, beside a loop of durable writes of 4 KiB
+//! on the same device. The two alternate, so that a neighbour's load falls on both.
 //!
 //!     cargo run --release -p hobt-log --example commit_rate -- DIR
 

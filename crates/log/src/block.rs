@@ -6,8 +6,9 @@
 //! 40 first position u64 | 48 bytes of records u32 | 52 checksum of the block before u32
 //! 56 reserved u64
 //! ```
-//! A block names its log, the life of the log that wrote it (one more at each opening), its segment's place in the order
-//! of segments and its own number, so that nothing that lies on the disk from elsewhere or from before passes for it.
+//! A block names its log, the life of the log that wrote it (one more at each opening), its segment's place in the
+//! order of segments and its own number, so that nothing that lies on the disk from elsewhere or from before passes for
+//! it.
 
 use hobt_base::{Lsn, crc32c};
 

@@ -7,10 +7,11 @@
 //! 480 start u64 | 488 reserved u64
 //! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
-//! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8 KiB
-//! on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction that
-//! may have to be undone), retain (the first that is still there, for a backup of the log), the number of files and the file
-//! that is being removed, and start (where the log began when it was made) are those of the first file's header, whose place is 0.
+//! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8
+//! KiB on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction
+//! that may have to be undone), retain (the first that is still there, for a backup of the log), the number of files
+//! and the file that is being removed, and start (where the log began when it was made) are those of the first file's
+//! header, whose place is 0.
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
@@ -73,8 +74,8 @@ impl FileHeader {
         }
     }
 
-    /// The size of segment that more room of `bytes` is divided into, at most `bytes`: an eighth, or the size of the last
-    /// ones when there is no place for another entry. `None` if no segment fits.
+    /// The size of segment that more room of `bytes` is divided into, at most `bytes`: an eighth, or the size of the
+    /// last ones when there is no place for another entry. `None` if no segment fits.
     pub(crate) fn segment_bytes_for(&self, bytes: u64) -> Option<u64> {
         let size = match self.divisions.last() {
             Some(last) if self.divisions.len() == ENTRIES_MAX => last.segment_bytes,

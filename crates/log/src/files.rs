@@ -1,8 +1,9 @@
 //! The files of a log while it lives: which there are, and how they become more or fewer.
 //!
-//! A file that is added is made whole first ([`NewLogFile::make`]); whoever keeps the list of files lists it then, and then it
-//! joins. One that is listed and has not joined joins when the log is opened. A file that is removed is first noted in the first
-//! file's header, then taken off the list, then let go of: whether it is listed says at the next opening how far that came.
+//! A file that is added is made whole first ([`NewLogFile::make`]); whoever keeps the list of files lists it then, and
+//! then it joins. One that is listed and has not joined joins when the log is opened. A file that is removed is first
+//! noted in the first file's header, then taken off the list, then let go of: whether it is listed says at the next
+//! opening how far that came.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

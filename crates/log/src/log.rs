@@ -1,9 +1,9 @@
 //! Appending, flushing, freeing.
 //!
-//! Who may touch what: anybody appends (the ring is made of atomics). Whoever holds `writer` takes records out of the ring
-//! and writes blocks; `durable`, `failed` and what is free change under it alone, or grow. `segments` is held for moments
-//! and for the durable write of a file's header, never while a file is filled. Order of locks: `checkpointing`, `writer`, `growing`,
-//! `segments`.
+//! Who may touch what: anybody appends (the ring is made of atomics). Whoever holds `writer` takes records out of the
+//! ring and writes blocks; `durable`, `failed` and what is free change under it alone, or grow. `segments` is held for
+//! moments and for the durable write of a file's header, never while a file is filled. Order of locks: `checkpointing`,
+//! `writer`, `growing`, `segments`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -173,8 +173,8 @@ impl Log {
     }
 
     /// The same for a log whose first record is to be at `start`, a multiple of 8: where another ended that is gone, so
-    /// that what has positions of that one is older than all in this. `making` is a number that no log before had in this
-    /// place, 0 for the first: so nobody takes a life of this log for one of those ([`Log::has_lived`]).
+    /// that what has positions of that one is older than all in this. `making` is a number that no log before had in
+    /// this place, 0 for the first: so nobody takes a life of this log for one of those ([`Log::has_lived`]).
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -246,8 +246,8 @@ impl Log {
         Epoch { number, begin: Lsn(begin) }
     }
 
-    /// Appends a record, which is not durable yet, and takes its bytes from the reservation. Blocks while the ring is full
-    /// (`LOGBUFFER`).
+    /// Appends a record, which is not durable yet, and takes its bytes from the reservation. Blocks while the ring is
+    /// full (`LOGBUFFER`).
     ///
     /// # Errors
     /// A checkpoint has begun since `epoch` was looked at, or the log has failed.
@@ -313,8 +313,8 @@ impl Log {
         if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
             let _wait = Wait::begin(WaitType::LogBuffer);
-            // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves `copied`
-            // on makes what lies before it durable.
+            // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves
+            // `copied` on makes what lies before it durable.
             while !self.ring.has_room(place, copied) {
                 // The place is taken: if nothing comes there, nothing behind it can be written.
                 self.flush_or_wait(Lsn(copied)).inspect_err(|error| self.fail(error))?;
@@ -332,8 +332,8 @@ impl Log {
     /// Returns when the record at `lsn` is durable, and all before it. Blocks (`WRITELOG`).
     ///
     /// # Errors
-    /// There is no record at `lsn` yet; the log fails or has failed before; it is full, which does not end it: once there is
-    /// room it can be tried again.
+    /// There is no record at `lsn` yet; the log fails or has failed before; it is full, which does not end it: once
+    /// there is room it can be tried again.
     pub fn flush_past(&self, lsn: Lsn) -> Result<(), LogError> {
         if self.durable() > lsn {
             return Ok(());
@@ -356,7 +356,8 @@ impl Log {
             self.waiters.wait(lsn.0, must_wait);
             return self.check();
         };
-        // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is missing.
+        // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is
+        // missing.
         let written = self.check().and_then(|()| self.write_block(&mut writer));
         if let Err(error) = &written
             && !matches!(error, LogError::Full { .. } | LogError::Failed { .. })
@@ -473,8 +474,8 @@ impl Log {
         Err(LogError::Full { wait: self.truncation_wait(None), reason })
     }
 
-    /// Makes sure that `bytes` more of records can be appended and flushed, whatever others do meanwhile: those that are
-    /// about to be appended, and those that would undo them. Grows the log if it must.
+    /// Makes sure that `bytes` more of records can be appended and flushed, whatever others do meanwhile: those that
+    /// are about to be appended, and those that would undo them. Grows the log if it must.
     ///
     /// # Errors
     /// [`LogError::Full`], or the log has failed.
@@ -504,7 +505,8 @@ impl Log {
         self.free_bytes.load(Ordering::Relaxed) >= needed
     }
 
-    /// Moves up to `bytes` of what one reservation has left to another; how many those were. What is reserved in all stays.
+    /// Moves up to `bytes` of what one reservation has left to another; how many those were. What is reserved in all
+    /// stays.
     pub fn move_reserved(&self, from: &Reservation, to: &Reservation, bytes: u64) -> u64 {
         let moved = from.take(bytes);
         to.bytes.fetch_add(moved, Ordering::Relaxed);
@@ -517,8 +519,8 @@ impl Log {
         self.reserved_bytes.fetch_sub(left, Ordering::Relaxed);
     }
 
-    /// Says, durably, where recovery is to begin from now on, and that it needs no record before `keep`: segments all of
-    /// whose records lie before that are free.
+    /// Says, durably, where recovery is to begin from now on, and that it needs no record before `keep`: segments all
+    /// of whose records lie before that are free.
     ///
     /// # Errors
     /// The header of the first file cannot be written.
@@ -550,8 +552,8 @@ impl Log {
         self.waiters.wake_all();
     }
 
-    /// Ends the log's life as a failure does, for a reason that lies elsewhere: it takes nothing more until it is opened
-    /// again.
+    /// Ends the log's life as a failure does, for a reason that lies elsewhere: it takes nothing more until it is
+    /// opened again.
     pub fn end_life(&self, reason: &str) {
         self.failed.get_or_init(|| reason.to_owned());
         self.waiters.wake_all();

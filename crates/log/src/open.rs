@@ -151,8 +151,8 @@ fn read_block(
 }
 
 impl Log {
-    /// Opens a log that was made before: finds its end and begins a new life behind it. The files must be locked against
-    /// other processes.
+    /// Opens a log that was made before: finds its end and begins a new life behind it. The files must be locked
+    /// against other processes.
     ///
     /// # Errors
     /// A file cannot be read or written, is no file of this log, or is cut short; a block in the middle is damaged.
@@ -346,8 +346,8 @@ fn refuse_a_gap(
         return Err(gap(segments, segment, used));
     }
     refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))?;
-    // A segment that begins with something else than a sound block or zeros: it may be the next one with its first block
-    // damaged.
+    // A segment that begins with something else than a sound block or zeros: it may be the next one with its first
+    // block damaged.
     let mut unit = AlignedBuffer::new(BLOCK_UNIT)?;
     for (index, one) in segments.all.iter().enumerate() {
         let is_known = firsts.iter().any(|(known, _)| *known == index);

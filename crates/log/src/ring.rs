@@ -1,8 +1,8 @@
 //! Records between their append and their flush: a ring of 64-bit words, and the word that deals places in it.
 //!
-//! A place is taken by one `fetch_add` on the tail. The record is copied word by word, its first word last: a first word
-//! that is not zero says that the record is whole. Who flushes copies records out in order and sets their words back to
-//! zero, so that the next lap finds them so.
+//! A place is taken by one `fetch_add` on the tail. The record is copied word by word, its first word last: a first
+//! word that is not zero says that the record is whole. Who flushes copies records out in order and sets their words
+//! back to zero, so that the next lap finds them so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,8 +12,8 @@ use crate::record::{NewRecord, first_word, length_of, record_bytes};
 const POSITION_BITS: u32 = 52;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
-/// A number of the time between two checkpoints' beginnings. It wraps, after far more checkpoints than can begin between
-/// a look at it and an append.
+/// A number of the time between two checkpoints' beginnings. It wraps, after far more checkpoints than can begin
+/// between a look at it and an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EpochNumber(pub(crate) u16);
 

@@ -61,8 +61,8 @@ impl Log {
         wait_of(firsts, self.needed_by_backup(), oldest)
     }
 
-    /// Whether records are kept until they have been backed up ([`Log::backed_up`]), from those on that are there now; or no
-    /// longer than recovery needs them.
+    /// Whether records are kept until they have been backed up ([`Log::backed_up`]), from those on that are there now;
+    /// or no longer than recovery needs them.
     pub fn keep_for_backup(&self, keeps: bool) {
         let now = self.segments.lock().files.first().map_or(NO_BACKUP, |first| first.header.retain.0);
         // What is kept already is not forgotten, and what was not is not found again.
@@ -73,8 +73,8 @@ impl Log {
         );
     }
 
-    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns; a crash before
-    /// keeps more than that.
+    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns; a crash
+    /// before keeps more than that.
     ///
     /// # Errors
     /// The header of the first file cannot be written.

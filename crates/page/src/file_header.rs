@@ -137,8 +137,8 @@ impl FileHeader {
         tag_of(&self.database_guid)
     }
 
-    /// Decodes a file's first page or its copy. The checksum is the caller's to check: with [`hobt_base::crc32c`] through
-    /// [`crate::verify`] once the tag is known from here.
+    /// Decodes a file's first page or its copy. The checksum is the caller's to check: with [`hobt_base::crc32c`]
+    /// through [`crate::verify`] once the tag is known from here.
     ///
     /// # Errors
     /// The page is not a file header of this format.

@@ -5,8 +5,8 @@
 //! pointer: length u64 | first page: number u32, file u16 | 0 u16 | CRC-32C of the value u32 | 0 u32
 //! page:    header 64, row_count = bytes of the piece, next = the page of the next piece | ordinal u32 | 0 u32 | piece
 //! ```
-//! Every piece but the last is as long as a page allows, so that the length says how many there are; the ordinals show a
-//! chain that returns to itself. Which pages a chain may use, and reading it, is left to crate `access`.
+//! Every piece but the last is as long as a page allows, so that the length says how many there are; the ordinals show
+//! a chain that returns to itself. Which pages a chain may use, and reading it, is left to crate `access`.
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId};
 
@@ -159,8 +159,8 @@ impl RowLayout {
         variable_bytes <= IN_ROW_BYTES_MAX && self.page_bytes_bound(1, variable_bytes) <= PAGE_SIZE
     }
 
-    /// The columns whose values leave a row, `length` giving each variable-length value's bytes: those that are too long
-    /// for any row, and then the longest until the row fits a page. `None` if it does not fit even so.
+    /// The columns whose values leave a row, `length` giving each variable-length value's bytes: those that are too
+    /// long for any row, and then the longest until the row fits a page. `None` if it does not fit even so.
     pub fn values_to_move_out(&self, length: impl Fn(usize) -> usize) -> Option<Vec<usize>> {
         let mut columns: Vec<(usize, usize)> = (0..self.columns().len())
             .filter(|&column| self.variable_rank(column).is_some())

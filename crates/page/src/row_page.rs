@@ -83,7 +83,8 @@ impl<'a> RowPage<'a> {
         if row_count > capacity || deleted_count > row_count {
             return Err(damage("row count of a row page"));
         }
-        // Whoever counts values takes the NULLs from the live rows. Without a branch, so that eight are compared at once.
+        // Whoever counts values takes the NULLs from the live rows. Without a branch, so that eight are compared at
+        // once.
         let counts = usize::from(layout.null_counts);
         let counts = bytes[counts..counts + 2 * rows.columns().len()].as_chunks::<2>().0;
         let most = counts.iter().fold(0, |most, count| u16::max(most, u16::from_le_bytes(*count)));
@@ -299,8 +300,8 @@ impl<'a> RowPage<'a> {
         (if slot == 0 { 0 } else { end(slot - 1) }, end(slot))
     }
 
-    /// One value's bytes: fixed-length little-endian or variable; `None` for NULL. For tables whose values all fit their
-    /// rows; others ask for [`RowPage::stored`].
+    /// One value's bytes: fixed-length little-endian or variable; `None` for NULL. For tables whose values all fit
+    /// their rows; others ask for [`RowPage::stored`].
     ///
     /// # Errors
     /// `PageDamage` if the end offsets contradict each other, or the value is not in the row.

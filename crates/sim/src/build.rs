@@ -1,5 +1,5 @@
-//! Rows that are loaded in bulk: into heaps, and into trees that are made anew, as the interpreter does for `SELECT INTO`,
-//! `CREATE INDEX` and `ALTER TABLE`.
+//! Rows that are loaded in bulk: into heaps, and into trees that are made anew, as the interpreter does for `SELECT
+//! INTO`, `CREATE INDEX` and `ALTER TABLE`.
 
 use std::sync::Arc;
 
@@ -148,8 +148,8 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The rows of a clustered index that is not unique, each with the number that makes its key differ: the one that it had, if
-/// the index had the same key before, since others may name the row by it.
+/// The rows of a clustered index that is not unique, each with the number that makes its key differ: the one that it
+/// had, if the index had the same key before, since others may name the row by it.
 fn numbered(
     database: &Database,
     changed: &TableChange,

@@ -1,7 +1,7 @@
 //! What of a script changes definitions: tables, indexes, columns, constraints.
 //!
-//! The model takes over what the catalog says behind such a statement: that this is what was asked for is tested elsewhere.
-//! What becomes of it, and of the rows, in commits, rollbacks and crashes, is held against the model.
+//! The model takes over what the catalog says behind such a statement: that this is what was asked for is tested
+//! elsewhere. What becomes of it, and of the rows, in commits, rollbacks and crashes, is held against the model.
 
 use hobt_base::number;
 use hobt_catalog::{IndexOptions, ReferentialRule};

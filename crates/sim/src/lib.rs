@@ -1,8 +1,9 @@
 //! The simulator: instances on a disk in memory that loses its power, and the proof that nothing is lost.
 //!
-//! One seed decides everything: what is done (`script.rs`, `statement.rs`), at which operation of the disk the power fails, what that
-//! leaves of the writes under way, and whether it fails again during recovery (`simulation.rs`). A model in memory
-//! (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read back:
+//! One seed decides everything: what is done (`script.rs`, `statement.rs`), at which operation of the disk the power
+//! fails, what that leaves of the writes under way, and whether it fails again during recovery (`simulation.rs`). A
+//! model in memory (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read
+//! back:
 //!
 //! ```text
 //!   script ──► instance ──► simulated disk ──✂──► what a power failure leaves
@@ -10,8 +11,9 @@
 //!      └──► model: acknowledged │ in doubt │ undone  ◄── compare ──┘
 //! ```
 //!
-//! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole or
-//!   not at all, in all databases that its transaction changed; of what was acknowledged as delayed, the last may be gone;
+//! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole
+//!   or not at all, in all databases that its transaction changed; of what was acknowledged as delayed, the last may be
+//!   gone;
 //! * the catalog lists exactly the tables, and `master` exactly the databases;
 //! * the counts of rows are right, and [`hobt_access::AllocationCheck`] finds nothing;
 //! * nothing panics, and without a crash nothing fails.

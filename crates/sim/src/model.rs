@@ -131,9 +131,10 @@ pub(crate) struct Delayed {
     pub(crate) before: Objects,
 }
 
-/// Takes what was found of each session's tables for the truth from now on; says what is wrong with it, if something is.
-/// Commits that were acknowledged before they were durable (`delayed`, a list for each database, in order) may be gone, the last
-/// first; a commit under way is there in all databases or in none, and in those it has changed all before it is there too.
+/// Takes what was found of each session's tables for the truth from now on; says what is wrong with it, if something
+/// is. Commits that were acknowledged before they were durable (`delayed`, a list for each database, in order) may be
+/// gone, the last first; a commit under way is there in all databases or in none, and in those it has changed all
+/// before it is there too.
 pub(crate) fn settle(truths: &mut [&mut Truth], delayed: &[Vec<Delayed>], found: Vec<State>) -> Result<(), String> {
     let committed: Vec<State> = truths.iter().map(|truth| truth.committed.clone()).collect();
     let latest: Vec<State> =

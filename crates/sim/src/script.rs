@@ -87,8 +87,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Adds a data file, or removes one. Seldom is one empty: some are removed as soon as they are there, others take nothing any
-    /// more, as if they were being emptied, until tables have gone.
+    /// Adds a data file, or removes one. Seldom is one empty: some are removed as soon as they are there, others take
+    /// nothing any more, as if they were being emptied, until tables have gone.
     fn change_files(&mut self) -> Step<()> {
         let index = self.below(DATABASES.len());
         let database = self.database(index)?;
@@ -258,8 +258,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The commit of a session's transaction is acknowledged: it is durable, with all before it in its databases, unless
-    /// its one database let it be delayed.
+    /// The commit of a session's transaction is acknowledged: it is durable, with all before it in its databases,
+    /// unless its one database let it be delayed.
     pub(crate) fn acknowledge(&mut self, session: usize, asks_for_delay: bool) {
         let truth = &mut self.sessions[session].truth;
         let now = truth.doubtful.take().expect("it was in doubt until now");

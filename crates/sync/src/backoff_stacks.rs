@@ -1,4 +1,5 @@
-//! Call stacks of spinlocks' back-offs, with those of who held the lock: trace flag 3656, `sys.hobt_spinlock_backoff_stacks`.
+//! Call stacks of spinlocks' back-offs, with those of who held the lock: trace flag 3656,
+//! `sys.hobt_spinlock_backoff_stacks`.
 //!
 //! ```text
 //!   waiter                        lock                       holder
@@ -6,8 +7,8 @@
 //!   stack, asks          ───►     asked
 //!                                 released           ◄───    takes its stack behind the release, and counts the pair
 //! ```
-//! Nothing is taken unless [`set_wanted`] says so: a release looks at one flag that nobody writes. A stack costs about a
-//! millisecond, which is nothing to ask of a lock that is not looked into.
+//! Nothing is taken unless [`set_wanted`] says so: a release looks at one flag that nobody writes. A stack costs about
+//! a millisecond, which is nothing to ask of a lock that is not looked into.
 
 use std::backtrace::Backtrace;
 use std::collections::HashMap;

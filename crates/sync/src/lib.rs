@@ -12,8 +12,9 @@
 //! - [`signals`]: what the system sends to end the program.
 //!
 //! How the statistics stay cheap: each thread owns a slot of counters in its own cache lines and is their only writer,
-//! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and goes
-//! to the next thread that starts. Clearing does not touch the counters: it remembers a baseline that is subtracted.
+//! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and
+//! goes to the next thread that starts. Clearing does not touch the counters: it remembers a baseline that is
+//! subtracted.
 //!
 //! Left to others: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
 

@@ -1,8 +1,9 @@
 //! What locks are made of: the standard library's and `parking_lot`'s primitives.
 //!
-//! With the feature `model`, which tests alone switch on, they are shuttle's: its threads run one at a time, and before each
-//! operation of a primitive its scheduler says which goes on, so that a test tries many orders and can try one again. Only what
-//! is made of these then gives the scheduler a say: a lock of another kind must not be held across them.
+//! With the feature `model`, which tests alone switch on, they are shuttle's: its threads run one at a time, and before
+//! each operation of a primitive its scheduler says which goes on, so that a test tries many orders and can try one
+//! again. Only what is made of these then gives the scheduler a say: a lock of another kind must not be held across
+//! them.
 
 #[cfg(not(feature = "model"))]
 pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -32,8 +33,8 @@ mod model {
 
     use super::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-    /// Who sleeps for as long sleeps until it is woken; who sleeps for less looks at the clock in between, as often as the
-    /// scheduler pleases. So a wake-up that is lost leaves everybody asleep, which ends the test.
+    /// Who sleeps for as long sleeps until it is woken; who sleeps for less looks at the clock in between, as often as
+    /// the scheduler pleases. So a wake-up that is lost leaves everybody asleep, which ends the test.
     const LONG: Duration = Duration::from_millis(50);
 
     /// Sleeps until woken, or for a while.

@@ -61,8 +61,8 @@ impl EndSignal {
 pub struct EndSignals(Signals);
 
 impl EndSignals {
-    /// From here on the signals do not end the process but wait for [`EndSignals::forever`]. A hang-up stays ignored where
-    /// it was. They never get their usual effect back, dropped or not.
+    /// From here on the signals do not end the process but wait for [`EndSignals::forever`]. A hang-up stays ignored
+    /// where it was. They never get their usual effect back, dropped or not.
     ///
     /// # Errors
     /// The system's: no handle is left for the pipe from handler to thread, or it allows no handlers.
@@ -78,8 +78,8 @@ impl EndSignals {
     }
 }
 
-/// From here on a write beyond the process's limit of file sizes (`ulimit -f`) fails, as one to a full disk does, in place
-/// of ending the process by `SIGXFSZ`.
+/// From here on a write beyond the process's limit of file sizes (`ulimit -f`) fails, as one to a full disk does, in
+/// place of ending the process by `SIGXFSZ`.
 pub fn fail_on_file_size_limit() {
     // SAFETY: ignoring a signal installs no handler; SIGXFSZ is a signal that may be ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -2,8 +2,8 @@
 //!
 //! Test-and-test-and-set: a waiter reads until the lock looks free and only then writes. Between reads it pauses, twice
 //! as long each time; at the longest pause it gives the processor away, and after some of those it sleeps, for the
-//! holder may have been preempted. Nothing is recorded unless the first try fails. On request ([`backoff_stacks`]) back-offs are
-//! recorded with the call stacks of who waits and who held the lock.
+//! holder may have been preempted. Nothing is recorded unless the first try fails. On request ([`backoff_stacks`])
+//! back-offs are recorded with the call stacks of who waits and who held the lock.
 
 use crate::backoff_stacks::{self, Asked};
 use crate::names::SpinlockName;

@@ -1,5 +1,6 @@
-//! The spinlock and the latch under every schedule that shuttle makes, among them those that take the processor from who holds
-//! one. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule, which `shuttle::replay` runs again.
+//! The spinlock and the latch under every schedule that shuttle makes, among them those that take the processor from
+//! who holds one. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule, which
+//! `shuttle::replay` runs again.
 //!
 //! A test binary of its own: the feature `model` exchanges what the locks are made of.
 
@@ -13,14 +14,16 @@ use shuttle::thread;
 const THREADS: u32 = 3;
 const ROUNDS: u32 = 2;
 
-/// Half of the schedules at random, half such that few changes of threads decide (PCT), which keep one waiting for long.
+/// Half of the schedules at random, half such that few changes of threads decide (PCT), which keep one waiting for
+/// long.
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
     let schedules = std::env::var("HOBT_MODEL").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     shuttle::check_random(test.clone(), schedules / 2);
     shuttle::check_pct(test, schedules / 2, 3);
 }
 
-/// Who is inside: writers in the upper half, readers in the lower. Beside shuttle's primitives, so it adds no schedules.
+/// Who is inside: writers in the upper half, readers in the lower. Beside shuttle's primitives, so it adds no
+/// schedules.
 #[derive(Default)]
 struct Inside(AtomicU32);
 

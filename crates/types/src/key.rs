@@ -152,8 +152,8 @@ impl KeyColumn {
 }
 
 impl KeyColumn {
-    /// How the key of a value and the bytes of a key are ordered, where that can be told without making the value's key: of
-    /// numbers and guids that cannot be NULL, in ascending order.
+    /// How the key of a value and the bytes of a key are ordered, where that can be told without making the value's
+    /// key: of numbers and guids that cannot be NULL, in ascending order.
     pub fn compare(&self, value: Option<&[u8]>, key: &[u8]) -> Option<Ordering> {
         let bytes = value.filter(|bytes| self.sql_type.physical().width() == Some(bytes.len()))?;
         if self.nullable || self.descending {
@@ -179,8 +179,8 @@ impl KeyColumn {
         }
     }
 
-    /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation, or
-    /// itself without zeros at its end.
+    /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation,
+    /// or itself without zeros at its end.
     pub fn encode_compared(&self, compared: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         if self.nullable {

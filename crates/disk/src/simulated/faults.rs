@@ -6,8 +6,8 @@ use std::path::Path;
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It does nothing and reports this error number (`libc::EIO`, `ENOSPC`, …; `EINTR` and `EAGAIN` are repeated by the
-    /// transfer).
+    /// It does nothing and reports this error number (`libc::EIO`, `ENOSPC`, …; `EINTR` and `EAGAIN` are repeated by
+    /// the transfer).
     Error(i32),
     /// It transfers half of what was asked (whole sectors, one at least) and reports so. Transfers only.
     Short,

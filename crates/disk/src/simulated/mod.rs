@@ -1,10 +1,10 @@
 //! A disk in memory: deterministic, faulty on request, slow on request, and able to lose what was not synced.
 //!
 //! - [`Fault`]s make the n-th operation of a kind fail, once or for ever (`faults.rs`).
-//! - A [`DeviceModel`] gives each transfer a service time in wall time (`device.rs`). Without one a transfer is complete
-//!   when `submit` returns.
-//! - [`SimulatedDisk::crash`] leaves what a power failure could leave: writes since the last sync of their file are kept,
-//!   lost, reordered or torn, each file created or removed since the last sync of its folder is there or not
+//! - A [`DeviceModel`] gives each transfer a service time in wall time (`device.rs`). Without one a transfer is
+//!   complete when `submit` returns.
+//! - [`SimulatedDisk::crash`] leaves what a power failure could leave: writes since the last sync of their file are
+//!   kept, lost, reordered or torn, each file created or removed since the last sync of its folder is there or not
 //!   (`content.rs`). [`SimulatedDisk::crash_at`] does so in the middle of an operation to come.
 //! - [`SimulatedDisk::trace`] tells whether two runs did the same.
 //!

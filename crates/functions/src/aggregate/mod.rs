@@ -97,8 +97,8 @@ pub trait GroupsAccumulator: Send {
         self.update_batch(values, &groups, None, 1)
     }
 
-    /// Takes in states that [`GroupsAccumulator::state`] of another accumulator gave, row by row. A state that is a result
-    /// is a value like any other.
+    /// Takes in states that [`GroupsAccumulator::state`] of another accumulator gave, row by row. A state that is a
+    /// result is a value like any other.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::update_batch`].

@@ -100,8 +100,8 @@ fn round_to(ticks: i64, unit: i64) -> i64 {
     (ticks + unit / 2).div_euclid(unit) * unit
 }
 
-/// A moment as a `datetime` type keeps it: `datetime` to a 1/300 s shown in milliseconds, `smalldatetime` to the minute,
-/// `datetime2` and `time` to their scale.
+/// A moment as a `datetime` type keeps it: `datetime` to a 1/300 s shown in milliseconds, `smalldatetime` to the
+/// minute, `datetime2` and `time` to their scale.
 pub(crate) fn round_to_datetime(ticks: i64, sql_type: SqlType) -> i64 {
     match sql_type {
         SqlType::DateTime => {

@@ -5,8 +5,9 @@
 //!   node, 6 bytes │ clock sequence, 2 │ version 1 and the time in 100 ns, 8
 //! ```
 //!
-//! The node and the clock sequence are drawn once a run of the process, the node with the bit that says so. The time goes on by
-//! one where two guids would have the same. Source: RFC 9562, section 5.1, in the byte order that SQL Server gives it.
+//! The node and the clock sequence are drawn once a run of the process, the node with the bit that says so. The time
+//! goes on by one where two guids would have the same. Source: RFC 9562, section 5.1, in the byte order that SQL Server
+//! gives it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -82,7 +82,8 @@ pub(super) fn lower(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(lower).collect()))))
 }
 
-/// The units (or bytes) that `SUBSTRING(x, start, length)` means, from 0: a start before the text takes from the length.
+/// The units (or bytes) that `SUBSTRING(x, start, length)` means, from 0: a start before the text takes from the
+/// length.
 fn window(start: i64, length: i64) -> (usize, usize) {
     let end = start.saturating_add(length).max(1) - 1;
     let start = start.max(1) - 1;

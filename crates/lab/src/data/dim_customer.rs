@@ -1,7 +1,7 @@
 //! `DimCustomer`: customers of the shape that AdventureWorksDW's table has, made from a seed.
 //!
-//! The shape is what the experiments depend on: 18,484 rows, the columns' types and lengths, a MiddleName that is NULL in
-//! 42 % of the rows, an AddressLine2 that is NULL in 98 %. The words are our own (`names.rs`). Each row comes from a
+//! The shape is what the experiments depend on: 18,484 rows, the columns' types and lengths, a MiddleName that is NULL
+//! in 42 % of the rows, an AddressLine2 that is NULL in 98 %. The words are our own (`names.rs`). Each row comes from a
 //! random sequence of its own, so row n is the same however many rows are made.
 
 use std::sync::Arc;

@@ -98,7 +98,8 @@ impl Experiment for IoExperiment {
     }
 }
 
-/// The same rows in runs of the usual length, in longer ones, and in single extents that alternate with another table's.
+/// The same rows in runs of the usual length, in longer ones, and in single extents that alternate with another
+/// table's.
 fn place_tables(lab: &mut Laboratory, rows: u64) -> Result<()> {
     let fill = |name: &str| big_data::copy_into(&format!("dbo.{name}"), "dbo.BigData", true);
     let create = |name: &str| big_data::create_table(&format!("dbo.{name}"), true, "");

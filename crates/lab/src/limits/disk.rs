@@ -87,7 +87,8 @@ pub(crate) fn transfer(
 }
 
 /// Reads stretches from their first byte to their last in pieces of at most `read_bytes`, `depth` at once: shared by as
-/// many threads as there are processors, each taking the next piece. One thread alone does not reach every disk's limit.
+/// many threads as there are processors, each taking the next piece. One thread alone does not reach every disk's
+/// limit.
 ///
 /// # Errors
 /// The first read that failed.

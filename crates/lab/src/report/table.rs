@@ -32,7 +32,8 @@ impl Grid {
         }
     }
 
-    /// The table with its title, for the terminal that the standard output is, and as wide as it likes where that is none.
+    /// The table with its title, for the terminal that the standard output is, and as wide as it likes where that is
+    /// none.
     pub fn to_text(&self) -> String {
         // A terminal that does not know its width says 0.
         let width = Table::new().width().filter(|width| *width > 0);

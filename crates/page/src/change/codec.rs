@@ -68,7 +68,8 @@ impl fmt::Display for EncodingDamage {
 
 impl std::error::Error for EncodingDamage {}
 
-/// What is left to read of an encoding: of a change here, of a record around it elsewhere. Fixed numbers are little-endian.
+/// What is left to read of an encoding: of a change here, of a record around it elsewhere. Fixed numbers are
+/// little-endian.
 #[derive(Debug)]
 pub struct EncodingReader<'a>(&'a [u8]);
 

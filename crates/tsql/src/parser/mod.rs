@@ -2,8 +2,8 @@
 //!
 //! Whatever nests in the text nests on the stack here, and each level is counted: past [`DEPTH_MAX`] levels a text is
 //! error 191. What merely repeats (operators, joins, set operators, `ELSE IF`) is parsed in loops into flat lists, so
-//! its length is bounded by memory alone. The parser never backtracks: where a parenthesis may hold one thing or another,
-//! a scan of tokens decides beforehand.
+//! its length is bounded by memory alone. The parser never backtracks: where a parenthesis may hold one thing or
+//! another, a scan of tokens decides beforehand.
 //!
 //! Left to others: whether names exist and types fit (the binder).
 
@@ -34,8 +34,8 @@ use crate::ast::{Batch, Expression, Identifier, ObjectName, Span, VariableName};
 use crate::keyword::Keyword;
 use crate::lexer::{self, Lexer, Mark, Token, TokenKind};
 
-/// How many levels may nest. A build without optimisation parses, prints and drops this many levels of any kind within the
-/// usual 2 MiB of a thread's stack, with a quarter to spare; a test holds it to that.
+/// How many levels may nest. A build without optimisation parses, prints and drops this many levels of any kind within
+/// the usual 2 MiB of a thread's stack, with a quarter to spare; a test holds it to that.
 pub const DEPTH_MAX: usize = 80;
 
 /// What parsing returns.

@@ -5,8 +5,8 @@
 //! long as it keeps the promises that [`crate::ast`] states (lists that are not empty, chains of one level).
 //!
 //! Printing recurses as deep as the tree; a parsed tree is never deeper than the parser's limit. Where the printer adds
-//! parentheses that the text did not have (`TOP (1)` for `TOP 1`, `~(-a)` for `~-a`), a tree at that very limit prints to a
-//! text just past it.
+//! parentheses that the text did not have (`TOP (1)` for `TOP 1`, `~(-a)` for `~-a`), a tree at that very limit prints
+//! to a text just past it.
 
 mod ddl;
 mod expression;

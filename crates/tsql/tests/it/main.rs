@@ -1,4 +1,5 @@
-//! The parser and printer against whole scripts: our corpus, the TPC-H queries, and scripts that `HOBT_SEEDS` points at.
+//! The parser and printer against whole scripts: our corpus, the TPC-H queries, and scripts that `HOBT_SEEDS` points
+//! at.
 
 mod errors;
 mod limits;

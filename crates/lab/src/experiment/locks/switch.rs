@@ -17,8 +17,8 @@ const ROUNDS: u32 = 5;
 /// A table of the same partitions, empty.
 pub(super) const STAGING: &str = "LocksStaging";
 
-/// Switches the first partition out and back while readers count the table, whose first partition has `first` of its `rows`
-/// rows: each count has all of the partition or nothing of it.
+/// Switches the first partition out and back while readers count the table, whose first partition has `first` of its
+/// `rows` rows: each count has all of the partition or nothing of it.
 ///
 /// # Errors
 /// A statement failed, a count was another.
