@@ -7,7 +7,7 @@ use hobt_buffer::BufferError;
 use hobt_disk::DiskError;
 use hobt_log::LogError;
 use hobt_page::PageDamage;
-use hobt_txn::OutOfMemory;
+use hobt_txn::{NoRoom, OutOfMemory, VersionsFull};
 
 /// An error of storage.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub enum AccessError {
     OutOfFrames,
     /// The memory budget is used up: error 701.
     OutOfMemory(OutOfMemory),
+    /// Readers keep as many versions of rows as there may be.
+    VersionsFull(VersionsFull),
     /// A row is larger than a page: error 511.
     RowTooLarge {
         /// The row's bytes.
@@ -73,6 +75,7 @@ impl fmt::Display for AccessError {
             AccessError::Disk(error) => error.fmt(f),
             AccessError::OutOfFrames => f.write_str("every frame of the buffer pool is in use"),
             AccessError::OutOfMemory(error) => error.fmt(f),
+            AccessError::VersionsFull(full) => full.fmt(f),
             AccessError::RowTooLarge { bytes } => {
                 write!(f, "a row of {bytes} bytes does not fit a page")
             }
@@ -94,6 +97,15 @@ impl From<DiskError> for AccessError {
 impl From<OutOfMemory> for AccessError {
     fn from(error: OutOfMemory) -> AccessError {
         AccessError::OutOfMemory(error)
+    }
+}
+
+impl From<NoRoom> for AccessError {
+    fn from(error: NoRoom) -> AccessError {
+        match error {
+            NoRoom::Memory(error) => AccessError::OutOfMemory(error),
+            NoRoom::Versions(full) => AccessError::VersionsFull(full),
+        }
     }
 }
 

@@ -139,6 +139,14 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
             number::OUT_OF_MEMORY,
             format!("There is insufficient system memory to run this query: {error}. Raise the memory setting."),
         ),
+        AccessError::VersionsFull(full) => SqlError::new(
+            number::VERSION_STORE_FULL,
+            format!(
+                "Version store is full. New version(s) could not be added: {full}. End the transaction that has been open \
+                 for longest (sys.dm_tran_active_snapshot_database_transactions lists them; KILL ends its session), or \
+                 raise the memory setting."
+            ),
+        ),
         AccessError::RowTooLarge { bytes } => SqlError::new(
             number::ROW_TOO_LARGE,
             format!(

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, PageId, SessionId, SlotId, Stamp};
+use hobt_page::RowImage;
 use parking_lot::{Mutex, RwLock};
 
 use crate::decision::CommitError;
@@ -14,7 +15,7 @@ use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::progress::Progress;
 use crate::undo_memory::{ACTION_BYTES, KEY_VERSION_BYTES, UndoMemory, VERSION_BYTES};
 use crate::{
-    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, OutOfMemory, RowLocks, Running, Snapshot, TransactionLog,
+    Before, LogChain, LogChains, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Snapshot, TransactionLog,
     VersionStore,
 };
 
@@ -100,6 +101,8 @@ pub struct Savepoint {
     undo: usize,
     commit: usize,
     undo_bytes: u64,
+    /// Of these, what versions take: they stay until the transaction has ended.
+    version_bytes: u64,
 }
 
 impl Transaction {
@@ -135,6 +138,10 @@ impl Transaction {
         self.undo_memory.used()
     }
 
+    fn version_bytes(&self) -> u64 {
+        self.running.lock().as_ref().map_or(0, |running| running.version_bytes())
+    }
+
     /// Its place in the order of writers.
     pub fn stamp(&self) -> Stamp {
         self.stamp
@@ -159,7 +166,8 @@ impl Transaction {
 
     /// Where it is now.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len(), undo_bytes: self.undo_bytes() }
+        let (undo_bytes, version_bytes) = (self.undo_bytes(), self.version_bytes());
+        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len(), undo_bytes, version_bytes }
     }
 
     /// Readers do not see what it changes until it has ended; `running` has its stamp.
@@ -203,7 +211,7 @@ impl Transaction {
             }
         }
         *self.undo.lock() = Vec::new();
-        self.undo_memory.shrink_to(0);
+        self.undo_memory.shrink_to(self.version_bytes());
         let actions = std::mem::take(&mut *self.commit.lock());
         let done = run(actions.into_iter());
         done.and(self.end_chains())
@@ -214,7 +222,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn roll_back(&self) -> Result<(), UndoError> {
-        self.roll_back_to(Savepoint { undo: 0, commit: 0, undo_bytes: 0 })?;
+        self.roll_back_to(Savepoint { undo: 0, commit: 0, undo_bytes: 0, version_bytes: 0 })?;
         self.end_chains()
     }
 
@@ -239,7 +247,8 @@ impl Transaction {
         let is_done = || progress.iter().for_each(|progress| progress.add(1));
         // Counted as it is taken to be run.
         let done = run(actions.into_iter().rev().inspect(|_| is_done()));
-        self.undo_memory.shrink_to(place.undo_bytes);
+        let versions_since = self.version_bytes().saturating_sub(place.version_bytes);
+        self.undo_memory.shrink_to(place.undo_bytes + versions_since);
         done
     }
 
@@ -249,6 +258,8 @@ impl Transaction {
         // Before its locks go: who has waited for one sees what was done.
         let running = self.running.lock().take();
         drop(running);
+        // Versions that others need from now on are in an account of their own.
+        self.undo_memory.shrink_to(0);
         if let Some(locks) = self.locks.get() {
             locks.release_all(&self.lock_owner);
         }
@@ -503,6 +514,16 @@ impl StatementContext {
         }
     }
 
+    /// Keeps the values of a row of a tree for the versions that need them, before others take their place. The leaf is held
+    /// exclusively.
+    pub fn keep_row(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], row: &RowImage) {
+        let bytes = store.keep_row(hobt, key, row);
+        if let Some(running) = self.transaction.running.lock().as_ref().filter(|_| bytes > 0) {
+            self.transaction.undo_memory.take(bytes);
+            running.add_version_bytes(bytes);
+        }
+    }
+
     /// The same for all keys of a leaf that `loader` had built whole and that is about to be changed for the first time.
     /// They are asked for only if somebody may not see the load.
     ///
@@ -546,9 +567,14 @@ impl StatementContext {
     /// To be called before a row is changed: there is memory for what takes that back, and for its version.
     ///
     /// # Errors
-    /// There is none; the statement fails.
-    pub fn reserve_undo_memory(&self) -> Result<(), OutOfMemory> {
-        self.transaction.undo_memory.reserve()
+    /// There is none, or readers keep as many versions as there may be; the statement fails.
+    pub fn reserve_undo_memory(&self) -> Result<(), NoRoom> {
+        if self.transaction.undo_memory.is_due()
+            && let Some(running) = &*self.transaction.running.lock()
+        {
+            running.transactions().check_version_room()?;
+        }
+        Ok(self.transaction.undo_memory.reserve()?)
     }
 
     /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.

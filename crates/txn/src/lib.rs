@@ -34,7 +34,7 @@ pub use context::{
 pub use decision::{
     DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
 };
-pub use memory::{MemoryAccount, MemoryBudget, OutOfMemory};
+pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::Progress;
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transactions::{Running, Snapshot, Transactions};

@@ -28,6 +28,43 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// Readers that are open for long keep as many versions of rows as there may be. The statement fails with error 3959.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionsFull {
+    /// Bytes that they take, about.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub bytes_max: u64,
+}
+
+impl fmt::Display for VersionsFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VersionsFull { bytes, bytes_max } = self;
+        write!(f, "readers that are open for long keep {bytes} bytes of row versions, and {bytes_max} there may be")
+    }
+}
+
+/// Why there is no memory for another change of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoRoom {
+    /// The budget has too little left.
+    Memory(OutOfMemory),
+    /// Too many versions are kept.
+    Versions(VersionsFull),
+}
+
+impl From<OutOfMemory> for NoRoom {
+    fn from(error: OutOfMemory) -> NoRoom {
+        NoRoom::Memory(error)
+    }
+}
+
+impl From<VersionsFull> for NoRoom {
+    fn from(error: VersionsFull) -> NoRoom {
+        NoRoom::Versions(error)
+    }
+}
+
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<MemoryBudget> {

@@ -9,20 +9,33 @@
 //! seen; from there on [`crate::VersionStore`] says what stood there before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, PageId, Stamp};
 use parking_lot::Mutex;
 
-use crate::VersionStore;
+use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;
+use crate::{VersionStore, VersionsFull};
+
+/// The part of the instance's memory that versions may take whose writers have ended: one in so many.
+const VERSIONS_SHARE: u64 = 4;
 
 /// The transactions of an instance.
 #[derive(Debug, Default)]
 pub struct Transactions {
     latest: AtomicU64,
     state: Mutex<State>,
+    /// What versions take whose writers have ended; changed under `state`.
+    kept: OnceLock<KeptVersions>,
+}
+
+/// The account of versions that readers need behind the end of their writers.
+#[derive(Debug)]
+struct KeptVersions {
+    account: MemoryAccount,
+    bytes_max: u64,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +55,8 @@ struct Ended {
     /// Snapshots of later moments see what it did.
     at: u64,
     changed: Vec<Changed>,
+    /// What its versions take, about.
+    bytes: u64,
 }
 
 /// Versions that `writer` put, or that were put for him, into a store.
@@ -79,13 +94,36 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
+    /// Says from where the memory of versions comes that are needed behind the end of their writers, unless that is known.
+    pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
+        self.kept.get_or_init(|| KeptVersions {
+            account: MemoryAccount::new(budget, "row versions"),
+            bytes_max: budget.limit() / VERSIONS_SHARE,
+        });
+    }
+
+    /// Bytes of versions that readers need behind the end of their writers, about.
+    pub fn kept_version_bytes(&self) -> u64 {
+        self.kept.get().map_or(0, |kept| kept.account.held())
+    }
+
+    /// Whether there may be more versions.
+    ///
+    /// # Errors
+    /// Readers that are open for long keep as many as there may be.
+    pub(crate) fn check_version_room(&self) -> Result<(), VersionsFull> {
+        let Some(kept) = self.kept.get() else { return Ok(()) };
+        let bytes = kept.account.held();
+        if bytes < kept.bytes_max { Ok(()) } else { Err(VersionsFull { bytes, bytes_max: kept.bytes_max }) }
+    }
+
     /// Begins a transaction: no snapshot sees what it changes until the guard is dropped.
     pub fn begin(self: &Arc<Transactions>) -> Running {
         // Under the lock: a snapshot that counts the stamp as given out finds it running.
         let mut state = self.state.lock();
         let stamp = self.next();
         state.running.insert(stamp.0);
-        Running { of: Arc::clone(self), stamp, changed: Mutex::default() }
+        Running { of: Arc::clone(self), stamp, changed: Mutex::default(), version_bytes: AtomicU64::new(0) }
     }
 
     /// What has committed now, and what `own` and `also` change: a statement beside a transaction sees that one's changes.
@@ -111,19 +149,36 @@ impl Transactions {
     }
 
     /// Ends a transaction, and forgets the versions that nobody needs any more.
-    fn end(&self, ended: Stamp, changed: Vec<Changed>) {
+    fn end(&self, ended: Stamp, changed: Vec<Changed>, bytes: u64) {
         let mut gone = Vec::new();
         {
             let mut state = self.state.lock();
             state.running.remove(&ended.0);
+            let mut own = None;
             if !changed.is_empty() {
                 // A stamp of its own: snapshots from before the end and from behind it differ.
                 let at = self.next().0;
-                state.ended.push_back(Ended { at, changed });
+                state.ended.push_back(Ended { at, changed, bytes });
+                own = Some(at);
             }
             state.collect(&mut gone);
+            let is_kept = own.is_some() && state.ended.back().map(|last| last.at) == own;
+            self.account(&gone, is_kept.then_some(bytes), own);
         }
         forget(gone);
+    }
+
+    /// Notes what versions take from now on: `kept` more, and without those of `gone`, of which those of the moment `own` were
+    /// never noted. Under the lock of the state, so that nobody gives back what was not taken yet.
+    fn account(&self, gone: &[Ended], kept: Option<u64>, own: Option<u64>) {
+        let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
+        if let Some(kept) = kept {
+            account.overdraw(kept);
+        }
+        let freed: u64 = gone.iter().filter(|ended| Some(ended.at) != own).map(|ended| ended.bytes).sum();
+        if freed > 0 {
+            account.shrink(freed);
+        }
     }
 
     fn leave(&self, next: u64, horizon: Stamp) {
@@ -133,6 +188,7 @@ impl Transactions {
             take_one(&mut state.snapshots, next);
             take_one(&mut state.horizons, horizon.0);
             state.collect(&mut gone);
+            self.account(&gone, None, None);
         }
         forget(gone);
     }
@@ -169,9 +225,21 @@ pub struct Running {
     of: Arc<Transactions>,
     stamp: Stamp,
     changed: Mutex<Vec<Changed>>,
+    /// What the versions take that it has put, about.
+    version_bytes: AtomicU64,
 }
 
 impl Running {
+    /// What the versions take that it has put, in bytes, about.
+    pub(crate) fn version_bytes(&self) -> u64 {
+        self.version_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that its versions, or those of others that it has put values into, take so much more.
+    pub(crate) fn add_version_bytes(&self, bytes: usize) {
+        self.version_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Its stamp.
     pub fn stamp(&self) -> Stamp {
         self.stamp
@@ -210,7 +278,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.of.end(self.stamp, std::mem::take(&mut *self.changed.lock()));
+        let bytes = self.version_bytes();
+        self.of.end(self.stamp, std::mem::take(&mut *self.changed.lock()), bytes);
     }
 }
 
@@ -276,6 +345,35 @@ mod tests {
         assert!(with_own.is_of_present() && !other.is_of_present(), "one ran beside the other");
         let _next = all.begin();
         assert!(!with_own.is_of_present(), "somebody may have changed something");
+    }
+
+    #[test]
+    fn versions_that_outlive_their_writer_are_in_an_account_with_an_end() {
+        use crate::{Before, VersionStore};
+        use hobt_base::{FileId, SlotId};
+        let budget = MemoryBudget::new(4096);
+        let all: Arc<Transactions> = Arc::default();
+        all.keep_versions_in(&budget);
+        let (store, page) = (VersionStore::new(), PageId::new(FileId(1), 9));
+        let change = |slot: u16| {
+            let writer = all.begin();
+            store.put(&writer, page, SlotId(slot), Before::Present);
+        };
+        change(0);
+        assert_eq!((all.kept_version_bytes(), budget.used()), (0, 0), "nobody needs them");
+        let reader = all.snapshot(Stamp(0), Stamp(0));
+        let mut slot = 0;
+        while all.check_version_room().is_ok() {
+            assert_eq!(all.kept_version_bytes(), budget.used());
+            change(slot);
+            slot += 1;
+        }
+        let full = VersionsFull { bytes: budget.used(), bytes_max: 1024 };
+        assert_eq!(all.check_version_room(), Err(full));
+        assert!(slot > 4 && full.bytes < 1024 + 1024 / 4, "{slot} versions of {full:?}");
+        drop(reader);
+        assert_eq!((all.kept_version_bytes(), budget.used(), store.len()), (0, 0, 0));
+        all.check_version_room().expect("there is room again");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! error 701 in place of the process. What a change has then taken is known behind it: more than a step holds is taken all
 //! the same, and nobody gets more before it is back. Sizes are estimates: what the allocator adds is in them as a constant.
 //!
-//! Versions that are needed behind the end, by readers that are open for long, are in no account.
+//! Versions that are needed behind the end, by readers that are open for long, are in an account of all
+//! ([`crate::Transactions`]).
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -49,7 +50,12 @@ impl UndoMemory {
     /// The budget has too little left.
     pub(crate) fn reserve(&self) -> Result<(), OutOfMemory> {
         let Some(account) = self.account.get() else { return Ok(()) };
-        if account.held() < self.used() + BYTES_LEFT { account.grow(BYTES_AT_ONCE) } else { Ok(()) }
+        if self.is_due() { account.grow(BYTES_AT_ONCE) } else { Ok(()) }
+    }
+
+    /// Whether the next change needs more than the account holds.
+    pub(crate) fn is_due(&self) -> bool {
+        self.account.get().is_some_and(|account| account.held() < self.used() + BYTES_LEFT)
     }
 
     /// Notes what is in use from now on.

@@ -15,6 +15,7 @@ use hobt_base::{HobtId, PageId, SlotId, Stamp};
 use hobt_page::RowImage;
 use parking_lot::Mutex;
 
+use crate::undo_memory::{KEY_VERSION_BYTES, VERSION_BYTES};
 use crate::{Running, Snapshot};
 use keys::KeyVersions;
 pub(crate) use keys::VersionKey;
@@ -88,6 +89,7 @@ impl VersionStore {
     /// Puts what stood in a row's place; the page is held exclusively.
     pub fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) {
         let version = Version { slot, writer: writer.stamp(), before, is_undone: false, moved_to: None };
+        writer.add_version_bytes(VERSION_BYTES + version.before.row_bytes());
         self.shard(page).lock().entry(page).or_default().push(version);
         writer.note(self, writer.stamp(), page);
     }
@@ -105,6 +107,7 @@ impl VersionStore {
             is_undone: false,
             moved_to: None,
         };
+        changer.add_version_bytes(VERSION_BYTES * usize::from(rows));
         self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
         changer.note(self, loader, page);
     }
@@ -143,7 +146,9 @@ impl VersionStore {
 
     /// Puts what stood at a key of a tree before `writer` changed it; the leaf is held exclusively.
     pub fn put_key(self: &Arc<VersionStore>, writer: &Running, hobt: HobtId, key: &[u8], before: Before) {
+        let bytes = KEY_VERSION_BYTES + key.len() + before.row_bytes();
         if let Some(key) = self.keys.put(writer.stamp(), hobt, key, before) {
+            writer.add_version_bytes(bytes);
             writer.note_key(self, writer.stamp(), hobt, key);
         }
     }
@@ -158,16 +163,18 @@ impl VersionStore {
         keys: impl IntoIterator<Item = &'k [u8]>,
     ) {
         for key in keys {
+            let bytes = KEY_VERSION_BYTES + key.len();
             if let Some(key) = self.keys.put(loader, hobt, key, Before::Absent) {
+                changer.add_version_bytes(bytes);
                 changer.note_key(self, loader, hobt, key);
             }
         }
     }
 
     /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there. The
-    /// leaf is held exclusively.
-    pub fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) {
-        self.keys.keep_row(hobt, key, row);
+    /// leaf is held exclusively. Gives the bytes that the versions take more.
+    pub(crate) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
+        self.keys.keep_row(hobt, key, row)
     }
 
     /// The keys of a tree from `low` on and below `high` at which a snapshot sees something else than what stands there, in

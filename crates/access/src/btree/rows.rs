@@ -198,7 +198,7 @@ impl BTree {
         let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else { return Ok(false) };
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
-        store.keep_row(hobt, &key, &row);
+        context.keep_row(store, hobt, &key, &row);
         if !is_ghost {
             self.hobt.note_operations(Operation::LeafUpdate, 1);
         }

@@ -100,6 +100,11 @@ impl Instance {
         &self.locks
     }
 
+    /// Bytes of versions that readers need behind the end of their writers, about.
+    pub fn kept_version_bytes(&self) -> u64 {
+        self.parts.shared.clock.kept_version_bytes()
+    }
+
     /// The indexes that statements would have used.
     pub fn missing_indexes(&self) -> &MissingIndexes {
         &self.parts.shared.missing_indexes

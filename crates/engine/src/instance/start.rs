@@ -72,6 +72,7 @@ impl Instance {
             settlements: Arc::default(),
             missing_indexes: Arc::default(),
         };
+        shared.clock.keep_versions_in(&memory);
         let locks = Arc::clone(&shared.locks);
         let parts = StorageParts {
             disk: Arc::clone(&disk),

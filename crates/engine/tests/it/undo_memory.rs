@@ -9,7 +9,7 @@ use hobt_engine::{DatabaseState, DatabaseUse, EngineError, Instance, InstanceSet
 use hobt_page::RowImage;
 use hobt_txn::StatementContext;
 
-use crate::fixture::{FOLDER, create, run, simulated, table, table_named};
+use crate::fixture::{FOLDER, check_extents, create, run, simulated, table, table_named};
 use crate::log_full::tree_named;
 
 fn insert(writer: &TableWriter, ctx: &StatementContext, id: i32) -> Result<(), WriteError> {
@@ -73,4 +73,111 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
         });
         again.expect("inserted");
     }
+}
+
+/// Rows of the transaction that is rolled back: as many as a debug build undoes in a few seconds, and a million in a release build.
+const ROWS_UNDONE: i32 = if cfg!(debug_assertions) { 30_000 } else { 1_000_000 };
+
+/// A transaction of many rows is rolled back whole: no row, no extent and no memory is left of it, and the database goes on, is
+/// closed clean, and opens.
+#[test]
+fn a_rollback_of_many_rows_leaves_nothing() {
+    let disk = simulated();
+    let open = || {
+        let disk: Arc<dyn Disk> = Arc::clone(&disk) as Arc<dyn Disk>;
+        let settings = InstanceSettings {
+            memory_bytes: Some(1 << 30),
+            pool_bytes: Some(if cfg!(debug_assertions) { 4 << 20 } else { 64 << 20 }),
+            ..InstanceSettings::default()
+        };
+        Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens")
+    };
+    let instance = open();
+    let database = create(&instance, "d");
+    run(&instance, |ctx| database.create_table(ctx, &table_named("heap"))).expect("made");
+    run(&instance, |ctx| database.create_table(ctx, &tree_named("tree"))).expect("made");
+    let writers = ["heap", "tree"].map(|name| writer(&database, name));
+    for (writer, id) in writers.iter().zip(1..) {
+        run(&instance, |ctx| {
+            insert(writer, ctx, -id).expect("inserted");
+            Ok(())
+        })
+        .expect("inserted");
+    }
+    let before = instance.memory().used();
+    let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
+    for first in (0..ROWS_UNDONE).step_by(10_000) {
+        let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+        for id in first..first + 10_000 {
+            // The order of arrival is not that of the keys.
+            writers.iter().for_each(|writer| insert(writer, &ctx, id.reverse_bits() >> 1).expect("inserted"));
+        }
+        instance.end_statement(&ctx, true, &[&database]).expect("the statement ends");
+    }
+    let rows = || writers.each_ref().map(|writer| writer.base()[0].hobt().row_count());
+    assert_eq!(rows(), [u64::try_from(ROWS_UNDONE).expect("positive") + 1; 2]);
+    instance.end_transaction(&transaction, false, &[&database]).expect("undone");
+    drop(transaction);
+    assert_eq!((rows(), database.state(), instance.memory().used()), ([1; 2], DatabaseState::Online, before));
+    assert!(database.storage().versions().is_empty());
+    check_extents(&database);
+    run(&instance, |ctx| {
+        writers.iter().for_each(|writer| insert(writer, ctx, 7).expect("inserted"));
+        Ok(())
+    })
+    .expect("inserted");
+    drop((writers, database));
+    instance.close().expect("closed");
+    let instance = open();
+    let database = instance.database("d").expect("it");
+    for name in ["heap", "tree"] {
+        assert_eq!(writer(&database, name).base()[0].hobt().row_count(), 2);
+    }
+    check_extents(&database);
+}
+
+/// A reader that is open for long keeps the versions of others, in an account: when that is full, nobody makes more until the
+/// reader has gone, and what was changed before stays.
+#[test]
+fn a_reader_that_is_open_for_long_keeps_only_so_many_versions() {
+    let disk: Arc<dyn Disk> = simulated();
+    let memory = 24 << 20;
+    let settings =
+        InstanceSettings { memory_bytes: Some(memory), pool_bytes: Some(8 << 20), ..InstanceSettings::default() };
+    let instance = Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens");
+    let database = create(&instance, "d");
+    run(&instance, |ctx| database.create_table(ctx, &tree_named("tree"))).expect("made");
+    let writer = writer(&database, "tree");
+    let before = instance.memory().used();
+    let reader = instance.begin_transaction(SessionId(52)).expect("begun");
+    let snapshot = reader.snapshot().expect("it runs");
+    let mut id = 0;
+    let refused = loop {
+        let ctx = instance.statement_context(SessionId(51), 1, Arc::default()).expect("open");
+        let done = (0..1000).try_for_each(|_| {
+            id += 1;
+            insert(&writer, &ctx, id)
+        });
+        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("the statement ends");
+        if let Err(error) = done {
+            break error;
+        }
+        assert!(instance.kept_version_bytes() > 0 && id < 1_000_000);
+    };
+    assert_eq!(sql_number(&database, refused), number::VERSION_STORE_FULL);
+    let kept = instance.kept_version_bytes();
+    assert!(kept >= memory / 4 && kept < memory / 4 + (1 << 20), "{kept} bytes");
+    assert_eq!(instance.memory().used(), before + kept);
+    let count = writer.base()[0].hobt().row_count();
+    assert!(count > 10_000 && count.is_multiple_of(1000), "{count} rows");
+    drop(snapshot);
+    instance.end_transaction(&reader, true, &[&database]).expect("ended");
+    assert_eq!((instance.kept_version_bytes(), instance.memory().used()), (0, before));
+    assert!(database.storage().versions().is_empty());
+    let again = run(&instance, |ctx| {
+        insert(&writer, ctx, 0).expect("there is room again");
+        Ok(())
+    });
+    again.expect("inserted");
+    assert_eq!(writer.base()[0].hobt().row_count(), count + 1);
 }

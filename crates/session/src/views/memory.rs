@@ -20,10 +20,12 @@ pub(super) static VIEWS: &[Definition] = &[
             let page = PAGE_SIZE as u64;
             let frames_kb = pool.frames * page / 1024;
             let words_kb = pool.state_word_bytes / 1024;
-            let others_kb = (budget.used() / 1024).saturating_sub(frames_kb + words_kb);
+            let versions_kb = sources.instance.kept_version_bytes() / 1024;
+            let others_kb = (budget.used() / 1024).saturating_sub(frames_kb + words_kb + versions_kb);
             let clerks = [
                 ("MEMORYCLERK_SQLBUFFERPOOL", "Default", (pool.frames - pool.free) * page / 1024, frames_kb),
                 ("MEMORYCLERK_SQLSTORENG", "State words", words_kb, words_kb),
+                ("MEMORYCLERK_SQLSTORENG", "Row versions", versions_kb, versions_kb),
                 ("MEMORYCLERK_SQLQUERYEXEC", "Statements", others_kb, others_kb),
             ];
             let rows = clerks.into_iter().zip(1_u8..).map(|((kind, name, used, reserved), address)| {

@@ -164,7 +164,7 @@ fn a_statement_that_nobody_ended_leaves_its_transaction_as_it_was() {
         drop(context);
         assert_eq!(undone.load(Ordering::Relaxed), count);
     }
-    assert_eq!(transaction.savepoint(), Savepoint { undo: 0, commit: 0, undo_bytes: 0 });
+    assert_eq!(transaction.savepoint(), Savepoint { undo: 0, commit: 0, undo_bytes: 0, version_bytes: 0 });
 }
 
 #[test]

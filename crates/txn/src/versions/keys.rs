@@ -167,15 +167,17 @@ impl KeyVersions {
     }
 
     /// Puts a deleted row's values into the versions that say that it was there, before others take their place.
-    pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) {
+    /// Gives the bytes that they take more.
+    pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt) else { return };
+        let Some(tree) = trees.get(&hobt) else { return 0 };
         let mut part = tree.part(key);
-        let Some(versions) = part.get_mut(&VersionKey::new(key)) else { return };
+        let Some(versions) = part.get_mut(&VersionKey::new(key)) else { return 0 };
         let mut kept = None;
         for version in versions.iter_mut().filter(|version| version.before == Before::Present) {
             version.before = Before::Row(Arc::clone(kept.get_or_insert_with(|| Arc::new(row.clone()))));
         }
+        kept.map_or(0, |row| Before::Row(row).row_bytes())
     }
 
     /// See [`super::VersionStore::key_changes`].
