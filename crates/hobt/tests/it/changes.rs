@@ -1,6 +1,7 @@
 //! `UPDATE`, `DELETE` and `MERGE` against a model of the rows, and what one leaves that does not reach its end.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt::{Event, Flow, Instance, InstanceSettings, Session, SqlError};
 use hobt_base::SplitMix64;
@@ -214,4 +215,74 @@ fn sessions_that_change_one_row_lose_nothing_of_each_other() {
     assert_eq!(left, [["2", changed.as_str(), "0"]]);
     let numbers = rows(&mut session, "SELECT COUNT(*), COUNT(DISTINCT id) FROM i", false).expect("the rows");
     assert_eq!(numbers, [[changed.as_str(), changed.as_str()]]);
+}
+
+/// Rows go from group to group, come, and are taken back, while others count up all that are in a group: what is counted up in
+/// the end is what was said to be.
+#[test]
+fn sessions_that_change_rows_which_others_make_meet_their_conditions_lose_nothing() {
+    const SESSIONS: u64 = 3;
+    const STEPS: usize = 25;
+    let tables = [
+        "CREATE TABLE t (k int NOT NULL, g int NOT NULL, n int NOT NULL)",
+        "CREATE TABLE t (k int NOT NULL, g int NOT NULL, n int NOT NULL); CREATE INDEX by_g ON t (g)",
+        "CREATE TABLE t (k int NOT NULL PRIMARY KEY, g int NOT NULL, n int NOT NULL); CREATE INDEX by_g ON t (g)",
+    ];
+    for (place, table) in tables.into_iter().enumerate() {
+        let (_folder, instance, mut session) = open(InstanceSettings::default());
+        session.run(table).expect("a table");
+        session.run("INSERT INTO t SELECT value, value % 4, 0 FROM GENERATE_SERIES(1, 12)").expect("rows");
+        let by_index = if place == 0 { "" } else { "WITH (INDEX (by_g))" };
+        let counted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for number in 0..SESSIONS {
+                let (counted, instance) = (&counted, &instance);
+                scope.spawn(move || {
+                    let mut random = SplitMix64::new(number + 10 * place as u64);
+                    let mut session = instance.session().expect("a session");
+                    session.run("USE d").expect("the database");
+                    for step in 0..STEPS {
+                        let (from, to) = (random.below(4), random.below(4));
+                        let key = 1000 * (number + 1) + step as u64;
+                        let count = match random.below(3) {
+                            0 => format!("UPDATE t {by_index} SET n += 1 WHERE g = {from}; SET @n = @@ROWCOUNT;"),
+                            1 => format!(
+                                "UPDATE a SET n = a.n + 1 FROM t AS a JOIN (VALUES ({from}), ({to} + 10)) AS s (g) ON s.g = a.g; \
+                                 SET @n = @@ROWCOUNT;"
+                            ),
+                            _ => format!(
+                                "MERGE t USING (VALUES ({from})) AS s (g) ON s.g = t.g WHEN MATCHED THEN UPDATE SET n = t.n + 1; \
+                                 SET @n = @@ROWCOUNT;"
+                            ),
+                        };
+                        let around = match random.below(3) {
+                            0 => format!("UPDATE TOP (1) t SET g = {to} WHERE g = {from};"),
+                            1 => format!("INSERT INTO t VALUES ({key}, {to}, 0);"),
+                            _ => format!("UPDATE t {by_index} SET g = {to} WHERE g = {from} AND k % 2 = 0;"),
+                        };
+                        let (end, is_kept) =
+                            if random.below(3) == 0 { ("ROLLBACK", false) } else { ("COMMIT", true) };
+                        let batch = format!(
+                            "DECLARE @n int = 0; BEGIN TRANSACTION; {around} {count} {end}; SELECT @n"
+                        );
+                        match rows(&mut session, &batch, false) {
+                            Ok(found) if is_kept => {
+                                let rows: u64 = found[0][0].parse().expect("a number");
+                                counted.fetch_add(rows, Ordering::Relaxed);
+                            }
+                            Ok(_) => {}
+                            Err(error) => assert_eq!(error.number, 1205, "{batch}: {error}"),
+                        }
+                    }
+                });
+            }
+        });
+        let sum = rows(&mut session, "SELECT SUM(n) FROM t", false).expect("the rows");
+        assert_eq!(sum, [[counted.into_inner().to_string()]], "{table}");
+        if place > 0 {
+            let by_both = "SELECT COUNT(*) FROM t WITH (INDEX (by_g)) WHERE g >= 0 UNION ALL SELECT COUNT(*) FROM t WITH (INDEX (0))";
+            let counts = rows(&mut session, by_both, false).expect("the rows");
+            assert_eq!(counts[0], counts[1], "the index has what the table has: {table}");
+        }
+    }
 }
