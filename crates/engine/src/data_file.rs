@@ -11,12 +11,15 @@ use std::time::{Duration, Instant};
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
+use hobt_log::LogFileLabel;
 use hobt_page::{
     AllocationMap, BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader,
     INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageBytes, PageChange, PageDamage, PageHeader, PageType, RESERVED_PAGES,
     apply, seal, verify,
 };
 use hobt_sync::{Wait, WaitType};
+
+use crate::log_file::log_id;
 
 /// A file that is to be made.
 #[derive(Clone, Debug)]
@@ -109,6 +112,21 @@ fn decode_header(page: &PageBytes, number: u32) -> Result<FileHeader, PageDamage
     let header = FileHeader::read(page)?;
     verify(page, PageId::new(header.file, number), header.database_tag())?;
     Ok(header)
+}
+
+/// Whether a file is not one of the database `guid`: its header, or its label if it is a log's, says so, or somebody has it
+/// open. Of one that is damaged nobody knows.
+pub(crate) fn is_of_another(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> bool {
+    let options = OpenOptions { create_new: false, read_only: false, direct: true };
+    let Ok(file) = disk.open(path, options) else { return false };
+    if file.try_lock_exclusive().is_err() {
+        return true;
+    }
+    match (read_header(&*file), LogFileLabel::read(&*file)) {
+        (Ok(header), _) => header.database_guid != *guid,
+        (Err(_), Ok(Some(label))) => label.log != log_id(guid),
+        (Err(_), Ok(None) | Err(_)) => false,
+    }
 }
 
 /// Reads the header from the first copy that passes its checks.

@@ -20,7 +20,7 @@ use super::plan::DatabasePlan;
 use super::registry::{Entry, EntryState};
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::clock::time_of_day;
-use crate::data_file::DataFile;
+use crate::data_file::{DataFile, is_of_another};
 use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
@@ -211,6 +211,10 @@ impl Instance {
             reason: "it was dropped".to_owned(),
         };
         let state = std::mem::replace(&mut *entry.state.lock(), dropped);
+        let unavailable = match &state {
+            EntryState::Unavailable { state, .. } => Some(*state),
+            EntryState::Open(_) | EntryState::Closed(_) => None,
+        };
         let released = match state {
             EntryState::Open(database) => database.abandon(),
             EntryState::Closed(_) | EntryState::Unavailable { .. } => Ok(()),
@@ -220,6 +224,13 @@ impl Instance {
         let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         paths.extend(entry.files.lock().iter().map(|(_, path)| path.clone()));
         paths.extend(entry.removed.lock().iter().map(|(_, path)| path.clone()));
+        match unavailable {
+            None => {}
+            // As in SQL Server: whoever has it offline may have put the files to another use.
+            Some(crate::DatabaseState::Offline) => paths.clear(),
+            // That another database's file stands in its place may be why.
+            Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
+        }
         self.remove_files(paths.iter().map(PathBuf::as_path));
         released
     }

@@ -8,8 +8,8 @@ use hobt_disk::{Disk, SimulatedDisk};
 use hobt_engine::{DatabaseDefinition, DatabaseState, DatabaseUse, FileDefinition, Instance};
 
 use crate::fixture::{
-    FOLDER, check_extents, create, insert, number_of, open, row, rows, run, settings, simulated, small_file, table,
-    table_named,
+    FOLDER, Folder, check_extents, create, insert, number_of, open, row, rows, run, settings, simulated, small_file,
+    table, table_named,
 };
 
 const ELSEWHERE: &str = "/hobt-elsewhere";
@@ -185,6 +185,46 @@ fn an_offline_database_stays_so_until_it_is_set_online() {
     assert_eq!(row_count(&instance.database("shop").expect("online")), 5);
     assert_eq!(number_of(instance.set_offline("master")), number::OPTION_OF_DATABASE);
     assert_eq!(number_of(instance.set_online("none")), number::DATABASE_DOES_NOT_EXIST);
+}
+
+#[test]
+fn a_database_that_is_dropped_while_it_is_offline_leaves_its_files() {
+    let disk = simulated();
+    let instance = open(&disk);
+    drop(with_rows(&instance, "shop", &["shop"], 5));
+    instance.set_offline("shop").expect("closed");
+    instance.drop_database("shop").expect("dropped");
+    let path = Path::new(FOLDER).join("shop.mdf");
+    let attached = instance.attach_database("again", &[path], false).expect("its files are there");
+    assert_eq!(row_count(&attached.database), 5);
+}
+
+#[test]
+fn a_file_of_another_database_stays_when_the_one_is_dropped_in_whose_place_it_stands() {
+    let folder = Folder::new("swapped");
+    let instance = folder.open();
+    for name in ["a", "b"] {
+        drop(with_rows(&instance, name, &[name], 5));
+    }
+    instance.close().expect("closed");
+    let swap = || {
+        for (from, to) in [("a", "x"), ("b", "a"), ("x", "b")] {
+            for end in [".mdf", "_log.ldf"] {
+                let path = |name: &str| folder.0.join(format!("{name}{end}"));
+                std::fs::rename(path(from), path(to)).expect("renamed");
+            }
+        }
+    };
+    swap();
+    let instance = folder.open();
+    assert_eq!(number_of(instance.database("a")), number::DATABASE_SUSPECT);
+    instance.drop_database("a").expect("dropped");
+    instance.close().expect("closed");
+    swap();
+    assert!(!folder.0.join("x.mdf").exists());
+    let instance = folder.open();
+    assert_eq!(row_count(&instance.database("b").expect("its files are its own again")), 5);
+    instance.close().expect("closed");
 }
 
 #[test]
