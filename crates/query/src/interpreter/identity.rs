@@ -10,6 +10,7 @@ use hobt_catalog::{Table, TableColumn};
 use hobt_engine::DatabaseUse;
 use hobt_functions::array_value;
 use hobt_tsql::ast::ObjectName;
+use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
 
 use super::failure::Failure;
@@ -108,6 +109,22 @@ impl Interpreter<'_> {
         let first = last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment));
         // Another session may have found it meanwhile.
         Ok(take(self.environment.executor.identities.lock().entry(key).or_insert(first)))
+    }
+
+    /// A table is emptied or dropped: it starts again at its seed, or, where that is undone, goes on where it was. Nobody else
+    /// inserts before the transaction has ended.
+    pub(super) fn forget_identity(&self, context: &StatementContext, database: DatabaseId, table: ObjectId) {
+        let (key, executor) = ((database, table), Arc::clone(&self.environment.executor));
+        let before = executor.identities.lock().remove(&key);
+        context.on_undo(move || {
+            let mut identities = executor.identities.lock();
+            match before {
+                Some(next) => identities.insert(key, next),
+                // The rows that are there again say where to go on.
+                None => identities.remove(&key),
+            };
+            Ok(())
+        });
     }
 
     /// After a statement that gave an identity column its values: the next one goes on behind the greatest.

@@ -176,23 +176,24 @@ impl Interpreter<'_> {
         for name in names {
             let mut locked = None;
             let mut lock = |table| self.lock_definition(context, tempdb, table, &mut locked);
-            tempdb.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
+            let table = tempdb.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
             context.hold(locked);
+            self.forget_identity(context, tempdb.id(), table);
         }
         Ok(())
     }
 
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
-        let table = self.in_context(&place.database, |this, context| {
+        self.in_context(&place.database, |this, context| {
             let mut locked = None;
             let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
             let dropped = place.database.database().drop_table(context, &place.schema, &place.name, &mut lock);
             let table = dropped.map_err(SqlError::from)?;
             context.hold(locked);
-            Ok(table)
+            this.forget_identity(context, place.database.id(), table);
+            Ok(())
         })?;
-        self.environment.executor.identities.lock().remove(&(place.database.id(), table));
         self.forget_temporary_table(&name.name.value.to_lowercase());
         Ok(())
     }
@@ -233,8 +234,7 @@ impl Interpreter<'_> {
             let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
             let table = truncated.map_err(|error| error.to_sql_error().at(name.position()))?;
             context.hold(locked);
-            // An empty table starts again at its seed; nobody inserts before the lock is gone.
-            this.environment.executor.identities.lock().remove(&(place.database.id(), table));
+            this.forget_identity(context, place.database.id(), table);
             Ok(())
         })?;
         Ok(Outcome::QUIET)
