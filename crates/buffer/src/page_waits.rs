@@ -1,7 +1,7 @@
 //! Waits for pages by the heap or tree that they belong to: `sys.dm_db_index_operational_stats`.
 //!
-//! Whose a page is, its header says once the wait is over. Only who has waited comes here, so a lock and a hash table are cheap
-//! beside that.
+//! Whose a page is, its header says once the wait is over. Only who has waited comes here, so a lock and a hash table
+//! are cheap beside that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use hobt_base::{DatabaseId, HobtId};
 use hobt_page::{PageBytes, PageHeader, PageType};
 use parking_lot::Mutex;
 
-/// Heaps and trees that are counted at the same time. Beyond, all begin again from 0: those that are gone are mostly told of
-/// before ([`crate::BufferPool::forget_waits`]).
+/// Heaps and trees that are counted at the same time. Beyond, all begin again from 0: those that are gone are mostly
+/// told of before ([`crate::BufferPool::forget_waits`]).
 const HOBTS_MAX: usize = 1 << 16;
 
 /// How often was waited, and for how long.
@@ -51,6 +51,14 @@ pub(crate) struct PageWaits(Mutex<HashMap<(DatabaseId, HobtId), HobtPageWaits>>)
 impl PageWaits {
     pub(crate) fn of(&self, database: DatabaseId, hobt: HobtId) -> HobtPageWaits {
         self.0.lock().get(&(database, hobt)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn add_io(&self, database: DatabaseId, hobt: HobtId, time: Duration) {
+        let mut all = self.0.lock();
+        if all.len() == HOBTS_MAX && !all.contains_key(&(database, hobt)) {
+            all.clear();
+        }
+        all.entry((database, hobt)).or_default().io.add(1, time);
     }
 
     pub(crate) fn forget(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {

@@ -171,6 +171,11 @@ impl BufferPool {
         self.page_waits.of(database, hobt)
     }
 
+    /// Notes a wait for the disk for pages of a heap or tree that were read past [`PoolFile::read`].
+    pub fn note_io_wait(&self, database: DatabaseId, hobt: HobtId, time: Duration) {
+        self.page_waits.add_io(database, hobt, time);
+    }
+
     /// Forgets the waits for pages of heaps and trees that are gone.
     pub fn forget_waits(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
         self.page_waits.forget(is_gone);

@@ -514,8 +514,8 @@ impl StatementContext {
         }
     }
 
-    /// Keeps the values of a row of a tree for the versions that need them, before others take their place. The leaf is held
-    /// exclusively.
+    /// Keeps the values of a row of a tree for the versions that need them, before others take their place. The leaf is
+    /// held exclusively.
     pub fn keep_row(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], row: &RowImage) {
         let bytes = store.keep_row(hobt, key, row);
         if let Some(running) = self.transaction.running.lock().as_ref().filter(|_| bytes > 0) {

@@ -94,7 +94,8 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Says from where the memory of versions comes that are needed behind the end of their writers, unless that is known.
+    /// Says from where the memory of versions comes that are needed behind the end of their writers, unless that is
+    /// known.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
         self.kept.get_or_init(|| KeptVersions {
             account: MemoryAccount::new(budget, "row versions"),
@@ -168,8 +169,8 @@ impl Transactions {
         forget(gone);
     }
 
-    /// Notes what versions take from now on: `kept` more, and without those of `gone`, of which those of the moment `own` were
-    /// never noted. Under the lock of the state, so that nobody gives back what was not taken yet.
+    /// Notes what versions take from now on: `kept` more, and without those of `gone`, of which those of the moment
+    /// `own` were never noted. Under the lock of the state, so that nobody gives back what was not taken yet.
     fn account(&self, gone: &[Ended], kept: Option<u64>, own: Option<u64>) {
         let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
         if let Some(kept) = kept {

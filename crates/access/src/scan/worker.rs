@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use hobt_base::{PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, LoadOwner, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
@@ -45,6 +46,8 @@ pub(super) struct Worker {
     /// What a visitor that had enough left of the range that it was shown.
     rest: Option<Arrived>,
     next_tag: u64,
+    /// Since when its task has waited for a read, if it does.
+    waits_since: Option<Instant>,
     exhausted: bool,
     pub(super) rows_by_worker: u64,
     grants: u64,
@@ -199,6 +202,7 @@ impl Worker {
             spare: Vec::new(),
             rest: None,
             next_tag: 0,
+            waits_since: None,
             exhausted: false,
             rows_by_worker: 0,
             grants: 0,
@@ -250,9 +254,18 @@ impl Worker {
             match self.queue.poll_pop(task) {
                 Poll::Ready(Some(completion)) => self.arrive(completion),
                 Poll::Ready(None) => unreachable!("a range that is not ready has a read in flight"),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.waits_since.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
             }
         }
+    }
+
+    /// Counts a wait for pages of a range.
+    fn note_wait(&self, range: &PageRange, time: Duration) {
+        let hobt = self.scan.partitions[range.partition].store.hobt();
+        hobt.storage().pool().note_io_wait(hobt.storage().database(), hobt.id(), time);
     }
 
     /// Whether the pages that another scan was reading are there.
@@ -287,8 +300,12 @@ impl Worker {
     }
 
     fn arrive(&mut self, completion: Completion) {
-        let pending = self.pending.iter_mut().find(|pending| pending.tag == completion.tag);
-        match &mut pending.expect("a completion belongs to a range of the window").source {
+        let place = self.pending.iter().position(|pending| pending.tag == completion.tag);
+        let place = place.expect("a completion belongs to a range of the window");
+        if let Some(since) = self.waits_since.take() {
+            self.note_wait(&self.pending[place].range, since.elapsed());
+        }
+        match &mut self.pending[place].source {
             Source::Resident | Source::Elsewhere => unreachable!("a range without reads of its own"),
             Source::Load { completions, .. } => completions.push(completion),
             Source::Private { completion: place, .. } => *place = Some(completion),
@@ -538,6 +555,7 @@ impl Worker {
         self.scan.count_reads(1, false);
         let wait = Wait::begin(WaitType::PageIoLatchSh);
         file.disk().read_at(&mut buffer, id.byte_offset())?;
+        self.note_wait(range, wait.elapsed());
         drop(wait);
         let mut changed = Vec::new();
         file.pool_file().changed_since(&snapshot, &mut changed);

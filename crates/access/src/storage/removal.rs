@@ -1,8 +1,8 @@
 //! How a data file leaves its database.
 //!
-//! It is set aside first: nobody gets an extent of it any more. If it is empty then, it stays so, and the engine takes it off
-//! the lists of files. Last it is taken out of the pool. What the log has of it is of no use from there on: recovery passes
-//! over pages of files that are not there.
+//! It is set aside first: nobody gets an extent of it any more. If it is empty then, it stays so, and the engine takes
+//! it off the lists of files. Last it is taken out of the pool. What the log has of it is of no use from there on:
+//! recovery passes over pages of files that are not there.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ impl DataFile {
 }
 
 impl Storage {
-    /// Gives no more extents out of a file, or gives some again; whether it gave none before. What was given out before this
-    /// returns shows in [`DataFile::is_empty`].
+    /// Gives no more extents out of a file, or gives some again; whether it gave none before. What was given out before
+    /// this returns shows in [`DataFile::is_empty`].
     ///
     /// # Errors
     /// There is no such file.
@@ -44,8 +44,8 @@ impl Storage {
         Ok(file.is_set_aside.swap(is_set_aside, Ordering::AcqRel))
     }
 
-    /// Takes a file out that is set aside, empty, and on no list of the database any more. What memory has of its pages is
-    /// forgotten.
+    /// Takes a file out that is set aside, empty, and on no list of the database any more. What memory has of its pages
+    /// is forgotten.
     ///
     /// # Errors
     /// There is no such file, or somebody holds a page of it: it stays, set aside.

@@ -4,11 +4,12 @@
 //!
 //! 1. nobody gets an extent of it any more, it is empty, and the log is durable up to where it became so;
 //! 2. `master` lists it as removed;
-//! 3. the catalog's row goes with the statement's commit, the file goes out of the pool and off the disk, and `master` forgets it.
+//! 3. the catalog's row goes with the statement's commit, the file goes out of the pool and off the disk, and `master`
+//!    forgets it.
 //!
-//! After a crash before the second step it is a file like any other. After one behind it, the next start removes what is left of it
-//! and recovery removes the catalog's row. Recovery passes over what the log has of its pages, so its id is given to another file only
-//! when recovery would not read those records any more.
+//! After a crash before the second step it is a file like any other. After one behind it, the next start removes what
+//! is left of it and recovery removes the catalog's row. Recovery passes over what the log has of its pages, so its id
+//! is given to another file only when recovery would not read those records any more.
 
 use std::sync::Arc;
 
@@ -81,12 +82,12 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a data file off the lists, with `unlist` that of `master`. When the statement has committed, nobody sees it, and
-    /// [`Database::let_go_of_file`] is to be called.
+    /// Takes a data file off the lists, with `unlist` that of `master`. When the statement has committed, nobody sees
+    /// it, and [`Database::let_go_of_file`] is to be called.
     ///
     /// # Errors
-    /// 5009 it is gone, 5020 it is the primary one, 5031 it is the only one of the default filegroup, 5042 it is not empty; what
-    /// `unlist` gives; a device's error.
+    /// 5009 it is gone, 5020 it is the primary one, 5031 it is the only one of the default filegroup, 5042 it is not
+    /// empty; what `unlist` gives; a device's error.
     pub(crate) fn remove_file(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -163,8 +164,8 @@ impl Database {
     /// 5009.
     pub(crate) fn no_such_file(&self, name: &str) -> EngineError {
         let text = format!(
-            "One or more files listed in the statement could not be found or could not be initialized: database '{}' has no \
-             file '{name}'.",
+            "One or more files listed in the statement could not be found or could not be initialized: database '{}' \
+             has no file '{name}'.",
             self.name
         );
         EngineError::statement(number::NO_SUCH_FILE, text)

@@ -73,8 +73,8 @@ impl Database {
         })
     }
 
-    /// The ids that the next `count` files get: the lowest that no file has, none of `taken`, and none of a removed file of
-    /// which recovery would still read records.
+    /// The ids that the next `count` files get: the lowest that no file has, none of `taken`, and none of a removed
+    /// file of which recovery would still read records.
     pub(crate) fn free_file_ids(&self, count: usize, taken: &[FileId]) -> Result<Vec<FileId>> {
         let mut used: HashSet<FileId> = self.snapshot().files.iter().map(|file| file.id).collect();
         used.extend(self.storage.files().iter().map(|file| file.id()));

@@ -28,11 +28,12 @@ impl Instance {
         self.alter(database, |ctx| database.remove_filegroup(ctx, name))
     }
 
-    /// Removes a file of the log that holds nothing needed, or an empty data file, and deletes it. Blocks until that is durable.
+    /// Removes a file of the log that holds nothing needed, or an empty data file, and deletes it. Blocks until that is
+    /// durable.
     ///
     /// # Errors
-    /// 5009 there is no such file, 5020 it is the first one of the log or the primary data file, 5031 it is the only one of the
-    /// default filegroup, 5042 it holds something; a device's error.
+    /// 5009 there is no such file, 5020 it is the first one of the log or the primary data file, 5031 it is the only
+    /// one of the default filegroup, 5042 it holds something; a device's error.
     pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;

@@ -162,8 +162,8 @@ fn an_id_is_given_again_only_when_recovery_reads_nothing_of_the_removed_file() {
     check_extents(&database);
 }
 
-/// The power fails at each write of REMOVE FILE: the file is there, whole, or gone, from the lists and from the disk; and the
-/// same statement, or one that adds it again, works.
+/// The power fails at each write of REMOVE FILE: the file is there, whole, or gone, from the lists and from the disk;
+/// and the same statement, or one that adds it again, works.
 #[test]
 fn a_crash_leaves_the_file_or_nothing_of_it() {
     let (mut kept, mut gone) = (0, 0);

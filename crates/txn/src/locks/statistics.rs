@@ -13,8 +13,8 @@ use super::{LockManager, LockResource};
 
 /// Tables of counts, by HOBT: so that transactions on different tables seldom meet.
 const TABLES: usize = 16;
-/// Heaps and trees that one of them counts at the same time. Beyond, all of them begin again from 0: those that are gone are mostly
-/// told of before ([`LockManager::forget_hobts`]).
+/// Heaps and trees that one of them counts at the same time. Beyond, all of them begin again from 0: those that are
+/// gone are mostly told of before ([`LockManager::forget_hobts`]).
 const HOBTS_MAX: usize = 1 << 12;
 
 /// Locks of one kind in one heap or tree.

@@ -1,9 +1,9 @@
 //! `DBCC SHRINKFILE (file, EMPTYFILE)`: moves what is in a data file to the other files of its filegroup.
 //!
-//! Rows are known by their pages, in versions, locks and indexes, so pages are not moved one by one: from the start on no extents
-//! are given out of the file, and each heap or index that has any there is built anew, one statement each, as `ALTER INDEX …
-//! REBUILD` does it. Others wait for a table only while it is being built. The file gives no extents until the next start of the
-//! instance, so that it is still empty when it is removed.
+//! Rows are known by their pages, in versions, locks and indexes, so pages are not moved one by one: from the start on
+//! no extents are given out of the file, and each heap or index that has any there is built anew, one statement each,
+//! as `ALTER INDEX … REBUILD` does it. Others wait for a table only while it is being built. The file gives no extents
+//! until the next start of the instance, so that it is still empty when it is removed.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ impl Interpreter<'_> {
             return Ok(());
         }
         if !storage.files().iter().any(|other| other.filegroup() == file.filegroup && !other.is_set_aside()) {
-            let text = "There is insufficient space in the filegroup to complete the emptyfile operation: it has no other \
-                        file that takes anything. Add one.";
+            let text = "There is insufficient space in the filegroup to complete the emptyfile operation: it has no \
+                        other file that takes anything. Add one.";
             return Err(SqlError::new(number::NO_ROOM_TO_EMPTY_FILE, text).at(position).into());
         }
         let snapshot = database.snapshot();

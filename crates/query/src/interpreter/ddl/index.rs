@@ -296,8 +296,8 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Builds the heap or clustered index of a table, or one partition of it (from 0), or another index, anew and otherwise as it
-    /// is: where there is room.
+    /// Builds the heap or clustered index of a table, or one partition of it (from 0), or another index, anew and
+    /// otherwise as it is: where there is room.
     pub(in super::super) fn move_index(
         &mut self,
         database: &DatabaseUse,
