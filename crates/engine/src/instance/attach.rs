@@ -3,15 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use hobt_base::{DatabaseId, FileId, number};
+use hobt_base::{FileId, number};
 use hobt_catalog::DatabaseRow;
 use hobt_disk::{DiskError, OpenOptions};
 use hobt_log::LogFileLabel;
 use parking_lot::Mutex;
 
-use super::create::{delete_database, is_system};
+use super::create::{delete_database, is_system, take_id};
 use super::plan::in_use;
 use super::registry::{Entry, EntryState};
 use super::start::inspect;
@@ -92,12 +91,9 @@ impl Instance {
             let text = format!("The files are those of database '{}', or a copy of them.", other.name);
             return Err(EngineError::statement(number::FILE_OF_ANOTHER_DATABASE, text));
         }
-        let id = self.next_database.fetch_add(1, Ordering::Relaxed);
-        if id > i16::MAX.cast_unsigned() {
-            return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
-        }
+        let id = take_id(&self.next_database)?;
         let entry = Entry {
-            id: DatabaseId(id),
+            id,
             name: name.to_owned(),
             guid,
             created: crate::clock::time_of_day(),
@@ -119,7 +115,7 @@ impl Instance {
         }
         drop(database);
         self.registry.insert(entry);
-        Ok(Created { database: self.database_by_id(DatabaseId(id))?, left_over: Vec::new() })
+        Ok(Created { database: self.database_by_id(id)?, left_over: Vec::new() })
     }
 
     /// Opens the files of a database that is to be attached, and finds its log.

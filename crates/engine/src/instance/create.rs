@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use hobt_base::{DatabaseId, FileId, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
@@ -75,13 +75,10 @@ impl Instance {
         }
         let left = LeftOver::default();
         let plan = self.plan_database(definition, &left)?;
-        let id = self.next_database.fetch_add(1, Ordering::Relaxed);
-        if id > i16::MAX.cast_unsigned() {
-            return Err(EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."));
-        }
+        let id = take_id(&self.next_database)?;
         let paths: Vec<_> = plan.files.iter().map(|file| (file.file, file.path.clone())).collect();
         let logs: Vec<_> = plan.logs.iter().map(|file| (file.file, file.path.clone())).collect();
-        let database = self.make_database(DatabaseId(id), name, plan)?;
+        let database = self.make_database(id, name, plan)?;
         let listed = self.list_database(&master, &database, &paths, &logs);
         if let Err(error) = listed {
             // The first error is the one to report.
@@ -105,7 +102,7 @@ impl Instance {
             removed: Mutex::default(),
             state: Mutex::new(EntryState::Open(database)),
         });
-        Ok(Created { database: self.database_by_id(DatabaseId(id))?, left_over: left.into_removed() })
+        Ok(Created { database: self.database_by_id(id)?, left_over: left.into_removed() })
     }
 
     /// Makes the files and the catalog in them; what was made is removed when a step fails.
@@ -264,6 +261,16 @@ impl Instance {
     }
 }
 
+/// The id of a new database. Ids are not given again, since much that is in memory goes by them.
+///
+/// # Errors
+/// There are no more, and never will be: who goes on asking gets none that the instance's own databases have.
+pub(super) fn take_id(next: &AtomicU16) -> Result<DatabaseId> {
+    let after = |id: u16| (id <= i16::MAX.cast_unsigned()).then(|| id + 1);
+    let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).map(DatabaseId);
+    taken.map_err(|_| EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."))
+}
+
 pub(super) fn delete_database(
     heaps: &SystemHeaps,
     ctx: &hobt_txn::StatementContext,
@@ -277,4 +284,17 @@ pub(super) fn delete_database(
 /// Whether a database is one of the instance's own.
 pub(super) fn is_system(id: DatabaseId) -> bool {
     id == MASTER || id == TEMPDB
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_end_and_do_not_begin_anew() {
+        let next = AtomicU16::new(i16::MAX.cast_unsigned() - 1);
+        assert_eq!(take_id(&next).expect("the last but one"), DatabaseId(32766));
+        assert_eq!(take_id(&next).expect("the last one"), DatabaseId(32767));
+        assert!((0..=u16::MAX).all(|_| take_id(&next).is_err()));
+    }
 }
