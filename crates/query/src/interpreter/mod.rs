@@ -60,6 +60,6 @@ pub use hobt_txn::Progress;
 pub use output::{cell_text, output_batch};
 pub use run::run_batch;
 pub use state::{SessionState, SetOptions, TraceFlags};
-pub use system_functions::{PRODUCT_VERSION, module_letters, type_names};
+pub use system_functions::{PRODUCT_VERSION, type_names};
 pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows, batch_of_values, value_text};
 pub use transaction::{SharedTransaction, end_session, roll_back_session};

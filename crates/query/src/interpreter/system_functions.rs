@@ -1,13 +1,14 @@
 //! Functions that the session answers: names and ids of objects, properties, the caught error.
 
+mod databases;
 mod index_functions;
+mod objects;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, SqlError, Stamp, number};
-use hobt_catalog::{DatabaseSnapshot, ModuleKind};
-use hobt_engine::{DatabaseUse, LogDescription};
+use hobt_base::{SqlError, Stamp, number};
+use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -25,6 +26,9 @@ const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
 const LONG: SqlType = SqlType::NVarChar(MaxLength::Max);
 
 type Answer = Arc<dyn Fn(&[Value]) -> Result<Value, SqlError> + Send + Sync>;
+
+/// A function of databases or objects: how many arguments it has, at least and at most, its type, and what it answers.
+type Function = ((usize, usize), SqlType, fn(&World, &[Value]) -> Value);
 
 /// What functions look at: all of it is shared with other threads.
 #[derive(Clone)]
@@ -100,190 +104,13 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
             ((1, 1), NAME, Arc::new(move |arguments| Ok(server_property(&world, &text_of(arguments, 0)))))
         }
         _ => {
-            return Ok(find_object_function(name, arguments, world)?.map(|(result, evaluate)| SystemFunction {
-                result,
-                evaluate,
-                is_constant: true,
-            }));
+            let found = databases::find(name).or_else(|| objects::find(name));
+            let Some((arity, result, function)) = found else { return Ok(None) };
+            (arity, result, Arc::new(move |arguments| Ok(function(&world, arguments))))
         }
     };
     check_arity(name, arity, arguments.len())?;
     Ok(Some(SystemFunction { result, evaluate: answer, is_constant: true }))
-}
-
-/// Functions of databases and their objects.
-fn find_object_function(
-    name: &str,
-    arguments: &[SqlType],
-    world: World,
-) -> Result<Option<(SqlType, Answer)>, SqlError> {
-    let int = |answer: Option<i64>| Ok(answer.map_or(Value::Null, Value::Int));
-    let text = |answer: Option<String>| Ok(answer.map_or(Value::Null, Value::Text));
-    let (arity, result, answer): ((usize, usize), SqlType, Answer) = match name {
-        "DB_NAME" => ((0, 1), NAME, Arc::new(move |a| text(database_name(&world, a)))),
-        "DB_ID" => ((0, 1), SqlType::SmallInt, Arc::new(move |a| int(database_id(&world, a)))),
-        "HAS_DBACCESS" => ((1, 1), SqlType::Int, Arc::new(move |a| int(database_id(&world, a).map(|_| 1)))),
-        "OBJECT_ID" => ((1, 2), SqlType::Int, Arc::new(move |a| int(object_id(&world, a)))),
-        "OBJECT_NAME" => ((1, 2), NAME, Arc::new(move |a| text(object_name(&world, a).map(|(_, name)| name)))),
-        "OBJECT_SCHEMA_NAME" => {
-            ((1, 2), NAME, Arc::new(move |a| text(object_name(&world, a).map(|(schema, _)| schema))))
-        }
-        "OBJECT_DEFINITION" => (
-            (1, 1),
-            LONG,
-            Arc::new(move |a| {
-                let id = int_of(a, 0);
-                let snapshot = world.database.snapshot();
-                text(id.and_then(|id| snapshot.modules.get(&ObjectId(id))).map(|module| module.definition.clone()))
-            }),
-        ),
-        "INDEXPROPERTY" => ((3, 3), SqlType::Int, Arc::new(move |a| int(index_functions::property(&world, a)))),
-        "INDEX_COL" => ((3, 3), NAME, Arc::new(move |a| text(index_functions::column(&world, a)))),
-        "INDEXKEY_PROPERTY" => ((4, 4), SqlType::Int, Arc::new(move |a| int(index_functions::key_property(&world, a)))),
-        "OBJECTPROPERTY" | "OBJECTPROPERTYEX" => {
-            ((2, 2), SqlType::Int, Arc::new(move |a| int(object_property(&world, a))))
-        }
-        "SCHEMA_NAME" => (
-            (0, 1),
-            NAME,
-            Arc::new(move |a| {
-                let Some(id) = (if a.is_empty() { Some(1) } else { int_of(a, 0) }) else { return Ok(Value::Null) };
-                let snapshot = world.database.snapshot();
-                text(snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()))
-            }),
-        ),
-        "SCHEMA_ID" => (
-            (0, 1),
-            SqlType::Int,
-            Arc::new(move |a| {
-                let name = if a.is_empty() { "dbo".to_owned() } else { text_of(a, 0) };
-                int(world.database.snapshot().schema_id(&name).map(i64::from))
-            }),
-        ),
-        "COL_NAME" => (
-            (2, 2),
-            NAME,
-            Arc::new(move |a| {
-                let (Some(table), Some(column)) = (int_of(a, 0), int_of(a, 1)) else { return Ok(Value::Null) };
-                let snapshot = world.database.snapshot();
-                let table = snapshot.tables.get(&ObjectId(table));
-                text(
-                    table
-                        .and_then(|table| table.columns.iter().find(|c| c.id == column))
-                        .map(|column| column.name.clone()),
-                )
-            }),
-        ),
-        "COL_LENGTH" => (
-            (2, 2),
-            SqlType::SmallInt,
-            Arc::new(move |a| {
-                let Some((database, schema, name)) = split_name(&world, &text_of(a, 0)) else { return Ok(Value::Null) };
-                let snapshot = database.snapshot();
-                let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
-                let column =
-                    table.and_then(|table| table.column_named(&text_of(a, 1)).map(|column| &table.columns[column]));
-                int(column.map(|column| i64::from(column.sql_type.max_length_bytes())))
-            }),
-        ),
-        "TYPE_NAME" => (
-            (1, 1),
-            NAME,
-            Arc::new(move |a| {
-                text(
-                    int_of(a, 0)
-                        .and_then(|id| type_names().find(|(_, type_id)| *type_id == id))
-                        .map(|(name, _)| name.to_owned()),
-                )
-            }),
-        ),
-        "TYPE_ID" => (
-            (1, 1),
-            SqlType::Int,
-            Arc::new(move |a| {
-                let name = text_of(a, 0).to_lowercase();
-                int(type_names().find(|(type_name, _)| *type_name == name).map(|(_, id)| i64::from(id)))
-            }),
-        ),
-        "FILE_NAME" => (
-            (1, 1),
-            NAME,
-            Arc::new(move |a| {
-                let id = int_of(a, 0);
-                let mut files = file_names(&world.database).into_iter();
-                text(files.find(|(file, _)| Some(i32::from(*file)) == id).map(|(_, name)| name))
-            }),
-        ),
-        "FILE_ID" | "FILE_IDEX" => (
-            (1, 1),
-            SqlType::Int,
-            Arc::new(move |a| {
-                let name = text_of(a, 0);
-                let mut files = file_names(&world.database).into_iter();
-                int(files.find(|(_, file)| file.eq_ignore_ascii_case(&name)).map(|(id, _)| i64::from(id)))
-            }),
-        ),
-        "FILEGROUP_NAME" => (
-            (1, 1),
-            NAME,
-            Arc::new(move |a| {
-                let snapshot = world.database.snapshot();
-                let id = int_of(a, 0);
-                text(
-                    snapshot
-                        .filegroups
-                        .iter()
-                        .find(|group| Some(i32::from(group.id.0)) == id)
-                        .map(|group| group.name.clone()),
-                )
-            }),
-        ),
-        "FILEGROUP_ID" => (
-            (1, 1),
-            SqlType::Int,
-            Arc::new(move |a| {
-                int(world.database.snapshot().filegroup(&text_of(a, 0)).map(|group| i64::from(group.id.0)))
-            }),
-        ),
-        "DATABASEPROPERTYEX" => ((2, 2), NAME, Arc::new(move |a| text(database_property(&world, a)))),
-        "IDENT_SEED" | "IDENT_INCR" => {
-            let increment = name == "IDENT_INCR";
-            (
-                (1, 1),
-                SqlType::Decimal { precision: 38, scale: 0 },
-                Arc::new(move |a| {
-                    let Some((database, schema, name)) = split_name(&world, &text_of(a, 0)) else {
-                        return Ok(Value::Null);
-                    };
-                    let snapshot = database.snapshot();
-                    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
-                    let identity = table.and_then(|table| table.columns.iter().find_map(|column| column.identity));
-                    let value = identity.map(|identity| if increment { identity.increment } else { identity.seed });
-                    Ok(value.map_or(Value::Null, |value| Value::Decimal(i128::from(value))))
-                }),
-            )
-        }
-        "IDENT_CURRENT" => (
-            (1, 1),
-            SqlType::Decimal { precision: 38, scale: 0 },
-            Arc::new(move |a| Ok(last_identity(&world, &text_of(a, 0)).map_or(Value::Null, Value::Decimal))),
-        ),
-        "COLUMNPROPERTY" => ((3, 3), SqlType::Int, Arc::new(move |a| int(column_property(&world, a)))),
-        "FILEPROPERTY" => ((2, 2), SqlType::Int, Arc::new(move |a| int(file_property(&world, a)))),
-        "PARSENAME" => ((2, 2), NAME, Arc::new(move |a| text(name_part(a)))),
-        "STATS_DATE" => ((2, 2), SqlType::DateTime, Arc::new(|_| Ok(Value::Null))),
-        _ => return Ok(None),
-    };
-    check_arity(name, arity, arguments.len())?;
-    Ok(Some((result, answer)))
-}
-
-/// The files of a database, those of its log too: ids and logical names.
-fn file_names(database: &DatabaseUse) -> Vec<(u16, String)> {
-    let log = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
-    let data = database.snapshot();
-    let data = data.files.iter().map(|file| (file.id.0, file.name.clone()));
-    data.chain(log.into_iter().map(|file| (file.id.0, file.name))).collect()
 }
 
 fn check_arity(name: &str, (least, most): (usize, usize), count: usize) -> Result<(), SqlError> {
@@ -301,6 +128,14 @@ fn check_arity(name: &str, (least, most): (usize, usize), count: usize) -> Resul
     })
 }
 
+fn int(answer: Option<i64>) -> Value {
+    answer.map_or(Value::Null, Value::Int)
+}
+
+fn text(answer: Option<String>) -> Value {
+    answer.map_or(Value::Null, Value::Text)
+}
+
 fn text_of(arguments: &[Value], index: usize) -> String {
     match arguments.get(index) {
         Some(Value::Text(text)) => text.trim_end().to_owned(),
@@ -316,27 +151,6 @@ fn int_of(arguments: &[Value], index: usize) -> Option<i32> {
         Value::Text(text) => text.trim().parse().ok(),
         _ => None,
     }
-}
-
-fn database_name(world: &World, arguments: &[Value]) -> Option<String> {
-    if arguments.is_empty() {
-        return Some(world.database.name().to_owned());
-    }
-    let id = int_of(arguments, 0)?;
-    let databases = world.environment.instance.databases();
-    databases.into_iter().find(|database| i32::from(database.id.0) == id).map(|database| database.name)
-}
-
-fn database_id(world: &World, arguments: &[Value]) -> Option<i64> {
-    if arguments.is_empty() {
-        return Some(i64::from(world.database.id().0));
-    }
-    let name = text_of(arguments, 0);
-    let databases = world.environment.instance.databases();
-    databases
-        .into_iter()
-        .find(|database| database.name.eq_ignore_ascii_case(&name))
-        .map(|database| i64::from(database.id.0))
 }
 
 /// The database, schema and name that a text like `db.dbo.[t]` names.
@@ -386,167 +200,6 @@ pub(super) fn parse_name(text: &str) -> Option<ObjectName> {
     parts.is_empty().then_some(ObjectName { server, database, schema, name })
 }
 
-fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
-    let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
-    let kind = text_of(arguments, 1).to_uppercase();
-    let snapshot = database.snapshot();
-    let wanted = |letters: &str| kind.is_empty() || kind == letters;
-    let in_catalog = snapshot.schema_id(&schema).and_then(|schema| {
-        let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
-        let module = snapshot.module(schema, &name).filter(|module| wanted(module_letters(module.kind)));
-        let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
-        let key = index_functions::key_named(&snapshot, schema, &name)
-            .filter(|constraint| wanted(if constraint.is_primary { "PK" } else { "UQ" }));
-        let found = table.map(|table| table.id).or(module.map(|module| module.id));
-        found.or(sequence.map(|sequence| sequence.id)).or(key.map(|key| key.id))
-    });
-    let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
-    Some(i64::from(id.0))
-}
-
-/// `type` of `sys.objects`.
-pub fn module_letters(kind: ModuleKind) -> &'static str {
-    match kind {
-        ModuleKind::View => "V",
-        ModuleKind::InlineFunction => "IF",
-        ModuleKind::ScalarFunction => "FN",
-        ModuleKind::TableFunction => "TF",
-        ModuleKind::Procedure => "P",
-    }
-}
-
-/// The schema and name of an object.
-fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
-    let id = ObjectId(int_of(arguments, 0)?);
-    let database = match arguments.get(1) {
-        Some(_) => {
-            let id = u16::try_from(int_of(arguments, 1)?).ok()?;
-            world.environment.instance.database_by_id(DatabaseId(id)).ok()?.seen_by(world.viewer)
-        }
-        None => world.database.clone(),
-    };
-    let snapshot = database.snapshot();
-    let found = snapshot.tables.get(&id).map(|table| (table.schema, table.name.clone()));
-    let found = found.or_else(|| snapshot.modules.get(&id).map(|module| (module.schema, module.name.clone())));
-    let found = found.or_else(|| snapshot.sequences.get(&id).map(|known| (known.schema, known.name.clone())));
-    let found = found.or_else(|| {
-        let (table, index, _) = index_functions::key_of_id(&snapshot, id)?;
-        Some((table.schema, index.name.clone()?))
-    });
-    if let Some((schema, name)) = found {
-        return Some((schema_name(&snapshot, schema), name));
-    }
-    let (schema, name) = world.environment.views.view_name(id)?;
-    Some((schema.to_owned(), name.to_owned()))
-}
-
-fn schema_name(snapshot: &DatabaseSnapshot, id: i32) -> String {
-    snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()).unwrap_or_default()
-}
-
-fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
-    let id = ObjectId(int_of(arguments, 0)?);
-    let snapshot = world.database.snapshot();
-    let table = snapshot.tables.get(&id);
-    let module = snapshot.modules.get(&id);
-    if let Some((of, _, constraint)) = index_functions::key_of_id(&snapshot, id) {
-        return index_functions::constraint_property(of, constraint, &text_of(arguments, 1));
-    }
-    if table.is_none() && module.is_none() {
-        return None;
-    }
-    let is = |condition: bool| Some(i64::from(condition));
-    let kind = |wanted: ModuleKind| is(module.is_some_and(|module| module.kind == wanted));
-    match text_of(arguments, 1).to_lowercase().as_str() {
-        "istable" => is(table.is_some()),
-        "isusertable" => is(table.is_some_and(|table| !table.is_system)),
-        "issystemtable" => is(table.is_some_and(|table| table.is_system)),
-        "isview" => kind(ModuleKind::View),
-        "isprocedure" => kind(ModuleKind::Procedure),
-        "isinlinefunction" => kind(ModuleKind::InlineFunction),
-        "isscalarfunction" => kind(ModuleKind::ScalarFunction),
-        "istablefunction" => {
-            is(module
-                .is_some_and(|module| matches!(module.kind, ModuleKind::InlineFunction | ModuleKind::TableFunction)))
-        }
-        "ismsshipped" => is(table.is_some_and(|table| table.is_system)),
-        "tablehasidentity" => {
-            is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some())))
-        }
-        "tablehasclustindex" => is(table.is_some_and(|table| table.is_clustered())),
-        "tablehasnonclustindex" => is(table.is_some_and(|table| table.indexes.len() > 1)),
-        "tablehasindex" => is(table.is_some_and(|table| table.is_clustered() || table.indexes.len() > 1)),
-        "tablehasprimarykey" => is(table.is_some_and(|table| index_functions::has_key(table, true))),
-        "tablehasuniquecnst" => is(table.is_some_and(|table| index_functions::has_key(table, false))),
-        "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
-        _ => None,
-    }
-}
-
-/// The last identity value that was given out since the instance started; NULL before.
-fn last_identity(world: &World, name: &str) -> Option<i128> {
-    let (database, schema, name) = split_name(world, name)?;
-    let snapshot = database.snapshot();
-    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
-    let identity = table.columns.iter().find_map(|column| column.identity)?;
-    let next = world.environment.executor.identities.lock().get(&(database.id(), table.id)).copied()?;
-    Some(next - i128::from(identity.increment))
-}
-
-fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
-    let table = int_of(arguments, 0)?;
-    let snapshot = world.database.snapshot();
-    let table = snapshot.tables.get(&ObjectId(table))?;
-    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
-    let is = |condition: bool| Some(i64::from(condition));
-    let sql_type = column.sql_type;
-    match text_of(arguments, 2).to_lowercase().as_str() {
-        "allowsnull" => is(column.nullable),
-        "columnid" | "ordinal" => Some(i64::from(column.id)),
-        "isidentity" => is(column.identity.is_some()),
-        "isrowguidcol" => is(column.is_rowguid),
-        "iscomputed" | "isdeterministic" | "isprecise" | "issparse" | "iscolumnset" | "ishidden"
-        | "isfulltextindexed" => is(false),
-        "precision" | "charmaxlen" if sql_type.is_text() || sql_type.is_binary() => {
-            let bytes = i64::from(sql_type.max_length_bytes());
-            Some(if sql_type.is_national() && bytes > 0 { bytes / 2 } else { bytes })
-        }
-        "precision" => Some(i64::from(sql_type.precision())),
-        "scale" if sql_type.is_numeric() || sql_type.is_temporal() => Some(i64::from(sql_type.scale())),
-        "usesansitrim" if sql_type.is_text() || sql_type.is_binary() => is(true),
-        _ => None,
-    }
-}
-
-fn file_property(world: &World, arguments: &[Value]) -> Option<i64> {
-    let name = text_of(arguments, 0);
-    let snapshot = world.database.snapshot();
-    let file = snapshot.files.iter().find(|file| file.name.eq_ignore_ascii_case(&name))?;
-    match text_of(arguments, 1).to_lowercase().as_str() {
-        "isprimaryfile" => Some(i64::from(file.id.0 == 1)),
-        "islogfile" | "isreadonly" => Some(0),
-        "spaceused" => {
-            let open = world.database.storage().files().into_iter().find(|open| open.id() == file.id)?;
-            let extents = i64::from(open.size_pages() / EXTENT_PAGES) - i64::from(open.free_extents());
-            Some(extents * i64::from(EXTENT_PAGES))
-        }
-        _ => None,
-    }
-}
-
-/// A part of a name in a text, counted from the right: 1 is the object, 4 the server.
-fn name_part(arguments: &[Value]) -> Option<String> {
-    let name = parse_name(&text_of(arguments, 0))?;
-    let part = match int_of(arguments, 1)? {
-        1 => Some(name.name),
-        2 => name.schema,
-        3 => name.database,
-        4 => name.server,
-        _ => None,
-    };
-    part.map(|part| part.value)
-}
-
 fn server_property(world: &World, property: &str) -> Value {
     let text = |text: &str| Value::Text(text.to_owned());
     match property.to_lowercase().as_str() {
@@ -586,22 +239,6 @@ fn server_property(world: &World, property: &str) -> Value {
         | "filestreameffectivelevel" => text("0"),
         _ => Value::Null,
     }
-}
-
-fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
-    let name = text_of(arguments, 0);
-    let databases = world.environment.instance.databases();
-    let database = databases.into_iter().find(|database| database.name.eq_ignore_ascii_case(&name))?;
-    Some(match text_of(arguments, 1).to_lowercase().as_str() {
-        "status" => database.state.name().to_owned(),
-        "collation" => "SQL_Latin1_General_CP1_CI_AS".to_owned(),
-        "recovery" => database.options.recovery_model.name().to_owned(),
-        "updateability" => if database.options.is_read_only { "READ_ONLY" } else { "READ_WRITE" }.to_owned(),
-        "useraccess" => "MULTI_USER".to_owned(),
-        "version" => "957".to_owned(),
-        "isautoclose" | "isautoshrink" | "isinstandby" | "isfulltextenabled" => "0".to_owned(),
-        _ => return None,
-    })
 }
 
 /// The types' names with their `user_type_id`.

@@ -1,7 +1,7 @@
 //! Objects of a database: schemas, tables, columns, types, modules.
 
 use hobt_catalog::{DatabaseSnapshot, ModuleKind, Table};
-use hobt_query::interpreter::{ViewContext, module_letters, type_names};
+use hobt_query::interpreter::{ViewContext, type_names};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::constraints::constraint_object;
@@ -236,7 +236,7 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
     let mut modules: Vec<_> = snapshot.modules.values().collect();
     modules.sort_by_key(|module| module.id);
     for module in modules {
-        let letters = module_letters(module.kind);
+        let letters = module.kind.type_code();
         if wanted(letters) {
             rows.push(object(&module.name, module.id.0, module.schema, 0, letters, module.created, false));
         }

@@ -4,7 +4,7 @@
 //! database, as scripts that count with it expect.
 
 use hobt_catalog::IndexKind;
-use hobt_query::interpreter::{ViewContext, module_letters};
+use hobt_query::interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
 use super::catalog::{sorted_tables, system_schema_id};
@@ -63,9 +63,9 @@ fn objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let mut modules: Vec<_> = snapshot.modules.values().collect();
     modules.sort_by_key(|module| module.id);
     rows.extend(
-        modules.into_iter().map(|module| {
-            object(&module.name, module.id.0, module_letters(module.kind), module.schema, module.created)
-        }),
+        modules
+            .into_iter()
+            .map(|module| object(&module.name, module.id.0, module.kind.type_code(), module.schema, module.created)),
     );
     rows.extend(sources.views.iter().map(|view| object(view.name, view.id, "V", system_schema_id(view.schema), 0)));
     Ok(rows)

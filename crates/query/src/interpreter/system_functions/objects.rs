@@ -1,0 +1,218 @@
+//! Functions of tables and other objects, of their columns, schemas and types.
+
+use hobt_base::{DatabaseId, ObjectId};
+use hobt_catalog::{DatabaseSnapshot, IdentityColumn, ModuleKind};
+use hobt_types::{SqlType, Value};
+
+use super::{
+    Function, LONG, NAME, World, index_functions, int, int_of, parse_name, split_name, text, text_of, type_names,
+};
+
+/// The type of identity values.
+const IDENTITY: SqlType = SqlType::Decimal { precision: 38, scale: 0 };
+
+/// The function of this name, in upper case.
+pub(super) fn find(name: &str) -> Option<Function> {
+    Some(match name {
+        "OBJECT_ID" => ((1, 2), SqlType::Int, |world, a| int(object_id(world, a))),
+        "OBJECT_NAME" => ((1, 2), NAME, |world, a| text(object_name(world, a).map(|(_, name)| name))),
+        "OBJECT_SCHEMA_NAME" => ((1, 2), NAME, |world, a| text(object_name(world, a).map(|(schema, _)| schema))),
+        "OBJECT_DEFINITION" => ((1, 1), LONG, |world, a| {
+            let snapshot = world.database.snapshot();
+            let module = int_of(a, 0).and_then(|id| snapshot.modules.get(&ObjectId(id)));
+            text(module.map(|module| module.definition.clone()))
+        }),
+        "OBJECTPROPERTY" | "OBJECTPROPERTYEX" => ((2, 2), SqlType::Int, |world, a| int(object_property(world, a))),
+        "INDEXPROPERTY" => ((3, 3), SqlType::Int, |world, a| int(index_functions::property(world, a))),
+        "INDEX_COL" => ((3, 3), NAME, |world, a| text(index_functions::column(world, a))),
+        "INDEXKEY_PROPERTY" => ((4, 4), SqlType::Int, |world, a| int(index_functions::key_property(world, a))),
+        "STATS_DATE" => ((2, 2), SqlType::DateTime, |_, _| Value::Null),
+        "SCHEMA_NAME" => ((0, 1), NAME, |world, a| {
+            let id = if a.is_empty() { Some(1) } else { int_of(a, 0) };
+            let snapshot = world.database.snapshot();
+            text(snapshot.schemas.iter().find(|schema| Some(schema.id) == id).map(|schema| schema.name.clone()))
+        }),
+        "SCHEMA_ID" => ((0, 1), SqlType::Int, |world, a| {
+            let name = if a.is_empty() { "dbo".to_owned() } else { text_of(a, 0) };
+            int(world.database.snapshot().schema_id(&name).map(i64::from))
+        }),
+        "COL_NAME" => ((2, 2), NAME, |world, a| text(column_name(world, a))),
+        "COL_LENGTH" => ((2, 2), SqlType::SmallInt, |world, a| int(column_length(world, a))),
+        "COLUMNPROPERTY" => ((3, 3), SqlType::Int, |world, a| int(column_property(world, a))),
+        "IDENT_SEED" => ((1, 1), IDENTITY, |world, a| decimal(identity(world, a).map(|identity| identity.seed.into()))),
+        "IDENT_INCR" => {
+            ((1, 1), IDENTITY, |world, a| decimal(identity(world, a).map(|identity| identity.increment.into())))
+        }
+        "IDENT_CURRENT" => ((1, 1), IDENTITY, |world, a| decimal(last_identity(world, &text_of(a, 0)))),
+        "TYPE_NAME" => ((1, 1), NAME, |_, a| {
+            text(type_names().find(|(_, id)| Some(*id) == int_of(a, 0)).map(|(name, _)| name.to_owned()))
+        }),
+        "TYPE_ID" => ((1, 1), SqlType::Int, |_, a| {
+            let name = text_of(a, 0).to_lowercase();
+            int(type_names().find(|(type_name, _)| *type_name == name).map(|(_, id)| i64::from(id)))
+        }),
+        "PARSENAME" => ((2, 2), NAME, |_, a| text(name_part(a))),
+        _ => return None,
+    })
+}
+
+fn decimal(answer: Option<i128>) -> Value {
+    answer.map_or(Value::Null, Value::Decimal)
+}
+
+fn column_name(world: &World, arguments: &[Value]) -> Option<String> {
+    let (table, column) = (int_of(arguments, 0)?, int_of(arguments, 1)?);
+    let snapshot = world.database.snapshot();
+    let columns = &snapshot.tables.get(&ObjectId(table))?.columns;
+    columns.iter().find(|known| known.id == column).map(|column| column.name.clone())
+}
+
+fn column_length(world: &World, arguments: &[Value]) -> Option<i64> {
+    let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
+    let snapshot = database.snapshot();
+    let table = snapshot.table(snapshot.schema_id(&schema)?, &name)?;
+    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
+    Some(i64::from(column.sql_type.max_length_bytes()))
+}
+
+/// The seed and the increment of a table's identity column.
+fn identity(world: &World, arguments: &[Value]) -> Option<IdentityColumn> {
+    let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
+    let snapshot = database.snapshot();
+    let table = snapshot.table(snapshot.schema_id(&schema)?, &name)?;
+    table.columns.iter().find_map(|column| column.identity)
+}
+
+fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
+    let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
+    let kind = text_of(arguments, 1).to_uppercase();
+    let snapshot = database.snapshot();
+    let wanted = |letters: &str| kind.is_empty() || kind == letters;
+    let in_catalog = snapshot.schema_id(&schema).and_then(|schema| {
+        let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
+        let module = snapshot.module(schema, &name).filter(|module| wanted(module.kind.type_code()));
+        let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
+        let key = index_functions::key_named(&snapshot, schema, &name)
+            .filter(|constraint| wanted(if constraint.is_primary { "PK" } else { "UQ" }));
+        let found = table.map(|table| table.id).or(module.map(|module| module.id));
+        found.or(sequence.map(|sequence| sequence.id)).or(key.map(|key| key.id))
+    });
+    let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
+    Some(i64::from(id.0))
+}
+
+/// The schema and name of an object.
+fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
+    let id = ObjectId(int_of(arguments, 0)?);
+    let database = match arguments.get(1) {
+        Some(_) => {
+            let id = u16::try_from(int_of(arguments, 1)?).ok()?;
+            world.environment.instance.database_by_id(DatabaseId(id)).ok()?.seen_by(world.viewer)
+        }
+        None => world.database.clone(),
+    };
+    let snapshot = database.snapshot();
+    let found = snapshot.tables.get(&id).map(|table| (table.schema, table.name.clone()));
+    let found = found.or_else(|| snapshot.modules.get(&id).map(|module| (module.schema, module.name.clone())));
+    let found = found.or_else(|| snapshot.sequences.get(&id).map(|known| (known.schema, known.name.clone())));
+    let found = found.or_else(|| {
+        let (table, index, _) = index_functions::key_of_id(&snapshot, id)?;
+        Some((table.schema, index.name.clone()?))
+    });
+    if let Some((schema, name)) = found {
+        return Some((schema_name(&snapshot, schema), name));
+    }
+    let (schema, name) = world.environment.views.view_name(id)?;
+    Some((schema.to_owned(), name.to_owned()))
+}
+
+fn schema_name(snapshot: &DatabaseSnapshot, id: i32) -> String {
+    snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()).unwrap_or_default()
+}
+
+fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let id = ObjectId(int_of(arguments, 0)?);
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&id);
+    let module = snapshot.modules.get(&id);
+    if let Some((of, _, constraint)) = index_functions::key_of_id(&snapshot, id) {
+        return index_functions::constraint_property(of, constraint, &text_of(arguments, 1));
+    }
+    if table.is_none() && module.is_none() {
+        return None;
+    }
+    let is = |condition: bool| Some(i64::from(condition));
+    let kind = |wanted: ModuleKind| is(module.is_some_and(|module| module.kind == wanted));
+    match text_of(arguments, 1).to_lowercase().as_str() {
+        "istable" => is(table.is_some()),
+        "isusertable" => is(table.is_some_and(|table| !table.is_system)),
+        "issystemtable" => is(table.is_some_and(|table| table.is_system)),
+        "isview" => kind(ModuleKind::View),
+        "isprocedure" => kind(ModuleKind::Procedure),
+        "isinlinefunction" => kind(ModuleKind::InlineFunction),
+        "isscalarfunction" => kind(ModuleKind::ScalarFunction),
+        "istablefunction" => {
+            is(module
+                .is_some_and(|module| matches!(module.kind, ModuleKind::InlineFunction | ModuleKind::TableFunction)))
+        }
+        "ismsshipped" => is(table.is_some_and(|table| table.is_system)),
+        "tablehasidentity" => {
+            is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some())))
+        }
+        "tablehasclustindex" => is(table.is_some_and(|table| table.is_clustered())),
+        "tablehasnonclustindex" => is(table.is_some_and(|table| table.indexes.len() > 1)),
+        "tablehasindex" => is(table.is_some_and(|table| table.is_clustered() || table.indexes.len() > 1)),
+        "tablehasprimarykey" => is(table.is_some_and(|table| index_functions::has_key(table, true))),
+        "tablehasuniquecnst" => is(table.is_some_and(|table| index_functions::has_key(table, false))),
+        "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
+        _ => None,
+    }
+}
+
+/// The last identity value that was given out since the instance started; NULL before.
+fn last_identity(world: &World, name: &str) -> Option<i128> {
+    let (database, schema, name) = split_name(world, name)?;
+    let snapshot = database.snapshot();
+    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
+    let identity = table.columns.iter().find_map(|column| column.identity)?;
+    let next = world.environment.executor.identities.lock().get(&(database.id(), table.id)).copied()?;
+    Some(next - i128::from(identity.increment))
+}
+
+fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
+    let table = int_of(arguments, 0)?;
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&ObjectId(table))?;
+    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
+    let is = |condition: bool| Some(i64::from(condition));
+    let sql_type = column.sql_type;
+    match text_of(arguments, 2).to_lowercase().as_str() {
+        "allowsnull" => is(column.nullable),
+        "columnid" | "ordinal" => Some(i64::from(column.id)),
+        "isidentity" => is(column.identity.is_some()),
+        "isrowguidcol" => is(column.is_rowguid),
+        "iscomputed" | "isdeterministic" | "isprecise" | "issparse" | "iscolumnset" | "ishidden"
+        | "isfulltextindexed" => is(false),
+        "precision" | "charmaxlen" if sql_type.is_text() || sql_type.is_binary() => {
+            let bytes = i64::from(sql_type.max_length_bytes());
+            Some(if sql_type.is_national() && bytes > 0 { bytes / 2 } else { bytes })
+        }
+        "precision" => Some(i64::from(sql_type.precision())),
+        "scale" if sql_type.is_numeric() || sql_type.is_temporal() => Some(i64::from(sql_type.scale())),
+        "usesansitrim" if sql_type.is_text() || sql_type.is_binary() => is(true),
+        _ => None,
+    }
+}
+
+/// A part of a name in a text, counted from the right: 1 is the object, 4 the server.
+fn name_part(arguments: &[Value]) -> Option<String> {
+    let name = parse_name(&text_of(arguments, 0))?;
+    let part = match int_of(arguments, 1)? {
+        1 => Some(name.name),
+        2 => name.schema,
+        3 => name.database,
+        4 => name.server,
+        _ => None,
+    };
+    part.map(|part| part.value)
+}
