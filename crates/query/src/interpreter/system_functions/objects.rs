@@ -1,7 +1,7 @@
 //! Functions of tables and other objects, of their columns, schemas and types.
 
 use hobt_base::{DatabaseId, ObjectId};
-use hobt_catalog::{DatabaseSnapshot, IdentityColumn, ModuleKind};
+use hobt_catalog::{DatabaseSnapshot, IdentityColumn, ModuleKind, Table, name_equals};
 use hobt_types::{SqlType, Value};
 
 use super::{
@@ -60,18 +60,52 @@ fn decimal(answer: Option<i128>) -> Value {
     answer.map_or(Value::Null, Value::Decimal)
 }
 
+/// What functions say of a column, stored or not.
+struct KnownColumn {
+    id: i32,
+    name: String,
+    sql_type: SqlType,
+    is_nullable: bool,
+    is_identity: bool,
+    is_rowguid: bool,
+    is_computed: bool,
+}
+
+/// All columns of a table.
+fn columns(table: &Table) -> impl Iterator<Item = KnownColumn> {
+    let stored = table.columns.iter().map(|column| KnownColumn {
+        id: column.id,
+        name: column.name.clone(),
+        sql_type: column.sql_type,
+        is_nullable: column.nullable,
+        is_identity: column.identity.is_some(),
+        is_rowguid: column.is_rowguid,
+        is_computed: column.computed.is_some(),
+    });
+    let others = table.virtual_columns.iter().map(|column| KnownColumn {
+        id: column.id,
+        name: column.name.clone(),
+        sql_type: column.sql_type,
+        is_nullable: column.nullable,
+        is_identity: false,
+        is_rowguid: false,
+        is_computed: true,
+    });
+    stored.chain(others)
+}
+
 fn column_name(world: &World, arguments: &[Value]) -> Option<String> {
     let (table, column) = (int_of(arguments, 0)?, int_of(arguments, 1)?);
     let snapshot = world.database.snapshot();
-    let columns = &snapshot.tables.get(&ObjectId(table))?.columns;
-    columns.iter().find(|known| known.id == column).map(|column| column.name.clone())
+    columns(snapshot.tables.get(&ObjectId(table))?).find(|known| known.id == column).map(|column| column.name)
 }
 
 fn column_length(world: &World, arguments: &[Value]) -> Option<i64> {
     let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
     let snapshot = database.snapshot();
     let table = snapshot.table(snapshot.schema_id(&schema)?, &name)?;
-    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
+    let wanted = text_of(arguments, 1);
+    let column = columns(table).find(|column| name_equals(&column.name, &wanted))?;
     Some(i64::from(column.sql_type.max_length_bytes()))
 }
 
@@ -183,16 +217,17 @@ fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let table = int_of(arguments, 0)?;
     let snapshot = world.database.snapshot();
     let table = snapshot.tables.get(&ObjectId(table))?;
-    let column = &table.columns[table.column_named(&text_of(arguments, 1))?];
+    let wanted = text_of(arguments, 1);
+    let column = columns(table).find(|column| name_equals(&column.name, &wanted))?;
     let is = |condition: bool| Some(i64::from(condition));
     let sql_type = column.sql_type;
     match text_of(arguments, 2).to_lowercase().as_str() {
-        "allowsnull" => is(column.nullable),
+        "allowsnull" => is(column.is_nullable),
         "columnid" | "ordinal" => Some(i64::from(column.id)),
-        "isidentity" => is(column.identity.is_some()),
+        "isidentity" => is(column.is_identity),
         "isrowguidcol" => is(column.is_rowguid),
-        "iscomputed" | "isdeterministic" | "isprecise" | "issparse" | "iscolumnset" | "ishidden"
-        | "isfulltextindexed" => is(false),
+        "iscomputed" => is(column.is_computed),
+        "isdeterministic" | "isprecise" | "issparse" | "iscolumnset" | "ishidden" | "isfulltextindexed" => is(false),
         "precision" | "charmaxlen" if sql_type.is_text() || sql_type.is_binary() => {
             let bytes = i64::from(sql_type.max_length_bytes());
             Some(if sql_type.is_national() && bytes > 0 { bytes / 2 } else { bytes })
