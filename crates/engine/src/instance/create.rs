@@ -220,7 +220,6 @@ impl Instance {
         self.parts.shared.settlements.note(entry.guid);
         let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         paths.extend(entry.files.lock().iter().map(|(_, path)| path.clone()));
-        paths.extend(entry.removed.lock().iter().map(|(_, path)| path.clone()));
         match unavailable {
             None => {}
             // As in SQL Server: whoever has it offline may have put the files to another use.
@@ -229,6 +228,7 @@ impl Instance {
             Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
+        self.delete_removed_of(&entry);
         released
     }
 

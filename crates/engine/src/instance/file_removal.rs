@@ -7,6 +7,7 @@ use hobt_catalog::{DatabaseFile, DatabaseFileRow, Text, name_equals};
 use hobt_disk::{Disk, DiskError};
 
 use super::log_files::refuse_system;
+use super::registry::Entry;
 use super::{DatabaseUse, Instance};
 use crate::data_file::DataFile;
 use crate::database::{Unlisted, primary_file};
@@ -89,6 +90,19 @@ impl Instance {
         master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()))?;
         entry.removed.lock().retain(|(removed, _)| *removed != id);
         Ok(())
+    }
+}
+
+impl Instance {
+    /// Deletes what could not be deleted when it was removed from a database, which is being dropped.
+    pub(super) fn delete_removed_of(&self, entry: &Entry) {
+        let all = self.registry.all();
+        let listed: Vec<PathBuf> =
+            all.iter().flat_map(|entry| entry.files.lock().clone()).map(|(_, path)| path).collect();
+        for (file, path) in entry.removed.lock().iter() {
+            // One that stays behind takes room, and no more than that.
+            let _is_gone = delete_removed(&*self.disk, path, *file, entry.guid, &listed);
+        }
     }
 }
 

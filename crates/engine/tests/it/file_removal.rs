@@ -6,14 +6,14 @@ use std::sync::Arc;
 use hobt_base::{FileId, number};
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedDisk};
 use hobt_engine::{
-    DataSpaceDefinition, Database, DatabaseUse, EngineError, Instance, InstanceSettings, PartitionFunctionDefinition,
-    PartitionSchemeDefinition, TableDefinition,
+    DataSpaceDefinition, Database, DatabaseDefinition, DatabaseUse, EngineError, FileDefinition, Instance,
+    InstanceSettings, PartitionFunctionDefinition, PartitionSchemeDefinition, TableDefinition,
 };
 use hobt_types::{SqlType, Value};
 
 use crate::fixture::{
-    FOLDER, begin, check_extents, create, insert, number_of, open, row, rows, run, settings, simulated, small_file,
-    table, table_named, unlocked,
+    FOLDER, begin, check_extents, create, database_named, insert, number_of, open, row, rows, run, settings, simulated,
+    small_file, table, table_named, unlocked,
 };
 
 /// What the system says when a device fails.
@@ -236,4 +236,27 @@ fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
     let database = instance.database("shop").expect("it");
     instance.add_files(&database, None, &[small_file("two")]).expect("its place is free");
     assert_eq!(file_ids(&database), [1, 3, 4]);
+}
+
+/// What lies in the place of a removed file by now may be another database's.
+#[test]
+fn a_drop_keeps_what_took_the_place_of_a_file_that_could_not_be_deleted() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = world(&instance);
+    disk.inject(Fault::once(Operation::Remove, 0, FaultKind::Error(EIO)));
+    instance.remove_file(&database, "two").expect("it is off the lists");
+    disk.clear_faults();
+    assert!(disk.exists(&path_of("two")));
+    let file = FileDefinition { path: Some(path_of("two")), ..small_file("two") };
+    let definition = DatabaseDefinition { primary: vec![file], ..database_named("other") };
+    let other = instance.create_database(&definition).expect("nothing is in the file").database;
+    with_rows(&instance, &other, &table_named("t"), 300);
+    drop((database, other));
+    instance.drop_database("shop").expect("dropped");
+    assert!(!disk.exists(&path_of("one")));
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    let other = instance.database("other").expect("it is whole");
+    assert_eq!(rows(&other, &table(&other, "t")).expect("rows").len(), 300);
 }
