@@ -20,6 +20,7 @@ pub mod locks;
 mod memory;
 mod progress;
 mod row_locks;
+mod transaction;
 mod transactions;
 mod undo_memory;
 mod versions;
@@ -28,14 +29,13 @@ pub use chain::{
     COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,
     TransactionLog,
 };
-pub use context::{
-    EarlierView, IoCounts, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,
-};
+pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
 pub use decision::{
     DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
 };
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::Progress;
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
+pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use versions::{Before, VersionStore};

@@ -1,6 +1,9 @@
 //! What ends a statement, and what that leaves.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
+use crate::Progress;
 
 fn settings(stamp: Stamp) -> StatementContextSettings {
     StatementContextSettings { session: SessionId(51), stamp, degree_of_parallelism: 1, memory: MemoryBudget::new(1) }

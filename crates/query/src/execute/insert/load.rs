@@ -36,7 +36,7 @@ const FEW_ROWS: usize = 1000;
 /// writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
 ///
 /// # Errors
-/// The plan's, and those of [`insert_rows`].
+/// The plan's, and those of [`insert_rows`](super::insert_rows).
 pub fn insert_select(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
@@ -145,7 +145,7 @@ pub fn insert_batches(
 /// through bulk loaders. Returns their number.
 ///
 /// # Errors
-/// As [`insert_rows`].
+/// As [`insert_rows`](super::insert_rows).
 pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     match rows <= FEW_ROWS || !target.may_load(run) {
