@@ -364,6 +364,26 @@ pub const USER_ERROR: i32 = 50000;
 pub const TRANSLATE_LENGTHS: i32 = 9828;
 /// An argument of DBCC is not valid.
 pub const DBCC_ARGUMENT: i32 = 2560;
+/// An incorrect number of parameters was given to the DBCC statement.
+pub const DBCC_ARGUMENT_COUNT: i32 = 2583;
+/// '%s' does not contain an identity column.
+pub const NO_IDENTITY_COLUMN: i32 = 7997;
+/// Checking identity information: current identity value '%s', current column value '%s'.
+pub const IDENTITY_INFORMATION: i32 = 7998;
+/// Could not create constraint or index. See previous errors.
+pub const CONSTRAINT_NOT_CREATED: i32 = 1750;
+/// ALTER TABLE %s COLUMN %s failed because one or more objects access this column.
+pub const COLUMN_ACCESSED: i32 = 4922;
+/// Could not drop constraint. See previous errors.
+pub const CONSTRAINT_NOT_DROPPED: i32 = 3727;
+/// CREATE DATABASE failed. Some file names listed could not be created.
+pub const DATABASE_NOT_CREATED: i32 = 1802;
+/// A file activation error occurred. The physical file name '%s' may be incorrect.
+pub const FILE_ACTIVATION: i32 = 5105;
+/// The identifier '%s' cannot be bound: not of the source, in WHEN NOT MATCHED.
+pub const MERGE_NOT_OF_SOURCE: i32 = 5333;
+/// The identifier '%s' cannot be bound: not of the target, in WHEN NOT MATCHED BY SOURCE.
+pub const MERGE_NOT_OF_TARGET: i32 = 5334;
 /// DBCC results for '%s'.
 pub const DBCC_RESULTS: i32 = 2536;
 /// There are %d rows in %d pages for object "%s".

@@ -19,6 +19,7 @@ mod check;
 mod constraint;
 mod error;
 mod heaps;
+mod identity;
 mod index_leaf;
 mod load;
 mod long_value;
@@ -35,6 +36,7 @@ pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
 pub use constraint::{CheckConstraint, ConstraintHead, ForeignKey, ReferentialRule, TableConstraints};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;
+pub use identity::IdentityPosition;
 pub use index_leaf::{IndexLeaf, LeafColumn};
 pub use load::DatabaseIdentity;
 pub use schema::{

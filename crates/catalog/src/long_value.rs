@@ -22,6 +22,8 @@ pub(crate) enum ValueClass {
     Computed = 4,
     /// The condition of a CHECK constraint; the object is the table, `sub_id` the constraint.
     Check = 5,
+    /// Where the identity column of a table goes on, if it was reseeded.
+    Identity = 6,
 }
 
 /// Bytes of a piece: with the row's other columns it fits a page.

@@ -78,8 +78,8 @@ mod settings;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
     LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide,
-    TableChange, TableWriter, WriteError, current_row, is_stored_alike, partitions_named, uniqueifier_of_key,
-    whole_row,
+    TableChange, TableWriter, WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes,
+    may_exceed_key_bytes, partitions_named, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

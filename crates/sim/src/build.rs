@@ -88,7 +88,7 @@ fn build_tree(
     let failed = |error: BTreeError| match error {
         BTreeError::Storage(error) => database.storage_error(error),
         BTreeError::Duplicate => refused(database, WriteError::Duplicate { index: 0, key: Vec::new() }),
-        BTreeError::KeyTooLong { bytes } => refused(database, WriteError::KeyTooLong { index: 0, bytes }),
+        BTreeError::KeyTooLong { bytes } => refused(database, WriteError::EntryTooLong { index: 0, bytes }),
         BTreeError::RangeLocked { .. } => unreachable!("a builder inserts nothing between other rows"),
     };
     images.sort_by_cached_key(|image| tree.key_of(image).unwrap_or_default());

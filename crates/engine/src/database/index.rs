@@ -24,6 +24,46 @@ const CLUSTERED_KEY_BYTES_MAX: usize = 900;
 /// The longest key of a nonclustered index.
 const KEY_BYTES_MAX: usize = 1700;
 
+/// The longest key that an index of a kind takes, in bytes as SQL Server counts them.
+pub fn key_bytes_max(kind: IndexKind) -> usize {
+    match kind {
+        IndexKind::Clustered => CLUSTERED_KEY_BYTES_MAX,
+        IndexKind::Heap | IndexKind::Nonclustered => KEY_BYTES_MAX,
+    }
+}
+
+fn is_variable(sql_type: SqlType) -> bool {
+    matches!(sql_type, SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_))
+}
+
+/// The most bytes that a value of a key takes.
+fn most_bytes(sql_type: SqlType) -> usize {
+    usize::from(sql_type.max_length_bytes().unsigned_abs())
+}
+
+/// Whether a row's key can be longer than its index takes.
+pub fn may_exceed_key_bytes(table: &Table, index: &Index) -> bool {
+    let types = index.key.iter().map(|part| table.columns[part.column].sql_type);
+    types.map(most_bytes).sum::<usize>() > key_bytes_max(index.kind)
+}
+
+/// Bytes of a value in a key as SQL Server counts them, of its bytes as a page holds them: a character of `varchar` one, of
+/// `nvarchar` two or, outside the first 65,536, four.
+pub fn key_value_bytes(sql_type: SqlType, stored: Option<&[u8]>) -> usize {
+    if !is_variable(sql_type) {
+        return most_bytes(sql_type);
+    }
+    let bytes = stored.unwrap_or_default();
+    // Each character has one byte in UTF-8 that continues none; four of them need a pair in UTF-16.
+    let characters = || bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+    let pairs = || bytes.iter().filter(|byte| **byte >= 0xF0).count();
+    match sql_type {
+        SqlType::VarChar(_) => characters(),
+        SqlType::NVarChar(_) => 2 * (characters() + pairs()),
+        _ => bytes.len(),
+    }
+}
+
 /// 1913.
 fn index_exists(name: &str, table: &str) -> EngineError {
     let text = format!(
@@ -311,14 +351,12 @@ fn check_key_bytes(
     is_clustered: bool,
     warnings: &mut Vec<SqlError>,
 ) -> Result<()> {
-    let is_variable = |sql_type| matches!(sql_type, SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_));
-    let bytes = |sql_type: SqlType| usize::from(sql_type.max_length_bytes().unsigned_abs());
     let types = || key.iter().map(|part| table.columns[part.column].sql_type);
-    let least: usize = types().filter(|sql_type| !is_variable(*sql_type)).map(bytes).sum();
-    let most: usize = types().map(bytes).sum();
+    let least: usize = types().filter(|sql_type| !is_variable(*sql_type)).map(most_bytes).sum();
+    let most: usize = types().map(most_bytes).sum();
     let (kind, limit) = match is_clustered {
-        true => ("a clustered", CLUSTERED_KEY_BYTES_MAX),
-        false => ("a nonclustered", KEY_BYTES_MAX),
+        true => ("a clustered", key_bytes_max(IndexKind::Clustered)),
+        false => ("a nonclustered", key_bytes_max(IndexKind::Nonclustered)),
     };
     if least > limit {
         let text = format!(
@@ -356,4 +394,22 @@ pub(super) fn index_named<'t>(table: &'t Table, name: &str) -> Result<&'t Index>
             EngineError::statement(number::NO_SUCH_INDEX, text)
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_types::MaxLength;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_counted_as_sql_server_counts_them() {
+        let text = Some("aé€😀".as_bytes());
+        assert_eq!(key_value_bytes(SqlType::VarChar(MaxLength::Limited(10)), text), 4);
+        assert_eq!(key_value_bytes(SqlType::NVarChar(MaxLength::Limited(10)), text), 10);
+        assert_eq!(key_value_bytes(SqlType::VarBinary(MaxLength::Limited(10)), Some(&[0xF0; 3])), 3);
+        assert_eq!(key_value_bytes(SqlType::NVarChar(MaxLength::Limited(10)), None), 0);
+        assert_eq!(key_value_bytes(SqlType::NChar(10), Some(b"a")), 20);
+        assert_eq!(key_value_bytes(SqlType::Int, None), 4);
+    }
 }

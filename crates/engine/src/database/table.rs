@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, ObjectId, PAGE_SIZE, number};
+use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, number};
 use hobt_catalog::{
     ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn, TableConstraints,
     VirtualColumn,
@@ -59,6 +59,18 @@ impl Database {
         ctx: &StatementContext,
         definition: &TableDefinition,
     ) -> Result<Arc<Table>> {
+        Ok(self.create_table_with_warnings(ctx, definition)?.0)
+    }
+
+    /// The same; gives what there is to warn of, too: 1945.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`].
+    pub fn create_table_with_warnings(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        definition: &TableDefinition,
+    ) -> Result<(Arc<Table>, Vec<SqlError>)> {
         check_name(&definition.name)?;
         let schema = schema_id(&self.snapshot_of(ctx), &definition.schema)?;
         let mut claims: Vec<Claim> =
@@ -91,12 +103,12 @@ impl Database {
             constraints: TableConstraints::default(),
         };
         super::index::check_keys(&definition.name, &definition.indexes)?;
-        let (table, _) = self.plan_indexes(&snapshot, table, &definition.indexes)?;
+        let (table, warnings) = self.plan_indexes(&snapshot, table, &definition.indexes)?;
         let table = Arc::new(self.create_stores(ctx, &snapshot, table)?);
         let written = Arc::clone(&table);
         self.write_rows(ctx, |heaps, rows| heaps.insert_table(rows, &written))?;
         change.add(SnapshotChange::AddTable(Arc::clone(&table)));
-        Ok(table)
+        Ok((table, warnings))
     }
 
     /// Drops a table; its extents are free when the statement has committed. Gives its id.
@@ -121,7 +133,13 @@ impl Database {
         super::foreign_key::check_not_referenced(&self.snapshot_of(ctx), &table)?;
         let stores = self.stores_of(&table)?;
         let id = table.id;
-        self.write_rows(ctx, |system, rows| system.delete_table(rows, id))?;
+        let has_identity = table.columns.iter().any(|column| column.identity.is_some());
+        self.write_rows(ctx, |system, rows| {
+            if has_identity {
+                system.set_identity_position(rows, id, None)?;
+            }
+            system.delete_table(rows, id)
+        })?;
         self.drop_stores(ctx, &stores)?;
         change.add(SnapshotChange::RemoveTable(id));
         Ok(id)

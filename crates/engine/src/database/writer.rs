@@ -23,6 +23,7 @@ use hobt_txn::{Snapshot, StatementContext};
 use hobt_types::Value;
 
 use super::Database;
+use super::index::may_exceed_key_bytes;
 use crate::error::Result;
 
 pub use check::IndexMismatch;
@@ -41,8 +42,15 @@ pub enum WriteError {
         /// The values of its key.
         key: Vec<Value>,
     },
-    /// The key is too long: 1946.
+    /// The key is longer than SQL Server's indexes take: 1946.
     KeyTooLong {
+        /// The index's place in the table.
+        index: usize,
+        /// Bytes of the key as SQL Server counts them.
+        bytes: usize,
+    },
+    /// The key, with that of the clustered index where it has it in it, is longer than a page takes: 1946.
+    EntryTooLong {
         /// The index's place in the table.
         index: usize,
         /// Bytes of the normalised key.
@@ -69,6 +77,8 @@ pub struct TableWriter {
     table: Arc<Table>,
     base: Arc<[RowStore]>,
     indexes: Arc<[IndexWriter]>,
+    /// Of each of the table's indexes, whether a key may be longer than it takes.
+    exceeding: Arc<[bool]>,
 }
 
 /// What an update has taken away of a row, and is to put there again.
@@ -115,7 +125,8 @@ impl TableWriter {
             let partitioning = partitioning.map(|(column, function)| (column, Arc::clone(function)));
             indexes.push(IndexWriter { place, leaf, trees: trees.collect(), partitioning });
         }
-        Ok(TableWriter { table, base, indexes: indexes.into() })
+        let exceeding = table.indexes.iter().map(|index| may_exceed_key_bytes(&table, index)).collect();
+        Ok(TableWriter { table, base, indexes: indexes.into(), exceeding })
     }
 
     /// The table.
@@ -192,7 +203,10 @@ impl TableWriter {
         let at = self.insert_base(ctx, partition, row)?;
         for (done, index) in self.indexes.iter().enumerate() {
             if let Err(error) = self.insert_entry(ctx, index, &at, row) {
-                if matches!(error, WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. }) {
+                if matches!(
+                    error,
+                    WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. } | WriteError::EntryTooLong { .. }
+                ) {
                     // What is there of the row goes again, for a statement that only leaves it out.
                     self.delete_base(ctx, &at)?;
                     for index in &self.indexes[..done] {
@@ -319,6 +333,7 @@ impl TableWriter {
             }
             RowStore::Tree(tree) => tree,
         };
+        self.check_key_bytes(0, row)?;
         if self.table.base_index().options.is_unique {
             let key = tree.key_of(row).map_err(|error| self.refusal(error, 0, row))?;
             insert_locked(ctx, tree, Some(&key), row)?.map_err(|error| self.refusal(error, 0, row))?;
@@ -368,7 +383,7 @@ impl TableWriter {
                 });
                 WriteError::Duplicate { index, key: key.collect() }
             }
-            BTreeError::KeyTooLong { bytes } => WriteError::KeyTooLong { index, bytes },
+            BTreeError::KeyTooLong { bytes } => WriteError::EntryTooLong { index, bytes },
             BTreeError::RangeLocked { .. } => unreachable!("it is waited for where a row is inserted"),
             BTreeError::Storage(error) => WriteError::Storage(error),
         }

@@ -106,10 +106,10 @@ impl Instance {
         let name = definition.name.clone().unwrap_or_else(|| format!("{database}_log{suffix}"));
         check_name(&name)?;
         let beside = || match &definition.name {
-            Some(name) => first.with_file_name(format!("{name}.ldf")),
-            None => log_path(first),
+            Some(name) => file_named(name, PathBuf::from(format!("{name}.ldf"))).map(|file| first.with_file_name(file)),
+            None => Ok(log_path(first)),
         };
-        let path = self.place_new(&definition.path.clone().unwrap_or_else(beside), left)?;
+        let path = self.place_new(&definition.path.clone().map_or_else(beside, Ok)?, left)?;
         let bytes = |pages: u32| u64::from(pages) * PAGE_SIZE as u64;
         let size = definition.size_pages.map_or(LOG_BYTES, bytes);
         let bytes_max = definition.max_pages.filter(|pages| *pages > 0).map_or(LOG_BYTES_MAX, bytes);
@@ -157,7 +157,10 @@ impl Instance {
         };
         check_name(&name)?;
         let default_path = || PathBuf::from(format!("{name}.{}", if is_first { "mdf" } else { "ndf" }));
-        let path = definition.path.clone().unwrap_or_else(default_path);
+        let path = match &definition.path {
+            Some(path) => path.clone(),
+            None => file_named(&name, default_path())?,
+        };
         let path = self.place_new(&path, left)?;
         let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
         let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);
@@ -176,6 +179,22 @@ impl Instance {
             |database: &DatabaseDescription| database.files.iter().chain(&database.log_files).any(|file| file == path);
         databases.into_iter().find(has).map(|found| found.name)
     }
+}
+
+/// The file that a logical name gives its name to, if that names a file and no folder.
+///
+/// # Errors
+/// 5105.
+fn file_named(name: &str, path: PathBuf) -> Result<PathBuf> {
+    if !name.contains(['/', '\\', '\0']) {
+        return Ok(path);
+    }
+    let text = format!(
+        "A file activation error occurred. The physical file name '{}' may be incorrect. Diagnose and correct additional \
+         errors, and retry the operation.",
+        path.display()
+    );
+    Err(EngineError::statement(number::FILE_ACTIVATION, text))
 }
 
 /// 5169.

@@ -9,6 +9,7 @@ mod client;
 #[cfg(feature = "cli")]
 mod command_line;
 mod consistency;
+mod definitions;
 mod files;
 mod isolation;
 #[cfg(feature = "cli")]

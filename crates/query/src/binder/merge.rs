@@ -206,7 +206,8 @@ impl Binder<'_> {
             if let Some(condition) = &clause.condition {
                 let scope = scope_of(clause.matched, target);
                 let site = Site { scope: &scope, ..target.site(Clause::Set) };
-                let condition = self.condition(condition, site)?;
+                let bind = |site: Site<'_>| self.condition(condition, site);
+                let condition = bind(site).map_err(|error| of_side(error, clause.matched, target, &bind))?;
                 // For rows of its own kind alone: on others it might fail.
                 let otherwise = Expr::Literal(ScalarValue::Boolean(Some(false)), None);
                 let branch = (Box::new(takes), Box::new(condition));
@@ -246,12 +247,14 @@ impl Binder<'_> {
                         if values[column.1].iter().any(|(known, _)| *known == number) {
                             return Err(set_twice(&name.name.value).at(name.position()));
                         }
-                        let value = self.assigned_value(assignment, Some(column), None, target, site)?;
+                        let bind = |site: Site<'_>| self.assigned_value(assignment, Some(column), None, target, site);
+                        let value = bind(site).map_err(|error| of_side(error, clause.matched, target, &bind))?;
                         values[column.1].push((number, value.expr));
                     }
                 }
                 MergeAction::Insert { columns, values: given } => {
-                    let row = self.inserted_row(target, columns, given, site)?;
+                    let bind = |site: Site<'_>| self.inserted_row(target, columns, given, site);
+                    let row = bind(site).map_err(|error| of_side(error, clause.matched, target, &bind))?;
                     for (values, value) in values.iter_mut().zip(row) {
                         values.push((number, value));
                     }
@@ -348,6 +351,37 @@ fn scope_of(matched: MergeMatch, target: &Target<'_>) -> Scope {
         MergeMatch::NotMatchedBySource => own.to_vec(),
     };
     Scope { tables }
+}
+
+/// The error of what `bind` binds: a name that means nothing in its clause, and something on the other side, is told so.
+fn of_side<T>(
+    error: SqlError,
+    matched: MergeMatch,
+    target: &Target<'_>,
+    bind: &dyn Fn(Site<'_>) -> Result<T, SqlError>,
+) -> SqlError {
+    let (number, own, clause) = match matched {
+        MergeMatch::Matched => return error,
+        MergeMatch::NotMatchedByTarget => (number::MERGE_NOT_OF_SOURCE, "source", "WHEN NOT MATCHED"),
+        MergeMatch::NotMatchedBySource => (number::MERGE_NOT_OF_TARGET, "target", "WHEN NOT MATCHED BY SOURCE"),
+    };
+    if !matches!(error.number, number::MULTI_PART_IDENTIFIER | number::INVALID_COLUMN) {
+        return error;
+    }
+    let name = error.message.split(['"', '\'']).nth(1).unwrap_or_default().to_owned();
+    let both = scope_of(MergeMatch::Matched, target);
+    let bound = bind(Site { scope: &both, ..target.site(Clause::Set) });
+    // On neither side, then; or on one, but as no column of it.
+    if let Err(other) = bound
+        && matches!(other.number, number::MULTI_PART_IDENTIFIER | number::INVALID_COLUMN)
+    {
+        return other;
+    }
+    let text = format!(
+        "The identifier '{name}' cannot be bound. Only {own} columns and columns in the clause scope are allowed in the \
+         '{clause}' clause of a MERGE statement."
+    );
+    SqlError { position: error.position, ..SqlError::new(number, text) }
 }
 
 fn kind_of(action: &MergeAction) -> ChangeKind {

@@ -11,11 +11,11 @@ use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
 use hobt_base::SqlError;
 use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
-use hobt_engine::{DatabaseUse, uniqueifier_of_key};
+use hobt_engine::{DatabaseUse, key_bytes_max, key_value_bytes, may_exceed_key_bytes, uniqueifier_of_key};
 use hobt_functions::array_value;
-use hobt_types::Value;
+use hobt_types::{SqlType, Value};
 
-use super::insert::{InsertTarget, column, key_too_long};
+use super::insert::{InsertTarget, column, entry_too_long, key_too_long};
 use super::places::Places;
 use super::statement::StatementRun;
 
@@ -170,6 +170,7 @@ impl<'r> IndexBuild<'r> {
         }
         let mut columns: Vec<Option<LoadColumn<'_>>> =
             prepared.iter().map(|column| column.as_ref().map(column::Prepared::load_column)).collect();
+        self.check_key_bytes(batch.num_rows(), &columns)?;
         let table = Arc::clone(&self.table);
         let definition = &table.indexes[self.index];
         let makes_unique = definition.kind == hobt_catalog::IndexKind::Clustered
@@ -195,6 +196,34 @@ impl<'r> IndexBuild<'r> {
         let columns: Vec<LoadColumn<'_>> = columns.into_iter().flatten().collect();
         let builder = self.builders[partition].as_mut().expect("looked at above");
         builder.append(batch.num_rows(), &columns).map_err(|error| tree_error(self.target, definition, error))
+    }
+
+    /// 1946.
+    fn check_key_bytes(&self, rows: usize, columns: &[Option<LoadColumn<'_>>]) -> Result<(), SqlError> {
+        let definition = &self.table.indexes[self.index];
+        if !may_exceed_key_bytes(&self.table, definition) {
+            return Ok(());
+        }
+        let places = self.leaf.key.columns()[..definition.key.len()].iter().map(|part| part.column);
+        let parts: Vec<_> = definition
+            .key
+            .iter()
+            .zip(places)
+            .map(|(part, at)| {
+                let width = self.leaf.rows.columns()[at].physical.width();
+                (self.table.columns[part.column].sql_type, width, columns[at].as_ref())
+            })
+            .collect();
+        for row in 0..rows {
+            let stored = |(sql_type, width, column): &(SqlType, Option<usize>, Option<&LoadColumn<'_>>)| {
+                key_value_bytes(*sql_type, column.and_then(|column| value_at(column, *width, row)))
+            };
+            let bytes: usize = parts.iter().map(stored).sum();
+            if bytes > key_bytes_max(definition.kind) {
+                return Err(key_too_long(definition, bytes));
+            }
+        }
+        Ok(())
     }
 
     /// Finds keys that are equal, which a unique index must not have: how many rows of its key stand before each row.
@@ -263,7 +292,7 @@ fn tree_error(target: &InsertTarget, index: &hobt_catalog::Index, error: BTreeEr
         BTreeError::Storage(error) => target.sql_error(error),
         BTreeError::Duplicate => target.duplicate_in_build(index, &[]),
         BTreeError::RangeLocked { .. } => SqlError::internal("a range of a tree that nobody else has"),
-        BTreeError::KeyTooLong { bytes } => key_too_long(index, bytes),
+        BTreeError::KeyTooLong { bytes } => entry_too_long(index, bytes),
     }
 }
 

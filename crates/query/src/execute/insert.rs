@@ -12,7 +12,9 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
 use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{SqlError, number};
-use hobt_catalog::{Index, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes};
+use hobt_catalog::{
+    Index, IndexKind, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes,
+};
 use hobt_engine::{DatabaseUse, Instance, TableWriter, WriteError};
 use hobt_functions::{array_value, cast_array, value_to_array};
 use hobt_page::{INDEX_KEY_BYTES_MAX, RowImage};
@@ -50,11 +52,24 @@ impl std::fmt::Debug for InsertTarget {
     }
 }
 
-/// 1946.
+/// 1946: SQL Server's limit.
 pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
+    let kind = if index.kind == IndexKind::Clustered { "clustered" } else { "nonclustered" };
+    let text = format!(
+        "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of {} \
+         bytes for {kind} indexes.",
+        index.name.as_deref().unwrap_or(""),
+        hobt_engine::key_bytes_max(index.kind)
+    );
+    SqlError::new(number::KEY_TOO_LONG, text).with_state(3)
+}
+
+/// 1946: what a page takes.
+pub(super) fn entry_too_long(index: &Index, bytes: usize) -> SqlError {
     let text = format!(
         "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of \
-         {INDEX_KEY_BYTES_MAX} bytes. Make the values of its key shorter.",
+         {INDEX_KEY_BYTES_MAX} bytes that hobt's index pages take, the key of the clustered index and what text needs to be \
+         sorted included. Make the values of the keys shorter.",
         index.name.as_deref().unwrap_or("")
     );
     SqlError::new(number::KEY_TOO_LONG, text)
@@ -217,6 +232,7 @@ impl InsertTarget {
             WriteError::Lock(session, error) => lock_error(session, error),
             WriteError::Duplicate { index, key } => self.duplicate(index, &key),
             WriteError::KeyTooLong { index, bytes } => key_too_long(&self.table().indexes[index], bytes),
+            WriteError::EntryTooLong { index, bytes } => entry_too_long(&self.table().indexes[index], bytes),
         }
     }
 

@@ -73,7 +73,7 @@ impl Interpreter<'_> {
             let value = self.convert(given, sql_type)?;
             self.frame_mut().set(&variable.value, value)?;
         }
-        self.check_transaction_count(count)?;
+        self.check_transaction_count(count, &call.target)?;
         Ok(Outcome::KEPT)
     }
 
@@ -81,7 +81,7 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// 266, which ends nothing but its statement.
-    fn check_transaction_count(&self, before: usize) -> Result<(), Failure> {
+    fn check_transaction_count(&mut self, before: usize, target: &ExecuteTarget) -> Result<(), Failure> {
         let count = self.state.transaction_count();
         let begun_by_itself =
             before == 0 && count == 1 && self.state.options.switch(SwitchOption::ImplicitTransactions);
@@ -93,7 +93,15 @@ impl Interpreter<'_> {
              {before}, current count = {count}."
         );
         let error = SqlError::new(number::TRANSACTION_COUNT, text).with_state(2);
-        Err(Failure { heeds_xact_abort: false, ..error.into() })
+        let failure = Failure { heeds_xact_abort: false, ..error.into() };
+        Err(match target {
+            ExecuteTarget::Text(_) => failure,
+            ExecuteTarget::Procedure(name) => failure.of_call(&name.name.value),
+            ExecuteTarget::Variable(variable) => {
+                let text = self.text_value(&Expression::Variable { name: variable.clone() })?.unwrap_or_default();
+                failure.of_call(&parse_name(&text).map_or(text, |name| name.name.value))
+            }
+        })
     }
 
     /// Runs a text as a batch of its own; gives its status and its variables. A `USE` and `SET` inside it end with it.
@@ -240,7 +248,8 @@ impl Interpreter<'_> {
                         "Procedure or function '{procedure}' expects parameter '{}', which was not supplied.",
                         parameter.name.value
                     );
-                    return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(position).into());
+                    let error = SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).with_state(4);
+                    return Err(Failure::from(error).of_call(procedure));
                 }
             };
             frame.declare(&parameter.name.value, TypedValue { sql_type, value })?;

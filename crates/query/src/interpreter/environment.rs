@@ -1,13 +1,12 @@
 //! What the interpreter needs of the world around a session.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
-use hobt_base::{DatabaseId, ObjectId, SessionId, SqlError};
+use hobt_base::{SessionId, SqlError};
 use hobt_engine::Instance;
-use parking_lot::Mutex;
 
+use super::identity::Identities;
 use super::memory::{MemoryGate, operators_runtime};
 use super::{SharedTransaction, StatementStatistics, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
@@ -63,7 +62,7 @@ pub(super) struct Executor {
     /// Lets in statements whose operators keep rows in memory.
     pub(super) gate: Arc<MemoryGate>,
     /// The next identity value of each table that was asked for one.
-    pub(super) identities: Mutex<HashMap<(DatabaseId, ObjectId), i128>>,
+    pub(super) identities: Arc<Identities>,
 }
 
 impl Environment {
@@ -81,7 +80,7 @@ impl Environment {
     ) -> Result<Environment, SqlError> {
         let runtime = operators_runtime(&instance)?;
         let gate = MemoryGate::new(instance.memory());
-        let executor = Executor { workers: WorkerPool::default(), runtime, gate, identities: Mutex::default() };
+        let executor = Executor { workers: WorkerPool::default(), runtime, gate, identities: Arc::default() };
         Ok(Environment {
             instance,
             views,

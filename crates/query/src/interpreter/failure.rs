@@ -6,7 +6,7 @@
 //! of a running statement that end the batch, and under `SET XACT_ABORT ON` all but those of `RAISERROR`, take an open
 //! transaction with them.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{Position, SqlError, number};
 
 /// How far an error reaches where no `CATCH` takes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,6 +25,8 @@ pub(super) enum Reach {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Failure {
     pub(super) error: SqlError,
+    /// The error that the client is told before it: what went wrong, where `error` says what could not be done.
+    pub(super) cause: Option<Box<SqlError>>,
     pub(super) reach: Reach,
     /// Whether it leaves an open transaction nothing but to be rolled back: at once, or by the `CATCH` that takes it.
     pub(super) dooms: bool,
@@ -56,6 +58,26 @@ impl Failure {
         Failure { reach: Reach::Batch, dooms: false, ..error.into() }
     }
 
+    /// The same of a call as a whole: SQL Server puts it into the procedure's line 0.
+    #[must_use]
+    pub(super) fn of_call(mut self, procedure: &str) -> Failure {
+        self.error.procedure = Some(Box::from(procedure));
+        self.error.position = Some(Position { line: 0, column: 1 });
+        self.raised_in = Some(RaisedIn(Some(procedure.to_owned())));
+        self
+    }
+
+    /// The same with another error behind it, which is the one that a `CATCH` sees.
+    #[must_use]
+    pub(super) fn followed_by(self, error: SqlError) -> Failure {
+        Failure { error, cause: Some(Box::new(self.error)), ..self }
+    }
+
+    /// What went wrong.
+    pub(super) fn root(&self) -> &SqlError {
+        self.cause.as_deref().unwrap_or(&self.error)
+    }
+
     /// The statement was cancelled by its user, by `KILL`, or because the client wants no more.
     pub(super) fn cancelled() -> Failure {
         Failure { reach: Reach::Cancelled, ..SqlError::cancelled().into() }
@@ -65,7 +87,7 @@ impl Failure {
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Failure {
         let (reach, dooms) = (reach_of(&error), dooms(&error));
-        Failure { error, reach, dooms, heeds_xact_abort: true, reported: false, raised_in: None }
+        Failure { error, cause: None, reach, dooms, heeds_xact_abort: true, reported: false, raised_in: None }
     }
 }
 

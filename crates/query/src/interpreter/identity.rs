@@ -1,23 +1,152 @@
 //! Identity columns: the values that they give out, and `SET IDENTITY_INSERT`, under which statements give them.
 //!
-//! The next value lives in memory; after a start those that the table has say where to go on. Nothing takes a value back:
-//! a statement that is undone leaves a gap.
+//! The next value lives in memory; after a start those that the table has say where to go on. Of a table that
+//! `DBCC CHECKIDENT` has reseeded they cannot: there the catalog says it, a block of values ahead, so that after a start some
+//! are left out, as SQL Server leaves them out after a crash. Nothing takes a value back: a statement that is undone leaves a
+//! gap. A reseeding is undone with its transaction.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, ObjectId, SqlError, number};
-use hobt_catalog::{Table, TableColumn};
-use hobt_engine::DatabaseUse;
+use hobt_catalog::{IdentityPosition, Table, TableColumn};
+use hobt_engine::{Database, DatabaseUse};
 use hobt_functions::array_value;
 use hobt_tsql::ast::ObjectName;
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
+use parking_lot::Mutex;
 
+use super::ddl::Place;
 use super::failure::Failure;
 use super::insert::Target;
 use super::names::written;
 use super::run::Interpreter;
 use crate::execute::StatementRun;
+
+/// Values that the catalog is ahead of a reseeded table, as many as SQL Server keeps in its cache.
+const NOTED_AHEAD: u64 = 1000;
+
+pub(super) type IdentityKey = (DatabaseId, ObjectId);
+
+/// Where an identity column is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct IdentityState {
+    /// The next value.
+    pub(super) next: i128,
+    /// SQL Server's current identity value: the last one given out or set; `None` before the first.
+    pub(super) last: Option<i128>,
+    /// Of a reseeded table: where it goes on by the catalog. Values from there on are not to be given out yet.
+    pub(super) noted: Option<i128>,
+    /// Whether the transaction that reseeded it is open. Nobody else uses the table meanwhile.
+    pub(super) is_uncommitted: bool,
+}
+
+impl IdentityState {
+    /// Whether a crash would find the values before `behind` taken.
+    fn is_noted(&self, behind: i128, is_rising: bool) -> bool {
+        self.noted.is_none_or(|noted| if is_rising { behind <= noted } else { behind >= noted })
+    }
+}
+
+/// What came of asking for values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// The first of them.
+    From(i128),
+    /// None: the catalog has to be ahead of them first.
+    Unnoted,
+}
+
+impl Taken {
+    fn first(self) -> i128 {
+        match self {
+            Taken::From(first) => first,
+            Taken::Unnoted => 0,
+        }
+    }
+}
+
+/// The identity columns that were asked for values.
+#[derive(Default)]
+pub(super) struct Identities {
+    states: Mutex<HashMap<IdentityKey, IdentityState>>,
+    /// Whoever writes to the catalog how far values are taken.
+    noting: Mutex<()>,
+}
+
+impl Identities {
+    pub(super) fn get(&self, key: IdentityKey) -> Option<IdentityState> {
+        self.states.lock().get(&key).copied()
+    }
+
+    /// Takes values; `None` where nobody has asked the table yet which is the next.
+    pub(super) fn take(&self, key: IdentityKey, increment: i64, count: u64) -> Option<Taken> {
+        let mut states = self.states.lock();
+        let state = states.get_mut(&key)?;
+        let (first, increment) = (state.next, i128::from(increment));
+        let behind = first + increment * i128::from(count);
+        if !state.is_noted(behind, increment > 0) {
+            return Some(Taken::Unnoted);
+        }
+        if count > 0 {
+            (state.next, state.last) = (behind, Some(behind - increment));
+        }
+        Some(Taken::From(first))
+    }
+
+    /// Puts a state in the place of another, or none; if the statement is undone, what was there comes back.
+    pub(super) fn put(self: &Arc<Self>, ctx: &StatementContext, key: IdentityKey, state: Option<IdentityState>) {
+        let mut states = self.states.lock();
+        let before = match state {
+            Some(state) => states.insert(key, state),
+            None => states.remove(&key),
+        };
+        drop(states);
+        let identities = Arc::clone(self);
+        ctx.on_undo(move || {
+            let mut states = identities.states.lock();
+            states.remove(&key);
+            states.extend(before.map(|before| (key, before)));
+            Ok(())
+        });
+        let identities = Arc::clone(self);
+        ctx.on_commit(move || {
+            if let Some(state) = identities.states.lock().get_mut(&key) {
+                state.is_uncommitted = false;
+            }
+            Ok(())
+        });
+    }
+
+    /// Lets the catalog be ahead of `count` values and a block.
+    fn note_ahead(
+        self: &Arc<Self>,
+        ctx: &StatementContext,
+        database: &Arc<Database>,
+        key: IdentityKey,
+        increment: i64,
+        count: u64,
+    ) -> Result<(), SqlError> {
+        let _alone = self.noting.lock();
+        let Some(state) = self.get(key) else { return Ok(()) };
+        let Some(before) = state.noted else { return Ok(()) };
+        let noted = state.next + i128::from(increment) * (i128::from(count) + i128::from(NOTED_AHEAD));
+        let position = IdentityPosition { next: noted, used: true };
+        if state.is_uncommitted {
+            database.set_identity_position(ctx, key.1, Some(position))?;
+            let identities = Arc::clone(self);
+            ctx.on_undo(move || {
+                identities.states.lock().entry(key).and_modify(|state| state.noted = Some(before));
+                Ok(())
+            });
+        } else {
+            database.note_identity_position(key.1, position)?;
+        }
+        self.states.lock().entry(key).and_modify(|state| state.noted = Some(noted));
+        Ok(())
+    }
+}
 
 impl Interpreter<'_> {
     /// `SET IDENTITY_INSERT`: one table of a session at a time.
@@ -89,7 +218,8 @@ impl Interpreter<'_> {
 
     /// The next value of an identity column; `count` values are taken. The table is locked against others.
     ///
-    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on.
+    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on, or the
+    /// catalog, if the table was reseeded.
     pub(super) fn next_identity(
         &mut self,
         run: &Arc<StatementRun>,
@@ -98,33 +228,44 @@ impl Interpreter<'_> {
         count: u64,
     ) -> Result<i128, Failure> {
         let Some(identity) = column.identity else { return Ok(0) };
+        self.know_identity(&target.place, &target.table, column)?;
         let key = (target.place.database.id(), target.table.id);
-        let step = i128::from(identity.increment) * i128::from(count);
-        let take = |next: &mut i128| std::mem::replace(next, *next + step);
-        if let Some(next) = self.environment.executor.identities.lock().get_mut(&key) {
-            return Ok(take(next));
+        let identities = Arc::clone(&self.environment.executor.identities);
+        let taken = identities.take(key, identity.increment, count);
+        let Some(Taken::Unnoted) = taken else { return Ok(taken.map_or(0, Taken::first)) };
+        identities.note_ahead(&run.context, target.place.database.database(), key, identity.increment, count)?;
+        let taken = identities.take(key, identity.increment, count);
+        Ok(taken.map_or(0, Taken::first))
+    }
+
+    /// Finds out where an identity column goes on, unless that is known.
+    pub(super) fn know_identity(&mut self, place: &Place, table: &Table, column: &TableColumn) -> Result<(), Failure> {
+        let Some(identity) = column.identity else { return Ok(()) };
+        let key = (place.database.id(), table.id);
+        if self.environment.executor.identities.get(key).is_some() {
+            return Ok(());
         }
-        let aggregate = if identity.increment > 0 { "MAX" } else { "MIN" };
-        let last = self.last_identity(run, target, column, aggregate)?;
-        let first = last.map_or(i128::from(identity.seed), |last| last + i128::from(identity.increment));
+        let increment = i128::from(identity.increment);
+        let position = place.database.database().identity_position(table.id).map_err(SqlError::from)?;
+        let state = match position {
+            Some(IdentityPosition { next, used }) => {
+                IdentityState { next, last: used.then(|| next - increment), noted: Some(next), is_uncommitted: false }
+            }
+            None => {
+                let last = self.last_identity(place, column)?;
+                let next = last.map_or(i128::from(identity.seed), |last| last + increment);
+                IdentityState { next, last, noted: None, is_uncommitted: false }
+            }
+        };
         // Another session may have found it meanwhile.
-        Ok(take(self.environment.executor.identities.lock().entry(key).or_insert(first)))
+        self.environment.executor.identities.states.lock().entry(key).or_insert(state);
+        Ok(())
     }
 
     /// A table is emptied or dropped: it starts again at its seed, or, where that is undone, goes on where it was. Nobody else
     /// inserts before the transaction has ended.
     pub(super) fn forget_identity(&self, context: &StatementContext, database: DatabaseId, table: ObjectId) {
-        let (key, executor) = ((database, table), Arc::clone(&self.environment.executor));
-        let before = executor.identities.lock().remove(&key);
-        context.on_undo(move || {
-            let mut identities = executor.identities.lock();
-            match before {
-                Some(next) => identities.insert(key, next),
-                // The rows that are there again say where to go on.
-                None => identities.remove(&key),
-            };
-            Ok(())
-        });
+        self.environment.executor.identities.put(context, (database, table), None);
     }
 
     /// After a statement that gave an identity column its values: the next one goes on behind the greatest.
@@ -132,31 +273,44 @@ impl Interpreter<'_> {
         let Some((_, column)) = target.explicit_identity() else { return Ok(()) };
         let Some(identity) = column.identity else { return Ok(()) };
         let key = (target.place.database.id(), target.table.id);
-        if !self.environment.executor.identities.lock().contains_key(&key) {
-            return Ok(());
+        let identities = Arc::clone(&self.environment.executor.identities);
+        if identities.get(key).is_none() {
+            // Rows that are there will say it. Where the catalog does, it has to hear of them.
+            let place = &target.place;
+            if place.database.database().identity_position(target.table.id).map_err(SqlError::from)?.is_none() {
+                return Ok(());
+            }
+            self.know_identity(place, &target.table, column)?;
         }
         let (is_rising, increment) = (identity.increment > 0, i128::from(identity.increment));
-        let last = self.last_identity(run, target, column, if is_rising { "MAX" } else { "MIN" })?;
-        if let (Some(last), Some(next)) = (last, self.environment.executor.identities.lock().get_mut(&key)) {
-            *next = if is_rising { (*next).max(last + increment) } else { (*next).min(last + increment) };
+        let Some(last) = self.last_identity(&target.place, column)? else { return Ok(()) };
+        let is_behind_noted = {
+            let mut states = identities.states.lock();
+            let Some(state) = states.get_mut(&key) else { return Ok(()) };
+            let next = last + increment;
+            if if is_rising { next > state.next } else { next < state.next } {
+                (state.next, state.last) = (next, Some(last));
+            }
+            !state.is_noted(state.next, is_rising)
+        };
+        if is_behind_noted {
+            let database = target.place.database.database();
+            identities.note_ahead(&run.context, database, key, identity.increment, 0)?;
         }
         Ok(())
     }
 
-    fn last_identity(
-        &mut self,
-        run: &Arc<StatementRun>,
-        target: &Target,
-        column: &TableColumn,
-        aggregate: &str,
-    ) -> Result<Option<i128>, Failure> {
+    /// The greatest value that rows of an identity column have; the least where its step is negative.
+    pub(super) fn last_identity(&mut self, place: &Place, column: &TableColumn) -> Result<Option<i128>, Failure> {
+        let is_rising = column.identity.is_none_or(|identity| identity.increment > 0);
+        let aggregate = if is_rising { "MAX" } else { "MIN" };
         let quote = |name: &str| format!("[{}]", name.replace(']', "]]"));
         let text = format!(
             "SELECT {aggregate}({}) FROM {}.{}.{} WITH (NOLOCK)",
             quote(&column.name),
-            quote(target.place.database.name()),
-            quote(&target.place.schema),
-            quote(&target.place.name)
+            quote(place.database.name()),
+            quote(&place.schema),
+            quote(&place.name)
         );
         let batch = hobt_tsql::parse_batch(&text)?;
         let Some(hobt_tsql::ast::StatementKind::Select(select)) = batch.statements.first().map(|first| &first.kind)
@@ -166,7 +320,6 @@ impl Interpreter<'_> {
         let mut last = Value::Null;
         let sql_type = column.sql_type;
         let reader = self.new_run(None)?;
-        let _same_statement = run;
         self.run_bound(
             &reader,
             |binder| binder.bind_query(&select.query),

@@ -197,7 +197,7 @@ impl Interpreter<'_> {
             if self.frame().protected {
                 return Err(failure);
             }
-            self.report(failure.error);
+            self.report_failure(&failure);
             return Ok(Exit::Failed);
         }
         let known = self.statements.len();
@@ -306,7 +306,11 @@ impl Interpreter<'_> {
         self.state.error = failure.error.number;
         self.state.row_count = 0;
         if failure.raised_in.is_none() {
-            failure.error.procedure = self.frame().procedure.as_deref().map(Box::from);
+            let procedure: Option<Box<str>> = self.frame().procedure.as_deref().map(Box::from);
+            if let Some(cause) = &mut failure.cause {
+                cause.procedure.clone_from(&procedure);
+            }
+            failure.error.procedure = procedure;
         }
         failure.dooms |= failure.heeds_xact_abort && self.state.options.switch(SwitchOption::XactAbort);
         if failure.reported || failure.reach == Reach::Cancelled {
@@ -337,8 +341,8 @@ impl Interpreter<'_> {
         }
         match failure.reach {
             Reach::Statement => {
-                let terminated = statement_kind::terminated(placed.step, &failure.error);
-                self.report(failure.error);
+                let terminated = statement_kind::terminated(placed.step, failure.root());
+                self.report_failure(&failure);
                 if let Some(message) = terminated {
                     self.send_message(message)?;
                 }
@@ -349,7 +353,7 @@ impl Interpreter<'_> {
                 }))
             }
             Reach::Scope => {
-                self.report(failure.error);
+                self.report_failure(&failure);
                 Ok(Next::Return(0))
             }
             Reach::Batch | Reach::Cancelled => self.uncaught(failure).map(|()| Next::Return(0)),
@@ -365,7 +369,7 @@ impl Interpreter<'_> {
         }
         let for_caller = self.frame().protected && failure.reach != Reach::Cancelled;
         if !failure.reported && !for_caller {
-            self.report(failure.error.clone());
+            self.report_failure(&failure);
             failure.reported = true;
         }
         if failure.dooms
@@ -433,6 +437,14 @@ impl Interpreter<'_> {
         if self.sink.event(Event::Error(error)) == Flow::Stop {
             self.cancelled.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Sends the errors of a failure.
+    fn report_failure(&mut self, failure: &Failure) {
+        if let Some(cause) = &failure.cause {
+            self.report(SqlError::clone(cause));
+        }
+        self.report(failure.error.clone());
     }
 
     /// Whether the statement that runs was cancelled.

@@ -3,6 +3,7 @@
 use hobt_base::SqlError;
 use hobt_tsql::ast::{Statement, StatementKind};
 
+use super::ddl::what_could_not_be_done;
 use super::direct::Learned;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
@@ -20,7 +21,7 @@ impl Interpreter<'_> {
         let outer = std::mem::replace(&mut self.changes_variable, changes_variable(&statement.kind));
         let outcome = self.statement_alone(statement, caught_here, learned);
         self.changes_variable = outer;
-        outcome
+        outcome.map_err(|failure| told_twice(statement, failure))
     }
 
     fn statement_alone(
@@ -97,4 +98,15 @@ impl Interpreter<'_> {
         self.environment.sessions.statement_begins(self.state.id, command, self.state.database.name());
         self.noted = Some(noted);
     }
+}
+
+/// A definition's failure with the second error that SQL Server tells behind the first.
+fn told_twice(statement: &Statement, failure: Failure) -> Failure {
+    if failure.cause.is_some() {
+        return failure;
+    }
+    let Some(second) = what_could_not_be_done(&statement.kind, &failure.error) else { return failure };
+    let position = failure.error.position.unwrap_or(statement.span.position);
+    let first = failure.error.clone().at(position);
+    Failure { error: first, ..failure }.followed_by(second.at(position))
 }

@@ -115,6 +115,10 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             true
         }
         StatementKind::Select(select) => into_of(&select.query).is_some(),
+        // Of definitions those whose rows were looked at.
+        StatementKind::CreateIndex(_) | StatementKind::AlterTable(_) | StatementKind::AlterIndex(_) => {
+            error.number == number::DUPLICATE_KEY_BUILD || error.number == number::KEY_TOO_LONG
+        }
         _ => false,
     };
     let ran = matches!(
@@ -138,6 +142,7 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             | number::SEQUENCE_EXHAUSTED
             | number::CONSTRAINT_VIOLATION
             | number::DUPLICATE_KEY_INDEX
+            | number::DUPLICATE_KEY_BUILD
             | number::DUPLICATE_KEY_CONSTRAINT
             | number::KEY_TOO_LONG
     );

@@ -218,7 +218,10 @@ impl TableWriter {
     fn storage_error(&self, error: WriteError) -> AccessError {
         match error {
             WriteError::Storage(error) => error,
-            WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. } | WriteError::Lock(..) => {
+            WriteError::Duplicate { .. }
+            | WriteError::KeyTooLong { .. }
+            | WriteError::EntryTooLong { .. }
+            | WriteError::Lock(..) => {
                 let hobt = self.base[0].hobt();
                 let rule = "a row whose key is too long for an index";
                 hobt.damaged(hobt.run_list(), PageDamage::Structure { rule })

@@ -8,9 +8,10 @@ use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, value_from_bytes};
 use hobt_page::{PageDamage, RowImage};
 use hobt_txn::StatementContext;
 
+use super::super::index::{key_bytes_max, key_value_bytes};
 use super::key_lock::{insert_locked, lock_key};
 use super::row::{RowAt, uniqueifier_of_key};
-use super::{TableWriter, Written};
+use super::{TableWriter, WriteError, Written};
 
 /// A nonclustered index.
 #[derive(Debug)]
@@ -84,11 +85,27 @@ impl TableWriter {
         at: &RowAt,
         row: &RowImage,
     ) -> Written<()> {
+        self.check_key_bytes(index.place, row)?;
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
         let key = self.key_to_lock(index, tree, &entry, row)?;
         let inserted = insert_locked(ctx, tree, key.as_deref(), &entry)?;
         inserted.map_err(|error| self.refusal(error, index.place, row))
+    }
+
+    /// 1946.
+    pub(super) fn check_key_bytes(&self, place: usize, row: &RowImage) -> Written<()> {
+        let index = &self.table.indexes[place];
+        if !self.exceeding[place] {
+            return Ok(());
+        }
+        let parts = index.key.iter().map(|part| part.column);
+        let bytes: usize =
+            parts.map(|column| key_value_bytes(self.table.columns[column].sql_type, row.value(column))).sum();
+        match bytes > key_bytes_max(index.kind) {
+            true => Err(WriteError::KeyTooLong { index: place, bytes }),
+            false => Ok(()),
+        }
     }
 
     /// The key of an entry, if it is locked by itself: that of a unique index. That of another index has its row's reference in

@@ -1,6 +1,7 @@
 //! `DBCC`: trace flags, statistics, the cache, the log, pages and whether they agree.
 
 mod check;
+mod check_identity;
 mod log;
 mod page;
 mod shrink_file;
@@ -33,6 +34,7 @@ impl Interpreter<'_> {
             "CHECKDB" => self.check_database(&arguments, check::Scope::Database, says, position)?,
             "CHECKALLOC" => self.check_database(&arguments, check::Scope::Allocation, says, position)?,
             "CHECKTABLE" => self.check_table(&arguments, says, position)?,
+            "CHECKIDENT" => self.check_identity(&arguments, says, position)?,
             "LOGINFO" => self.log_information(&arguments, position)?,
             "TRACEON" => self.trace_flags(&arguments, true)?,
             "TRACEOFF" => self.trace_flags(&arguments, false)?,

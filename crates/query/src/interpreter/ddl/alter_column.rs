@@ -100,7 +100,12 @@ impl Interpreter<'_> {
         self.check_unread(&table, &name.value, name.position)?;
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> = &|context, table, lock| database.begin_drop_column(context, table, &name.value, lock);
-        self.rewrite_with(altering, name.position, begin, &[])
+        self.rewrite_with(altering, name.position, begin, &[])?;
+        if table.column_named(&name.value).is_some_and(|place| table.columns[place].identity.is_some()) {
+            let key = (altering.place.database.id(), table.id);
+            self.environment.executor.identities.put(&altering.run.context, key, None);
+        }
+        Ok(())
     }
 
     pub(super) fn alter_column(

@@ -234,6 +234,10 @@ impl Interpreter<'_> {
                 ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("TABLE") => 0,
                 ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("DISABLE") => 1,
                 ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("AUTO") => 2,
+                ("LOCK_ESCALATION", OptionValue::Word(word)) => {
+                    let text = format!("Incorrect syntax near '{}'.", word.value);
+                    return Err(SqlError::new(number::SYNTAX, text).at(word.position).into());
+                }
                 _ => {
                     let what = format!("ALTER TABLE … SET ({})", option.name);
                     return Err(SqlError::not_supported(what).at(option.span.position).into());

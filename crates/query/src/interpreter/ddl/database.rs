@@ -235,7 +235,8 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };
-    let syntax = || SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{name}'.")).at(option.span.position);
+    let near = if word.is_empty() { name } else { word };
+    let syntax = || SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{near}'.")).at(option.span.position);
     change.map(Some).ok_or_else(syntax)
 }
 
@@ -265,8 +266,83 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     if holds {
         return Ok(());
     }
-    Err(SqlError::not_supported(format!("ALTER DATABASE … SET {}", option.name)).at(option.span.position))
+    let first = option.name.split(' ').next().unwrap_or_default();
+    let error = match OPTIONS.contains(&first) {
+        true => SqlError::not_supported(format!("ALTER DATABASE … SET {}", option.name)),
+        false => SqlError::new(number::UNKNOWN_SET_OPTION, format!("'{first}' is not a recognized SET option.")),
+    };
+    Err(error.at(option.span.position))
 }
+
+/// The options of `ALTER DATABASE … SET` by their first words, as SQL Server has them.
+const OPTIONS: &[&str] = &[
+    "ACCELERATED_DATABASE_RECOVERY",
+    "ALLOW_SNAPSHOT_ISOLATION",
+    "ANSI_NULLS",
+    "ANSI_NULL_DEFAULT",
+    "ANSI_PADDING",
+    "ANSI_WARNINGS",
+    "ARITHABORT",
+    "AUTOMATIC_TUNING",
+    "AUTO_CLOSE",
+    "AUTO_CREATE_STATISTICS",
+    "AUTO_SHRINK",
+    "AUTO_UPDATE_STATISTICS",
+    "AUTO_UPDATE_STATISTICS_ASYNC",
+    "CHANGE_TRACKING",
+    "COMPATIBILITY_LEVEL",
+    "CONCAT_NULL_YIELDS_NULL",
+    "CONTAINMENT",
+    "CURSOR_CLOSE_ON_COMMIT",
+    "CURSOR_DEFAULT",
+    "DATA_RETENTION",
+    "DATE_CORRELATION_OPTIMIZATION",
+    "DB_CHAINING",
+    "DEFAULT_FULLTEXT_LANGUAGE",
+    "DEFAULT_LANGUAGE",
+    "DELAYED_DURABILITY",
+    "DISABLE_BROKER",
+    "EMERGENCY",
+    "ENABLE_BROKER",
+    "ENCRYPTION",
+    "ERROR_BROKER_CONVERSATIONS",
+    "FILESTREAM",
+    "HADR",
+    "HONOR_BROKER_PRIORITY",
+    "LEDGER",
+    "MEMORY_OPTIMIZED_ELEVATE_TO_SNAPSHOT",
+    "MIXED_PAGE_ALLOCATION",
+    "MULTI_USER",
+    "NESTED_TRIGGERS",
+    "NEW_BROKER",
+    "NUMERIC_ROUNDABORT",
+    "OFFLINE",
+    "ONLINE",
+    "OPTIMIZED_LOCKING",
+    "PAGE_VERIFY",
+    "PARAMETERIZATION",
+    "PARTNER",
+    "PERSISTENT_LOG_BUFFER",
+    "QUERY_STORE",
+    "QUOTED_IDENTIFIER",
+    "READ_COMMITTED_SNAPSHOT",
+    "READ_ONLY",
+    "READ_WRITE",
+    "RECOVERY",
+    "RECURSIVE_TRIGGERS",
+    "REMOTE_DATA_ARCHIVE",
+    "RESTRICTED_USER",
+    "SINGLE_USER",
+    "SUPPLEMENTAL_LOGGING",
+    "TARGET_RECOVERY_TIME",
+    "TEMPORAL_HISTORY_RETENTION",
+    "TORN_PAGE_DETECTION",
+    "TRANSFORM_NOISE_WORDS",
+    "TRUSTWORTHY",
+    "TWO_DIGIT_YEAR_CUTOFF",
+    "VARDECIMAL_STORAGE_FORMAT",
+    "WITNESS",
+];
 
 fn name_of(action: &AlterDatabaseAction) -> &'static str {
     match action {

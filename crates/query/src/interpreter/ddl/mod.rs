@@ -11,6 +11,7 @@ mod index;
 mod module;
 mod partition;
 mod reorganize;
+mod second_error;
 mod sequence;
 mod table;
 
@@ -25,6 +26,7 @@ use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode, LockOwner, LockResource, Patience};
 
+pub(super) use self::second_error::what_could_not_be_done;
 pub(crate) use self::table::written_table_name;
 use super::environment::Environment;
 use super::failure::Failure;

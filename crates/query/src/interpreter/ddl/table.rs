@@ -66,14 +66,16 @@ impl Interpreter<'_> {
         let foreign_keys = if name.name.value.starts_with('#') { Vec::new() } else { foreign_keys };
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
-        self.in_context(&place.database, |this, context| {
-            place
+        let warnings = self.in_context(&place.database, |this, context| {
+            let (_, warnings) = place
                 .database
                 .database()
-                .create_table(context, &definition)
+                .create_table_with_warnings(context, &definition)
                 .map_err(|error| error.to_sql_error().at(name.position()))?;
-            this.add_first_constraints(context, &place, &checks, &foreign_keys)
+            this.add_first_constraints(context, &place, &checks, &foreign_keys)?;
+            Ok(warnings)
         })?;
+        self.warn(warnings)?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name.clone());
         }
@@ -234,8 +236,7 @@ impl Interpreter<'_> {
             let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
             let table = truncated.map_err(|error| error.to_sql_error().at(name.position()))?;
             context.hold(locked);
-            this.forget_identity(context, place.database.id(), table);
-            Ok(())
+            this.start_identity_anew(context, &place.database, table)
         })?;
         Ok(Outcome::QUIET)
     }

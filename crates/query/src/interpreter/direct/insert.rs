@@ -15,7 +15,7 @@ use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::Value;
 
 use super::super::failure::Failure;
-use super::super::identity::integer_of_type;
+use super::super::identity::{Taken, integer_of_type};
 use super::super::insert::{Target, default_of};
 use super::super::names::UsedTable;
 use super::super::run::Interpreter;
@@ -174,14 +174,14 @@ impl Interpreter<'_> {
         Ok(Some(insert.rows.len() as u64))
     }
 
-    /// The next value of the identity column at a place; `None` if nobody has asked the table yet which that is.
+    /// The next value of the identity column at a place; `None` if nobody has asked the table yet which that is, or
+    /// it is to be noted before it is given out.
     fn next_known_identity(&mut self, insert: &DirectInsert, place: usize) -> Result<Option<Value>, Failure> {
         let (table, column) = (&insert.target.table, &insert.target.table.columns[place]);
-        let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
-        let value = {
-            let mut identities = self.environment.executor.identities.lock();
-            let Some(next) = identities.get_mut(&(insert.store.database().id(), table.id)) else { return Ok(None) };
-            std::mem::replace(next, *next + increment)
+        let increment = column.identity.map_or(1, |identity| identity.increment);
+        let key = (insert.store.database().id(), table.id);
+        let Some(Taken::From(value)) = self.environment.executor.identities.take(key, increment, 1) else {
+            return Ok(None);
         };
         self.note_identity(value);
         Ok(Some(integer_of_type(value, column)?))

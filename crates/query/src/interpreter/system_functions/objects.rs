@@ -208,9 +208,10 @@ fn last_identity(world: &World, name: &str) -> Option<i128> {
     let (database, schema, name) = split_name(world, name)?;
     let snapshot = database.snapshot();
     let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
-    let identity = table.columns.iter().find_map(|column| column.identity)?;
-    let next = world.environment.executor.identities.lock().get(&(database.id(), table.id)).copied()?;
-    Some(next - i128::from(identity.increment))
+    table.columns.iter().find_map(|column| column.identity)?;
+    let state = world.environment.executor.identities.get((database.id(), table.id))?;
+    // Before the first value it is that one.
+    Some(state.last.unwrap_or(state.next))
 }
 
 fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {

@@ -1,0 +1,85 @@
+//! How far the values of a reseeded IDENTITY column are taken.
+//!
+//! What an identity column gives next is found out of its table's rows, until `DBCC CHECKIDENT … RESEED` says otherwise: from
+//! then on it stands in the catalog, as a long value of the table.
+
+use hobt_base::ObjectId;
+use hobt_txn::StatementContext;
+
+use crate::error::{CatalogError, damaged};
+use crate::heaps::SystemHeaps;
+use crate::long_value::ValueClass;
+use crate::system::{SystemTable, ValueRow};
+
+/// Where an identity column goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdentityPosition {
+    /// The next value that nobody has.
+    pub next: i128,
+    /// Whether the column has had a value.
+    pub used: bool,
+}
+
+impl IdentityPosition {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.next.to_le_bytes().to_vec();
+        bytes.push(u8::from(self.used));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<IdentityPosition> {
+        let (used, next) = bytes.split_last()?;
+        Some(IdentityPosition { next: i128::from_le_bytes(next.try_into().ok()?), used: *used != 0 })
+    }
+}
+
+fn is_of(row: &ValueRow, table: ObjectId) -> bool {
+    row.class == ValueClass::Identity as u8 && row.id == table.0
+}
+
+impl SystemHeaps {
+    /// Where the identity column of a table goes on; `None` if the table's rows say it.
+    ///
+    /// # Errors
+    /// A page cannot be read, or the value is damaged.
+    pub fn identity_position(&self, table: ObjectId) -> Result<Option<IdentityPosition>, CatalogError> {
+        let Some(row) = self.rows::<ValueRow>()?.into_iter().find(|row| is_of(row, table)) else { return Ok(None) };
+        let position = row.value.as_deref().and_then(IdentityPosition::from_bytes);
+        let wrong = || damaged(SystemTable::Values, format!("table {table} has no position of its identity column"));
+        position.map(Some).ok_or_else(wrong)
+    }
+
+    /// Notes where the identity column of a table goes on; with `None` the table's rows say it from now on.
+    ///
+    /// # Errors
+    /// As of any change.
+    pub fn set_identity_position(
+        &self,
+        ctx: &StatementContext,
+        table: ObjectId,
+        position: Option<IdentityPosition>,
+    ) -> Result<(), CatalogError> {
+        let Some(position) = position else { return self.delete_long(ctx, ValueClass::Identity, table.0) };
+        let value = Some(position.to_bytes());
+        let change = |row: &ValueRow| is_of(row, table).then(|| ValueRow { value: value.clone(), ..row.clone() });
+        if self.replace(ctx, change)? == 0 {
+            self.insert_long(ctx, ValueClass::Identity, table.0, 0, value.as_deref())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_comes_back_from_its_bytes() {
+        for (next, used) in [(0, false), (-5, true), (10_i128.pow(37), true)] {
+            let position = IdentityPosition { next, used };
+            assert_eq!(IdentityPosition::from_bytes(&position.to_bytes()), Some(position));
+        }
+        assert_eq!(IdentityPosition::from_bytes(&[]), None);
+        assert_eq!(IdentityPosition::from_bytes(&[1; 16]), None);
+    }
+}
