@@ -49,5 +49,8 @@ HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-sync -p hobt-txn --f
 step "the simulator"
 cargo test --locked --profile sim -p hobt-sim
 
+step "scripts, with every statement on the direct path that can go there"
+HOBT_TRACE_FLAGS=30002 cargo test --locked -p hobt --test it slt
+
 step "tests"
 HOBT_SIM_SECONDS=10 cargo test --workspace

@@ -93,6 +93,11 @@ impl Table {
             || self.column_named(name).is_some_and(|place| self.columns[place].computed.is_some())
     }
 
+    /// The id under which the DEFAULT of a column is shown: no object of its own has it.
+    pub fn default_id(&self, column: i32) -> ObjectId {
+        ObjectId(self.id.0.wrapping_mul(4096).wrapping_add(column) | 1 << 30)
+    }
+
     /// Its DEFAULT constraints.
     pub fn defaults(&self) -> impl Iterator<Item = &ColumnDefault> {
         self.columns.iter().filter_map(|column| column.default.as_ref())

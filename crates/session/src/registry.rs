@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hobt_base::{SessionId, SqlError, number};
 use hobt_query::execute::{OperatorProfile, StatementRun};
 use hobt_query::interpreter::Progress;
-use hobt_query::interpreter::{SessionDirectory, SharedTransaction, StatementStatistics};
+use hobt_query::interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics};
 use hobt_sync::WaitCounters;
 
 use crate::session::SessionOptions;
@@ -27,6 +27,7 @@ pub(crate) struct Connected {
     pub(crate) host: String,
     pub(crate) program: String,
     pub(crate) database: String,
+    pub(crate) options: SetOptions,
     pub(crate) waits: Arc<WaitCounters>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) total: Total,
@@ -143,6 +144,7 @@ impl Registry {
                 host: options.host.clone(),
                 program: options.program.clone(),
                 database: options.database.clone(),
+                options: SetOptions::default(),
                 waits: Arc::default(),
                 progress: Arc::default(),
                 total: Total::default(),
@@ -229,6 +231,10 @@ impl SessionDirectory for Registry {
                 command.clone_into(&mut request.command);
             }
         });
+    }
+
+    fn options_are(&self, session: SessionId, options: &SetOptions) {
+        self.with(session, |session| session.options.clone_from(options));
     }
 
     fn statement_runs(&self, session: SessionId, run: Weak<StatementRun>) {

@@ -123,7 +123,10 @@ impl Interpreter<'_> {
         let result = self.in_frame(frame, body);
         self.text = outer_text;
         self.state.database = database;
-        self.state.options = options;
+        if self.state.options != options {
+            self.environment.sessions.options_are(self.state.id, &options);
+            self.state.options = options;
+        }
         let (exit, frame) = result.map_err(|mut failure| {
             // For the caller an error of binding inside is an error of this one statement.
             if failure.reach == Reach::Scope {

@@ -8,7 +8,7 @@ use hobt_engine::Instance;
 
 use super::identity::Identities;
 use super::memory::{MemoryGate, operators_runtime};
-use super::{SharedTransaction, StatementStatistics, SystemViews};
+use super::{SetOptions, SharedTransaction, StatementStatistics, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
 /// The other sessions of an instance, as far as statements reach them.
@@ -22,6 +22,9 @@ pub trait SessionDirectory: Send + Sync {
 
     /// Says what the session is doing now; shown by `sys.dm_exec_requests`.
     fn statement_begins(&self, session: SessionId, command: &str, database: &str);
+
+    /// Says what the session's options are now; shown by `sys.dm_exec_sessions`.
+    fn options_are(&self, session: SessionId, options: &SetOptions);
 
     /// Shows what a statement's operators do while it runs.
     fn statement_runs(&self, session: SessionId, run: Weak<StatementRun>);

@@ -60,7 +60,7 @@ BEGIN
     RETURN 1
 END
 SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Type, o.create_date AS Created_datetime FROM sys.objects AS o WHERE o.object_id = @id
-SELECT c.name AS Column_name, t.name AS Type, CAST('no' AS varchar(3)) AS Computed, CAST(c.max_length AS int) AS Length,
+SELECT c.name AS Column_name, t.name AS Type, CAST(CASE WHEN c.is_computed = 1 THEN 'yes' ELSE 'no' END AS varchar(3)) AS Computed, CAST(c.max_length AS int) AS Length,
     CAST(c.[precision] AS int) AS Prec, CAST(c.scale AS int) AS Scale, CASE c.is_nullable WHEN 1 THEN 'yes' ELSE 'no' END AS Nullable,
     c.collation_name AS Collation
 FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id WHERE c.object_id = @id ORDER BY c.column_id";

@@ -38,6 +38,7 @@ impl Interpreter<'_> {
             }
             SetOption::Value { option, value } => self.set_value(*option, value, position)?,
         }
+        self.environment.sessions.options_are(self.state.id, &self.state.options);
         Ok(Outcome::QUIET)
     }
 

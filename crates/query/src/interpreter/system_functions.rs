@@ -1,5 +1,6 @@
 //! Functions that the session answers: names and ids of objects, properties, the caught error.
 
+mod constraints;
 mod databases;
 mod index_functions;
 mod objects;

@@ -201,11 +201,6 @@ pub(super) fn sorted_tables(snapshot: &DatabaseSnapshot) -> Vec<&Table> {
     tables
 }
 
-/// The id under which a column's DEFAULT is shown: no object of its own has it.
-fn default_id(table: &Table, column: i32) -> i32 {
-    table.id.0.wrapping_mul(4096).wrapping_add(column) | 1 << 30
-}
-
 fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in sorted_tables(snapshot) {
@@ -215,7 +210,7 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
         }
         for column in table.columns.iter().filter(|_| wanted("D")) {
             if let Some(default) = &column.default {
-                let id = default_id(table, column.id);
+                let id = table.default_id(column.id).0;
                 rows.push(object(&default.name, id, table.schema, table.id.0, "D", table.created, false));
             }
         }
@@ -358,7 +353,7 @@ fn user_columns(snapshot: &DatabaseSnapshot) -> Vec<Vec<Value>> {
     for table in sorted_tables(snapshot) {
         let mut columns = Vec::with_capacity(table.columns.len() + table.virtual_columns.len());
         for column in &table.columns {
-            let default = column.default.as_ref().map_or(0, |_| default_id(table, column.id));
+            let default = column.default.as_ref().map_or(0, |_| table.default_id(column.id).0);
             let flags = (column.is_rowguid, column.identity.is_some(), column.computed.is_some());
             let name = (column.name.as_str(), column.id);
             let row = column_row(table.id.0, name, column.sql_type, column.collation, column.nullable, flags, default);
@@ -470,7 +465,7 @@ fn default_constraints(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows 
     for table in sorted_tables(&snapshot) {
         for column in &table.columns {
             let Some(default) = &column.default else { continue };
-            let id = default_id(table, column.id);
+            let id = table.default_id(column.id).0;
             let mut row = object(&default.name, id, table.schema, table.id.0, "D", table.created, false);
             row.extend(row![column.id, &default.definition, default.name.starts_with("DF__")]);
             rows.push(row);

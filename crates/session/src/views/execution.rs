@@ -7,6 +7,7 @@ use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_query::execute::OperatorProfile;
 use hobt_query::interpreter::ViewContext;
 use hobt_sync::processor;
+use hobt_tsql::ast::{IsolationLevel, SwitchOption};
 use hobt_types::Value;
 
 use super::value::{NULL, datetime, int, milliseconds, padded, row};
@@ -106,22 +107,31 @@ fn database_id(sources: &Sources, name: &str) -> u16 {
 
 /// The columns from `text_size` to `prev_error`, which sessions and requests have in common.
 fn settings(session: &Connected) -> Vec<Value> {
+    let options = &session.options;
+    let no_limit = i64::from(i32::MAX);
+    let wait_ms = |timeout| i64::try_from(milliseconds(timeout)).unwrap_or(no_limit).min(no_limit);
     row![
-        i64::from(i32::MAX),
-        "us_english",
-        "mdy",
-        7,
-        true,
-        true,
-        true,
-        false,
-        true,
-        true,
-        true,
-        true,
-        2,
-        -1,
-        0,
+        if options.text_size < 0 { no_limit } else { options.text_size },
+        &options.language,
+        &options.date_format,
+        i64::from(options.date_first),
+        options.switch(SwitchOption::QuotedIdentifier),
+        options.switch(SwitchOption::ArithAbort),
+        options.switch(SwitchOption::AnsiNullDefaultOn),
+        options.switch(SwitchOption::AnsiDefaults),
+        options.switch(SwitchOption::AnsiWarnings),
+        options.switch(SwitchOption::AnsiPadding),
+        options.switch(SwitchOption::AnsiNulls),
+        options.switch(SwitchOption::ConcatNullYieldsNull),
+        match options.isolation {
+            IsolationLevel::ReadUncommitted => 1,
+            IsolationLevel::ReadCommitted => 2,
+            IsolationLevel::RepeatableRead => 3,
+            IsolationLevel::Serializable => 4,
+            IsolationLevel::Snapshot => 5,
+        },
+        options.lock_timeout.map_or(-1, wait_ms),
+        i64::from(options.deadlock_priority),
         session.row_count,
         0
     ]

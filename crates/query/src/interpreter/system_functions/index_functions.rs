@@ -1,47 +1,10 @@
-//! Functions of indexes and of the constraints that they keep.
+//! Functions of indexes.
 
 use hobt_base::ObjectId;
-use hobt_catalog::{DatabaseSnapshot, Index, KeyConstraint, Table, name_equals};
+use hobt_catalog::Table;
 use hobt_types::Value;
 
 use super::{World, int_of, split_name, text_of};
-
-/// The table and index of a primary key or unique constraint, by its id.
-pub(super) fn key_of_id(snapshot: &DatabaseSnapshot, id: ObjectId) -> Option<(&Table, &Index, KeyConstraint)> {
-    snapshot.tables.values().find_map(|table| {
-        let key = |index: &&Index| index.constraint.is_some_and(|constraint| constraint.id == id);
-        let index = table.indexes.iter().find(key)?;
-        Some((&**table, index, index.constraint?))
-    })
-}
-
-/// A primary key or unique constraint by its name.
-pub(super) fn key_named(snapshot: &DatabaseSnapshot, schema: i32, name: &str) -> Option<KeyConstraint> {
-    let tables = snapshot.tables.values().filter(|table| table.schema == schema);
-    let named = |index: &&Index| index.name.as_deref().is_some_and(|own| name_equals(own, name));
-    tables.flat_map(|table| &table.indexes).filter(named).find_map(|index| index.constraint)
-}
-
-/// Whether a table has a primary key, or a unique constraint.
-pub(super) fn has_key(table: &Table, is_primary: bool) -> bool {
-    table.indexes.iter().any(|index| index.constraint.is_some_and(|constraint| constraint.is_primary == is_primary))
-}
-
-/// `OBJECTPROPERTY` of a constraint.
-pub(super) fn constraint_property(table: &Table, constraint: KeyConstraint, name: &str) -> Option<i64> {
-    match name.to_lowercase().as_str() {
-        "isconstraint" => Some(1),
-        "isprimarykey" => Some(i64::from(constraint.is_primary)),
-        "isuniquecnst" => Some(i64::from(!constraint.is_primary)),
-        "cnstisclustkey" => {
-            let base = table.base_index().constraint;
-            Some(i64::from(base.is_some_and(|base| base.id == constraint.id)))
-        }
-        "istable" | "isusertable" | "isview" | "isprocedure" | "ismsshipped" => Some(0),
-        "ownerid" | "schemaid" => Some(i64::from(table.schema)),
-        _ => None,
-    }
-}
 
 /// `INDEXPROPERTY (object_id, index, property)`.
 pub(super) fn property(world: &World, arguments: &[Value]) -> Option<i64> {

@@ -4,6 +4,7 @@ use hobt_base::{DatabaseId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, IdentityColumn, ModuleKind, Table, name_equals};
 use hobt_types::{SqlType, Value};
 
+use super::constraints::{self, ConstraintKind};
 use super::{
     Function, LONG, NAME, World, index_functions, int, int_of, parse_name, split_name, text, text_of, type_names,
 };
@@ -126,10 +127,11 @@ fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
         let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
         let module = snapshot.module(schema, &name).filter(|module| wanted(module.kind.type_code()));
         let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
-        let key = index_functions::key_named(&snapshot, schema, &name)
-            .filter(|constraint| wanted(if constraint.is_primary { "PK" } else { "UQ" }));
+        let constraint = constraints::of_database(&snapshot).find(|known| {
+            known.table.schema == schema && name_equals(known.name, &name) && wanted(known.kind.type_code())
+        });
         let found = table.map(|table| table.id).or(module.map(|module| module.id));
-        found.or(sequence.map(|sequence| sequence.id)).or(key.map(|key| key.id))
+        found.or(sequence.map(|sequence| sequence.id)).or(constraint.map(|known| known.id))
     });
     let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
     Some(i64::from(id.0))
@@ -150,8 +152,8 @@ fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
     let found = found.or_else(|| snapshot.modules.get(&id).map(|module| (module.schema, module.name.clone())));
     let found = found.or_else(|| snapshot.sequences.get(&id).map(|known| (known.schema, known.name.clone())));
     let found = found.or_else(|| {
-        let (table, index, _) = index_functions::key_of_id(&snapshot, id)?;
-        Some((table.schema, index.name.clone()?))
+        let constraint = constraints::of_database(&snapshot).find(|known| known.id == id)?;
+        Some((constraint.table.schema, constraint.name.to_owned()))
     });
     if let Some((schema, name)) = found {
         return Some((schema_name(&snapshot, schema), name));
@@ -169,15 +171,15 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let snapshot = world.database.snapshot();
     let table = snapshot.tables.get(&id);
     let module = snapshot.modules.get(&id);
-    if let Some((of, _, constraint)) = index_functions::key_of_id(&snapshot, id) {
-        return index_functions::constraint_property(of, constraint, &text_of(arguments, 1));
-    }
+    let property = text_of(arguments, 1).to_lowercase();
     if table.is_none() && module.is_none() {
-        return None;
+        return constraints::of_database(&snapshot).find(|known| known.id == id)?.property(&property);
     }
     let is = |condition: bool| Some(i64::from(condition));
     let kind = |wanted: ModuleKind| is(module.is_some_and(|module| module.kind == wanted));
-    match text_of(arguments, 1).to_lowercase().as_str() {
+    let has =
+        |kind| is(table.is_some_and(|table| constraints::of_table(table).any(|constraint| constraint.kind == kind)));
+    match property.as_str() {
         "istable" => is(table.is_some()),
         "isusertable" => is(table.is_some_and(|table| !table.is_system)),
         "issystemtable" => is(table.is_some_and(|table| table.is_system)),
@@ -196,8 +198,15 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "tablehasclustindex" => is(table.is_some_and(|table| table.is_clustered())),
         "tablehasnonclustindex" => is(table.is_some_and(|table| table.indexes.len() > 1)),
         "tablehasindex" => is(table.is_some_and(|table| table.is_clustered() || table.indexes.len() > 1)),
-        "tablehasprimarykey" => is(table.is_some_and(|table| index_functions::has_key(table, true))),
-        "tablehasuniquecnst" => is(table.is_some_and(|table| index_functions::has_key(table, false))),
+        "tablehasprimarykey" => has(ConstraintKind::PrimaryKey),
+        "tablehasuniquecnst" => has(ConstraintKind::Unique),
+        "tablehascheckcnst" => has(ConstraintKind::Check),
+        "tablehasforeignkey" => has(ConstraintKind::ForeignKey),
+        "tablehasdefaultcnst" => has(ConstraintKind::Default),
+        "tablehasforeignref" => {
+            let mut keys = snapshot.tables.values().flat_map(|table| &table.constraints.foreign_keys);
+            is(table.is_some() && keys.any(|key| key.referenced == id))
+        }
         "ownerid" | "schemaid" => table.map(|table| table.schema).or(module.map(|module| module.schema)).map(i64::from),
         _ => None,
     }
