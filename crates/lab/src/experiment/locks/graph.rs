@@ -29,8 +29,8 @@ struct Seen {
 
 /// The two queries: one reads the rows, one changes them.
 pub(super) const QUERIES: [(&str, &str); 2] = [
-    ("A SELECT", "SELECT payload FROM dbo.{table} WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
-    ("An UPDATE", "UPDATE dbo.{table} SET changed = changed + 1 WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
+    ("SELECT", "SELECT payload FROM dbo.{table} WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
+    ("UPDATE", "UPDATE dbo.{table} SET changed = changed + 1 WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
 ];
 
 /// Runs one of the queries, step by step, and takes back what it changed. The table has partitions, and all of the

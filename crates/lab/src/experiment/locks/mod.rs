@@ -89,7 +89,7 @@ impl LocksExperiment {
             lab.progress().step(&format!("{} of five rows, step by step", query.0));
             let (grid, locks) = graph::take(lab, TABLE, query)?;
             tables.push(grid);
-            graphs.insert(query.0.trim_start_matches("an ").trim_start_matches("a ").to_lowercase(), locks);
+            graphs.insert(query.0.to_lowercase(), locks);
         }
         let instructions = InstructionCounter::of_this_thread();
         let mut cases: Vec<Case> = GRANULARITIES
