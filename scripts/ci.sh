@@ -34,6 +34,9 @@ step "build of the tests and of the program"
 cargo test --locked --workspace --no-run
 cargo test --locked --profile sim -p hobt-sim --no-run
 
+step "the README's command, as far as it needs no other build"
+cargo run --locked --quiet -- --version
+
 step "documents"
 target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')

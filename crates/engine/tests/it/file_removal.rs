@@ -218,16 +218,21 @@ fn a_crash_leaves_the_file_or_nothing_of_it() {
     assert!(kept > 0 && gone > 3, "it was kept {kept} times and gone {gone} times");
 }
 
-/// What could not be deleted is no file of the database, and goes at the next start.
-#[test]
-fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
-    let disk = simulated();
-    let instance = open(&disk);
+fn with_a_file_that_could_not_be_deleted(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
+    let instance = open(disk);
     let database = world(&instance);
     disk.inject(Fault::once(Operation::Remove, 0, FaultKind::Error(EIO)));
     instance.remove_file(&database, "two").expect("it is off the lists");
     disk.clear_faults();
     assert!(disk.exists(&path_of("two")));
+    (instance, database)
+}
+
+/// What could not be deleted is no file of the database, and goes at the next start.
+#[test]
+fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
+    let disk = simulated();
+    let (instance, database) = with_a_file_that_could_not_be_deleted(&disk);
     assert_eq!(file_ids(&database), [1, 3]);
     drop(database);
     instance.close().expect("closed");
@@ -242,12 +247,7 @@ fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
 #[test]
 fn a_drop_keeps_what_took_the_place_of_a_file_that_could_not_be_deleted() {
     let disk = simulated();
-    let instance = open(&disk);
-    let database = world(&instance);
-    disk.inject(Fault::once(Operation::Remove, 0, FaultKind::Error(EIO)));
-    instance.remove_file(&database, "two").expect("it is off the lists");
-    disk.clear_faults();
-    assert!(disk.exists(&path_of("two")));
+    let (instance, database) = with_a_file_that_could_not_be_deleted(&disk);
     let file = FileDefinition { path: Some(path_of("two")), ..small_file("two") };
     let definition = DatabaseDefinition { primary: vec![file], ..database_named("other") };
     let other = instance.create_database(&definition).expect("nothing is in the file").database;
