@@ -30,6 +30,7 @@ use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexUse, Table};
 use hobt_page::RowPage;
+use hobt_sync::{Wait, WaitType};
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 
@@ -141,7 +142,11 @@ impl ScanExec {
 
     /// The shared scan; the first caller starts it.
     pub(crate) fn start(&self) -> Result<Started> {
-        let mut started = self.started.lock();
+        // Whoever comes second waits for the first, who reads which leaves there are.
+        let mut started = self.started.try_lock().unwrap_or_else(|| {
+            let _until_it_has_started = Wait::begin(WaitType::CxPacket);
+            self.started.lock()
+        });
         if let Some(started) = &*started {
             return Ok(started.clone());
         }
