@@ -183,6 +183,10 @@ impl Instance {
             .and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, &row)))
             .and_then(|()| {
                 self.run(database, |ctx| database.add_file(ctx, file)).inspect_err(|_| {
+                    // Whether a commit counts that nobody could make sure of, the database's recovery knows.
+                    if database.check_usable().is_err() {
+                        return;
+                    }
                     // The first error is the one to report; if this fails too, the next start does.
                     let _ = master.change_and_save(|heaps, ctx| {
                         let matches = |each: &DatabaseFileRow| each.database == row.database && each.file == row.file;
@@ -198,8 +202,8 @@ impl Instance {
                 Ok(())
             }
             Err(error) => {
-                // A master that nobody knows the list of may list it after its recovery.
-                if master.check_usable().is_ok() {
+                // A master that nobody knows the list of may list it after its recovery, and so may the database.
+                if master.check_usable().is_ok() && database.check_usable().is_ok() {
                     self.remove_files([plan.path.as_path()].into_iter());
                 }
                 Err(error)

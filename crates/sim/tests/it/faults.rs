@@ -82,9 +82,11 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
 #[test]
 fn what_was_mended_stays_mended() {
     let read_once = Fault::once(Operation::Read, 41, FaultKind::Error(EIO));
+    let syncs_from = Fault { forever: true, ..Fault::once(Operation::Sync, 38, FaultKind::Error(EIO)) };
     let writes_from = Fault { forever: true, ..Fault::once(Operation::Write, 43, FaultKind::Error(EIO)) };
     for (seed, fault, was) in [
         (11, read_once, "a count that a checkpoint had not saved was taken for saved"),
+        (17, syncs_from, "a file that was added by a commit nobody was sure of was gone"),
         (17, writes_from, "master listed a database whose files were gone"),
     ] {
         if let Err(failure) = simulate(seed, &script(vec![fault])) {
