@@ -18,6 +18,7 @@ use crate::world::{FileSize, GROUP, OwnedColumn, Row, World, image, load_columns
 
 mod crash;
 mod readers;
+mod reorganize;
 mod threads;
 
 /// By normalised key.
