@@ -8,12 +8,14 @@
 //!   before the first change), and the database is listed nowhere here. A database that is detached gets one too;
 //! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is free;
 //! * its header names a listed database that it was removed from, which it could not be deleted at;
-//! * it is a file of a log, and either no record was ever written to it, or it is the log of such a database.
+//! * it is a file of the log of a database that was found so, or of a listed one that has no file of this number, and no
+//!   record was ever written to it. One of any other database stays, also without a record: its log is not whole without.
 //!
 //! Whatever else is there stays, and is error 5170 as ever. A file that another process has open is never looked at.
 
 use std::path::{Path, PathBuf};
 
+use hobt_base::FileId;
 use hobt_disk::{AlignedBuffer, DiskFile, OpenOptions, SECTOR_SIZE};
 use hobt_log::{LogFileLabel, SEGMENTS_START};
 use parking_lot::Mutex;
@@ -62,22 +64,24 @@ impl Instance {
         if is_zero_from(file, 0) {
             return true;
         }
+        let listed = self.registry.all();
         if let Ok(Some(label)) = LogFileLabel::read(file) {
-            let is_of_left = left.guids.lock().iter().any(|guid| log_id(guid) == label.log);
-            return is_of_left || is_zero_from(file, SEGMENTS_START);
+            let is_its = |guid: &[u8; 16]| log_id(guid) == label.log;
+            let owner = listed.iter().find(|entry| is_its(&entry.guid));
+            let was_added = || owner.is_some_and(|owner| !owner.lists(FileId(label.id)));
+            return left.guids.lock().iter().any(is_its) || (was_added() && is_zero_from(file, SEGMENTS_START));
         }
         let Some(header) = DataFile::header_of(file) else { return false };
         let guid = header.database_guid;
-        let Some(owner) = self.registry.all().into_iter().find(|entry| entry.guid == guid) else {
+        let Some(owner) = listed.iter().find(|entry| entry.guid == guid) else {
             let is_unused = header.generation == 0;
             if is_unused {
                 left.guids.lock().push(guid);
             }
             return is_unused;
         };
-        let is_listed = owner.files.lock().iter().chain(owner.logs.lock().iter()).any(|(id, _)| *id == header.file);
         let was_removed = owner.removed_ids().contains(&header.file);
-        !is_listed && (was_removed || header.generation == 0 || DataFile::is_all_free(file, &header))
+        !owner.lists(header.file) && (was_removed || header.generation == 0 || DataFile::is_all_free(file, &header))
     }
 }
 

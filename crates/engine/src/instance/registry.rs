@@ -70,6 +70,11 @@ impl Entry {
         self.removed.lock().iter().map(|(id, _)| *id).collect()
     }
 
+    /// Whether a data file or a file of the log has this id.
+    pub(super) fn lists(&self, file: FileId) -> bool {
+        self.files.lock().iter().chain(self.logs.lock().iter()).any(|(id, _)| *id == file)
+    }
+
     pub(super) fn unavailable(&self, state: DatabaseState, reason: &str) -> EngineError {
         EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
     }

@@ -257,6 +257,15 @@ fn a_file_that_may_be_a_users_is_never_removed() {
         instance.attach_database(name, &[path], false).expect("it is as it was");
     }
     let database = instance.database("used").expect("it");
+    instance.add_log_files(&database, &[small_file("log")]).expect("a second file of its log");
+    drop(database);
+    instance.detach_database("used").expect("detached");
+    let other = instance.database("empty").expect("it");
+    assert_eq!(number_of(instance.add_log_files(&other, &[small_file("log")])), number::FILE_EXISTS);
+    drop(other);
+    let paths = ["used.mdf", "used_log.ldf", "log.ldf"].map(|name| Path::new(FOLDER).join(name));
+    instance.attach_database("used", &paths, false).expect("its log is whole");
+    let database = instance.database("used").expect("it");
     let copy = Path::new(FOLDER).join("copy.ndf");
     let options = hobt_disk::OpenOptions { create_new: true, read_only: false, direct: true };
     let file = disk.open(&copy, options).expect("a new file");
