@@ -1,6 +1,6 @@
 //! A running statement as its operators see it: context, settings, counters.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct StatementRun {
     tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
     scans: Mutex<Vec<Arc<Scan>>>,
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
-    report: Mutex<WorkerReport>,
+    worker_cpu_ns: AtomicU64,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
     /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
@@ -156,7 +156,7 @@ impl StatementRun {
             tables: Mutex::default(),
             scans: Mutex::default(),
             profiles: Mutex::default(),
-            report: Mutex::default(),
+            worker_cpu_ns: AtomicU64::new(0),
             databases: Mutex::default(),
             left_out: AtomicBool::new(false),
             whole: Mutex::default(),
@@ -270,22 +270,13 @@ impl StatementRun {
 
     /// Adds what a plan's workers did.
     pub(crate) fn add_report(&self, report: &WorkerReport) {
-        let mut sum = self.report.lock();
-        let add = |into: &mut Vec<Duration>, from: &[Duration]| {
-            into.resize(into.len().max(from.len()), Duration::ZERO);
-            for (sum, part) in into.iter_mut().zip(from) {
-                *sum += *part;
-            }
-        };
-        add(&mut sum.cpu, &report.cpu);
-        add(&mut sum.run_queue, &report.run_queue);
-        add(&mut sum.parked, &report.parked);
-        sum.elapsed += report.elapsed;
+        let cpu_ns = u64::try_from(report.cpu_total().as_nanos()).unwrap_or(u64::MAX);
+        self.worker_cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
     }
 
-    /// What the workers of the statement's plans did so far.
-    pub fn worker_report(&self) -> WorkerReport {
-        self.report.lock().clone()
+    /// Processor time of the workers of the statement's plans so far.
+    pub fn worker_cpu(&self) -> Duration {
+        Duration::from_nanos(self.worker_cpu_ns.load(Ordering::Relaxed))
     }
 }
 

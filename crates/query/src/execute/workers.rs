@@ -33,30 +33,48 @@ thread_local! {
     static GENERATION: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What the workers of one statement did.
+/// What the workers of one plan did.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
-    /// Processor time of each worker.
-    pub cpu: Vec<Duration>,
-    /// Time each worker was ready to run and did not.
-    pub run_queue: Vec<Duration>,
-    /// Time each worker was parked.
-    pub parked: Vec<Duration>,
+    /// Of each worker.
+    times: Vec<WorkerTime>,
     /// From the first to the last moment.
-    pub elapsed: Duration,
+    elapsed: Duration,
 }
 
 impl WorkerReport {
     /// Processor time of all workers.
     pub fn cpu_total(&self) -> Duration {
-        self.cpu.iter().sum()
+        self.times.iter().map(|time| time.cpu).sum()
     }
 
     /// What processor time, parks and the run queue leave of workers × elapsed.
-    pub fn unexplained(&self) -> Duration {
-        let capacity = self.elapsed * u32::try_from(self.cpu.len()).unwrap_or(u32::MAX);
-        let known = self.cpu.iter().chain(&self.parked).chain(&self.run_queue).sum();
-        capacity.saturating_sub(known)
+    fn unexplained(&self) -> Duration {
+        let capacity: Duration = self.times.iter().map(|_| self.elapsed).sum();
+        capacity.saturating_sub(self.times.iter().map(WorkerTime::explained).sum())
+    }
+}
+
+/// Where the time of one worker went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct WorkerTime {
+    cpu: Duration,
+    parked: Duration,
+    /// Ready to run, and not running.
+    run_queue: Duration,
+}
+
+impl WorkerTime {
+    /// What a worker did in `elapsed`, by its counters.
+    fn of(elapsed: Duration, cpu: Duration, parked: Duration, queue: Duration) -> WorkerTime {
+        // The scheduler's delay behind a wake-up is part of the park already; only what is neither park nor processor
+        // time can be delay of a worker that wanted to go on.
+        let run_queue = queue.min(elapsed.saturating_sub(cpu + parked));
+        WorkerTime { cpu, parked, run_queue }
+    }
+
+    fn explained(&self) -> Duration {
+        self.cpu + self.parked + self.run_queue
     }
 }
 
@@ -142,17 +160,8 @@ impl Group {
 
     fn reason(&self) -> Option<WaitType> {
         let statement = self.statement.lock();
-        let pending = &statement.as_ref()?.pending;
-        let wait_type = if pending.reads.load(Ordering::Relaxed) > 0 {
-            WaitType::PageIoLatchSh
-        } else if pending.client.load(Ordering::Relaxed) > 0 {
-            WaitType::AsyncNetworkIo
-        } else if self.workers.len() > 1 {
-            WaitType::CxPacket
-        } else {
-            WaitType::CxConsumer
-        };
-        Some(wait_type)
+        let for_work = if self.workers.len() > 1 { WaitType::CxPacket } else { WaitType::CxConsumer };
+        Some(statement.as_ref()?.pending.wait_type().unwrap_or(for_work))
     }
 
     fn park(&self, index: usize) {
@@ -336,10 +345,8 @@ impl WorkerPool {
         *group.statement.lock() = None;
         drop(idle);
         let report = report(group, &before, Duration::from_nanos(ended - started));
-        for delay in &report.run_queue {
-            if !delay.is_zero() {
-                waits::record(WaitType::SosSchedulerYield, *delay, *delay);
-            }
+        for delay in report.times.iter().map(|time| time.run_queue).filter(|delay| !delay.is_zero()) {
+            waits::record(WaitType::SosSchedulerYield, delay, delay);
         }
         {
             // For the whole instance only: in a statement's own figures it is what the named waits leave.
@@ -368,18 +375,13 @@ fn readings(group: &Group) -> Vec<(u64, u64)> {
 
 fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerReport {
     let after = readings(group);
-    let mut report = WorkerReport { elapsed, ..WorkerReport::default() };
-    for ((worker, (cpu, queue)), (cpu_before, queue_before)) in group.workers.iter().zip(after).zip(before) {
+    let time = |((worker, (cpu, queue)), (cpu_before, queue_before)): ((&Worker, (u64, u64)), &(u64, u64))| {
         let cpu = Duration::from_nanos(cpu.saturating_sub(*cpu_before));
         let parked = Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed));
-        // The scheduler's delay behind a wake-up is part of the park already; only what is neither park nor processor
-        // time can be delay of a worker that wanted to go on.
         let queue = Duration::from_nanos(queue.saturating_sub(*queue_before));
-        report.cpu.push(cpu);
-        report.parked.push(parked);
-        report.run_queue.push(queue.min(elapsed.saturating_sub(cpu + parked)));
-    }
-    report
+        WorkerTime::of(elapsed, cpu, parked, queue)
+    };
+    WorkerReport { times: group.workers.iter().zip(after).zip(before).map(time).collect(), elapsed }
 }
 
 #[cfg(test)]
@@ -410,12 +412,12 @@ mod tests {
             });
             let used = result.expect("no error");
             assert!(report.cpu_total() >= used, "{used:?} used, {report:?}");
-            for (parked, run_queue) in report.parked.iter().zip(&report.run_queue) {
-                assert!(*parked <= report.elapsed && *run_queue <= report.elapsed, "{report:?}");
+            for time in &report.times {
+                assert!(time.parked <= report.elapsed && time.run_queue <= report.elapsed, "{report:?}");
             }
             let rows = counters.rows();
             let booked = Duration::from_nanos(rows.iter().map(|row| row.wait_time_ns).sum());
-            let named: Duration = report.parked.iter().chain(&report.run_queue).sum();
+            let named: Duration = report.times.iter().map(|time| time.parked + time.run_queue).sum();
             assert_eq!(booked, named, "{report:?}");
             // Each worker was parked at the end at least, for want of work.
             let parks = rows.iter().find(|row| row.wait_type == WaitType::CxPacket).expect("both were parked");

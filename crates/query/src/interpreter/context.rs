@@ -147,7 +147,7 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
     let widest = run.profiles().into_iter().map(|profile| profile.rows()).max_by_key(|rows| rows.iter().sum::<u64>());
     StatementStatistics {
         elapsed,
-        cpu: cpu + run.worker_report().cpu_total(),
+        cpu: cpu + run.worker_cpu(),
         degree_of_parallelism: run.degree(),
         reads: reads.collect(),
         waits: waits.collect(),

@@ -202,7 +202,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let run = request.run.upgrade();
         let last_wait = run.as_ref().and_then(|run| run.waits.last_wait_type()).map_or("", |wait| wait.name());
         let degree = run.as_ref().map_or(1, |run| run.degree());
-        let cpu = run.as_ref().map_or_else(Default::default, |run| run.worker_report().cpu_total());
+        let cpu = run.as_ref().map_or_else(Default::default, |run| run.worker_cpu());
         let logical: u64 = run.as_ref().map_or(0, |run| {
             let tables = run.table_counts();
             tables.iter().map(|(_, counts)| counts.logical_reads.load(std::sync::atomic::Ordering::Relaxed)).sum()
