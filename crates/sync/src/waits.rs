@@ -4,7 +4,7 @@
 
 use crate::names::WaitType;
 use crate::slots::{self, HISTOGRAM_BUCKETS};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -54,12 +54,19 @@ fn book(wait_type: WaitType, wait: Duration, signal: Duration) {
     let (wait_ns, signal_ns) = (nanoseconds(wait), nanoseconds(signal));
     let bucket = bucket_of(wait_ns / 1_000);
     slots::with_slot(|slot| slot.waits[wait_type.index()].add(wait_ns, signal_ns, bucket));
+    WAITED_NS.set(WAITED_NS.get().saturating_add(wait_ns));
     // Not reachable while the thread's locals are destroyed; by then no statement runs on it.
     let _ = STATEMENT.try_with(|statement| {
         if let Some(counters) = &*statement.borrow() {
             counters.add(wait_type, wait_ns, signal_ns);
         }
     });
+}
+
+/// Time of all waits that this thread has recorded since it began, whether cleared or not. What it recorded between two moments
+/// is the difference.
+pub fn of_this_thread() -> Duration {
+    Duration::from_nanos(WAITED_NS.get())
 }
 
 /// Nanoseconds of a duration; 584 years and more count as that.
@@ -198,6 +205,7 @@ impl std::fmt::Debug for WaitCounters {
 }
 
 thread_local! {
+    static WAITED_NS: Cell<u64> = const { Cell::new(0) };
     static STATEMENT: RefCell<Option<Arc<WaitCounters>>> = const { RefCell::new(None) };
 }
 

@@ -9,6 +9,8 @@
 //! * `ASYNC_NETWORK_IO` while the client does not take rows,
 //! * `CXPACKET` while this worker has nothing to do and another has (one worker alone: `CXCONSUMER`).
 //!
+//! A worker that blocks without parking, for a latch or a page, books that itself, as any thread does.
+//!
 //! Time on the run queue outside parks comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is read when a
 //! worker parks and when it wakes, never in between.
 
@@ -31,6 +33,8 @@ thread_local! {
     static COUNTERS: RefCell<Option<StatementCountersGuard>> = const { RefCell::new(None) };
     static WATCH: RefCell<Option<WatchGuard>> = const { RefCell::new(None) };
     static GENERATION: Cell<u64> = const { Cell::new(0) };
+    /// What this thread had waited when it woke last.
+    static WAITED_BEFORE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// What the workers of one plan did.
@@ -48,10 +52,9 @@ impl WorkerReport {
         self.times.iter().map(|time| time.cpu).sum()
     }
 
-    /// What processor time, parks and the run queue leave of workers × elapsed.
+    /// What processor time, waits and the run queue leave of workers × elapsed.
     fn unexplained(&self) -> Duration {
-        let capacity: Duration = self.times.iter().map(|_| self.elapsed).sum();
-        capacity.saturating_sub(self.times.iter().map(WorkerTime::explained).sum())
+        self.times.iter().map(|time| self.elapsed.saturating_sub(time.explained())).sum()
     }
 }
 
@@ -60,21 +63,23 @@ impl WorkerReport {
 struct WorkerTime {
     cpu: Duration,
     parked: Duration,
+    /// In waits that it booked itself.
+    waited: Duration,
     /// Ready to run, and not running.
     run_queue: Duration,
 }
 
 impl WorkerTime {
     /// What a worker did in `elapsed`, by its counters.
-    fn of(elapsed: Duration, cpu: Duration, parked: Duration, queue: Duration) -> WorkerTime {
-        // The scheduler's delay behind a wake-up is part of the park already; only what is neither park nor processor
+    fn of(elapsed: Duration, cpu: Duration, parked: Duration, waited: Duration, queue: Duration) -> WorkerTime {
+        // The scheduler's delay behind a wake-up is part of the wait already; only what is neither wait nor processor
         // time can be delay of a worker that wanted to go on.
-        let run_queue = queue.min(elapsed.saturating_sub(cpu + parked));
-        WorkerTime { cpu, parked, run_queue }
+        let run_queue = queue.min(elapsed.saturating_sub(cpu + parked + waited));
+        WorkerTime { cpu, parked, waited, run_queue }
     }
 
     fn explained(&self) -> Duration {
-        self.cpu + self.parked + self.run_queue
+        self.cpu + self.parked + self.waited + self.run_queue
     }
 }
 
@@ -83,6 +88,8 @@ struct Worker {
     /// Nanoseconds of the group's clock since when the worker is parked; 0 while it runs.
     parked_since: AtomicU64,
     parked_ns: AtomicU64,
+    /// Of waits that it booked while it was not parked.
+    waited_ns: AtomicU64,
     cpu_ns: AtomicU64,
     /// Read when a statement begins and ends, never by the worker itself.
     run_queue: OnceLock<RunQueueClock>,
@@ -167,6 +174,7 @@ impl Group {
     fn park(&self, index: usize) {
         let worker = &self.workers[index];
         worker.cpu_ns.store(nanos(processor::thread_cpu_time()), Ordering::Relaxed);
+        worker.waited_ns.fetch_add(nanos(waits::of_this_thread() - WAITED_BEFORE.get()), Ordering::Relaxed);
         let now = self.now_ns();
         if hobt_sync::accounting() {
             worker.parked_since.store(now, Ordering::Release);
@@ -196,6 +204,7 @@ impl Group {
             WATCH.with(|guard| *guard.borrow_mut() = Some(set_watch(watch)));
         }
         self.end_park(worker, since, now);
+        WAITED_BEFORE.set(waits::of_this_thread());
     }
 
     /// Books the part of a park that lies in the running statement, to the statement whose counters this thread has.
@@ -329,6 +338,7 @@ impl WorkerPool {
         let before: Vec<(u64, u64)> = readings(group);
         for worker in &group.workers {
             worker.parked_ns.store(0, Ordering::Relaxed);
+            worker.waited_ns.store(0, Ordering::Relaxed);
         }
         *group.statement.lock() =
             Some(Statement { counters: Arc::clone(counters), pending: Arc::clone(pending), watch: current() });
@@ -378,8 +388,9 @@ fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerRepo
     let time = |((worker, (cpu, queue)), (cpu_before, queue_before)): ((&Worker, (u64, u64)), &(u64, u64))| {
         let cpu = Duration::from_nanos(cpu.saturating_sub(*cpu_before));
         let parked = Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed));
+        let waited = Duration::from_nanos(worker.waited_ns.load(Ordering::Relaxed));
         let queue = Duration::from_nanos(queue.saturating_sub(*queue_before));
-        WorkerTime::of(elapsed, cpu, parked, queue)
+        WorkerTime::of(elapsed, cpu, parked, waited, queue)
     };
     WorkerReport { times: group.workers.iter().zip(after).zip(before).map(time).collect(), elapsed }
 }
@@ -422,6 +433,47 @@ mod tests {
             // Each worker was parked at the end at least, for want of work.
             let parks = rows.iter().find(|row| row.wait_type == WaitType::CxPacket).expect("both were parked");
             assert!(parks.waiting_tasks_count >= 2, "{parks:?}");
+        }
+    }
+
+    #[test]
+    fn no_time_of_a_worker_is_counted_twice() {
+        let us = Duration::from_micros;
+        let unexplained = |elapsed, time| WorkerReport { times: vec![time], elapsed }.unexplained();
+        let time = WorkerTime::of(us(100), us(40), us(20), us(25), us(10));
+        assert_eq!(time, WorkerTime { cpu: us(40), parked: us(20), waited: us(25), run_queue: us(10) });
+        assert_eq!(unexplained(us(100), time), us(5));
+        // Behind the wake-up from a wait the worker was on the run queue, which is in the wait.
+        let time = WorkerTime::of(us(100), us(40), us(20), us(35), us(10));
+        assert_eq!(time, WorkerTime { cpu: us(40), parked: us(20), waited: us(35), run_queue: us(5) });
+        assert_eq!(unexplained(us(100), time), us(0));
+        // It spun before it slept: what it used and what it waited overlap.
+        let time = WorkerTime::of(us(100), us(70), us(20), us(15), us(1));
+        assert_eq!(time, WorkerTime { cpu: us(70), parked: us(20), waited: us(15), run_queue: us(0) });
+        assert_eq!(unexplained(us(100), time), us(0));
+    }
+
+    #[test]
+    fn what_a_worker_booked_itself_is_its_wait_and_no_park_is() {
+        const WAITS: u64 = 5;
+        let pool = WorkerPool::default();
+        let wait = Duration::from_nanos(1);
+        for tasks in (0..WAITS).cycle().take(50) {
+            let counters = Arc::new(WaitCounters::new());
+            let (result, report) = pool.run(1, &[], &counters, &Arc::default(), |handle| {
+                let task = handle.spawn(async move {
+                    for _ in 0..tasks {
+                        waits::record(WaitType::LatchSh, wait, Duration::ZERO);
+                        // The worker parks in between.
+                        let (sender, receiver) = tokio::sync::oneshot::channel();
+                        std::thread::spawn(move || sender.send(()));
+                        assert_eq!(receiver.await, Ok(()));
+                    }
+                });
+                handle.block_on(task).map_err(|error| SqlError::internal(error.to_string()))
+            });
+            result.expect("no error");
+            assert_eq!(report.times[0].waited, wait * u32::try_from(tasks).expect("few"), "{report:?}");
         }
     }
 }

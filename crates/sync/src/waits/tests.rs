@@ -45,6 +45,20 @@ fn waits_of_many_threads_add_up_after_the_threads_have_ended() {
 }
 
 #[test]
+fn a_thread_knows_the_time_of_its_own_waits_and_of_no_others() {
+    let _turn = shared();
+    let before = of_this_thread();
+    record(WaitType::WriteLog, Duration::from_micros(3), Duration::ZERO);
+    let others = std::thread::spawn(|| {
+        let before = of_this_thread();
+        record(WaitType::WriteLog, Duration::from_micros(5), Duration::ZERO);
+        of_this_thread() - before
+    });
+    assert_eq!(others.join().expect("the thread ends"), Duration::from_micros(5));
+    assert_eq!(of_this_thread() - before, Duration::from_micros(3));
+}
+
+#[test]
 fn clearing_subtracts_what_was_and_resets_the_maximum() {
     let _turn = exclusive();
     record(WaitType::LogBuffer, Duration::from_millis(5), Duration::ZERO);
