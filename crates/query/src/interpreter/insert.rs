@@ -75,7 +75,7 @@ impl Interpreter<'_> {
             let rows = match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),
                 (InsertSource::DefaultValues, _) => {
-                    let row = this.whole_row(&run, &write.target, &[], Vec::new())?;
+                    let row = this.whole_row(&run, &write.target, Vec::new())?;
                     this.insert_whole(&run, insert, &write, vec![row])
                 }
                 (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, hints),

@@ -121,7 +121,7 @@ impl Interpreter<'_> {
         for row in 0..batch.num_rows() {
             let values = batch.columns().iter().zip(&output.columns);
             let values = values.map(|(array, column)| array_value(array.as_ref(), row, column.sql_type));
-            rows.push(self.whole_row_listed(run, &into.target, values.collect::<Result<_, _>>()?)?);
+            rows.push(self.whole_row(run, &into.target, values.collect::<Result<_, _>>()?)?);
         }
         insert_rows(run, &into.store, &rows)?;
         Ok(())

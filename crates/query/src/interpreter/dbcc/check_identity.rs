@@ -94,11 +94,10 @@ impl Interpreter<'_> {
 
     /// 2501.
     fn table_to_check(&self, name: &Value, position: Position) -> Result<(Place, Arc<Table>), Failure> {
-        let snapshot_of = |place: &Place| place.database.snapshot();
         let named = |name: &str| -> Result<Option<(Place, Arc<Table>)>, SqlError> {
             let Some(name) = parse_name(name) else { return Ok(None) };
             let place = self.place(&name)?;
-            let snapshot = snapshot_of(&place);
+            let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
             let table = schema.and_then(|schema| snapshot.table(schema, &place.name)).map(Arc::clone);
             Ok(table.map(|table| (place, table)))
@@ -185,7 +184,7 @@ impl Interpreter<'_> {
         if database.database().identity_position(table).map_err(SqlError::from)?.is_some() {
             database.database().set_identity_position(context, table, None).map_err(SqlError::from)?;
         }
-        self.environment.executor.identities.put(context, (database.id(), table), None);
+        self.forget_identity(context, database.id(), table);
         Ok(())
     }
 }

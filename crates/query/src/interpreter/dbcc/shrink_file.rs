@@ -74,8 +74,7 @@ impl Interpreter<'_> {
         let mut tables: Vec<Arc<Table>> = snapshot.tables.values().filter(|table| !table.is_system).cloned().collect();
         tables.sort_unstable_by_key(|table| table.id);
         for table in tables {
-            let schema = snapshot.schemas.iter().find(|schema| schema.id == table.schema);
-            let schema = schema.map_or("dbo", |schema| schema.name.as_str());
+            let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str());
             if self.is_cancelled() {
                 return Err(Failure::cancelled());
             }

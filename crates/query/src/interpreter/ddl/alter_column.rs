@@ -102,8 +102,7 @@ impl Interpreter<'_> {
         let begin: &Begin<'_> = &|context, table, lock| database.begin_drop_column(context, table, &name.value, lock);
         self.rewrite_with(altering, name.position, begin, &[])?;
         if table.column_named(&name.value).is_some_and(|place| table.columns[place].identity.is_some()) {
-            let key = (altering.place.database.id(), table.id);
-            self.environment.executor.identities.put(&altering.run.context, key, None);
+            self.forget_identity(&altering.run.context, altering.place.database.id(), table.id);
         }
         Ok(())
     }
@@ -281,13 +280,10 @@ impl Interpreter<'_> {
             });
         }
         self.in_context(&place.database, |this, context| {
-            let mut locked = None;
-            let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
-            let renamed = (place.schema.as_str(), place.name.as_str());
-            let renamed = place.database.database().rename_table(context, renamed, new_name, &mut lock);
-            renamed.map_err(|error| error.to_sql_error().at(position))?;
-            context.hold(locked);
-            Ok(())
+            let renamed = this.locking_definition(context, &place.database, |lock| {
+                place.database.database().rename_table(context, (&place.schema, &place.name), new_name, lock)
+            });
+            Ok(renamed.map_err(|error| error.to_sql_error().at(position))?)
         })
     }
 

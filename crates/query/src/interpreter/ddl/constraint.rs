@@ -10,6 +10,7 @@ use hobt_types::SqlType;
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::Place;
+use super::index::Begin;
 use crate::binder::{BindOptions, Binder, RuleColumn, SourceColumn};
 
 /// What a `CREATE TABLE` defines.
@@ -176,23 +177,17 @@ impl Interpreter<'_> {
         foreign_keys: &[ForeignKeyDefinition],
     ) -> Result<(), Failure> {
         let database = place.database.database();
+        let change = |begin: &Begin<'_>| {
+            let table = (place.schema.as_str(), place.name.as_str());
+            let changed = self.locking_definition(context, &place.database, |lock| begin(context, table, lock));
+            database.finish_table_change(context, changed.map_err(SqlError::from)?).map_err(SqlError::from)
+        };
         for key in foreign_keys {
-            let mut locked = None;
-            let mut lock = |table| self.lock_definition(context, &place.database, table, &mut locked);
-            let changed = database.begin_add_foreign_key(context, (&place.schema, &place.name), key, &mut lock);
-            let changed = changed.map_err(SqlError::from)?;
-            context.hold(locked);
-            database.finish_table_change(context, changed).map_err(SqlError::from)?;
+            change(&|context, table, lock| database.begin_add_foreign_key(context, table, key, lock))?;
         }
-        if checks.is_empty() {
-            return Ok(());
+        if !checks.is_empty() {
+            change(&|context, table, lock| database.begin_add_checks(context, table, checks, lock))?;
         }
-        let mut locked = None;
-        let mut lock = |table| self.lock_definition(context, &place.database, table, &mut locked);
-        let changed = database.begin_add_checks(context, (&place.schema, &place.name), checks, &mut lock);
-        let changed = changed.map_err(SqlError::from)?;
-        context.hold(locked);
-        database.finish_table_change(context, changed).map_err(SqlError::from)?;
         Ok(())
     }
 }

@@ -82,11 +82,10 @@ impl Interpreter<'_> {
         fill: impl FnOnce(&mut Self, &TableChange) -> Result<(), Failure>,
     ) -> Result<Vec<SqlError>, Failure> {
         run.uses_database(&place.database);
-        let mut locked = None;
-        let mut lock = |table| self.lock_definition(&run.context, &place.database, table, &mut locked);
-        let changed = begin(&run.context, (&place.schema, &place.name), &mut lock);
+        let changed = self.locking_definition(&run.context, &place.database, |lock| {
+            begin(&run.context, (&place.schema, &place.name), lock)
+        });
         let changed = changed.map_err(|error| error.to_sql_error().at(position))?;
-        run.context.hold(locked);
         fill(self, &changed)?;
         let warnings = changed.warnings().to_vec();
         place.database.database().finish_table_change(&run.context, changed).map_err(SqlError::from)?;

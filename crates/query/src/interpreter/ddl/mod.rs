@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, number};
-use hobt_engine::DatabaseUse;
+use hobt_engine::{DatabaseUse, EngineError, LockTable};
 use hobt_tsql::ast::{Drop, Identifier, ObjectKind, ObjectName};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode, LockOwner, LockResource, Patience};
@@ -118,19 +118,41 @@ impl Interpreter<'_> {
         Ok(database_of(self.environment, name)?.seen_by(self.state.viewer()))
     }
 
-    /// Locks a table against everybody, in `lock` and in place of what is there: what the engine's calls that drop or
-    /// empty a table ask for once they know which table that is. What is in `lock` in the end is the context's to hold.
-    fn lock_definition(
+    /// Runs a call of the engine that changes, drops or empties a table or another object: once it knows which one that is,
+    /// it asks for a lock against everybody, which the context holds behind the change.
+    fn locking_definition<R>(
         &self,
         context: &StatementContext,
         database: &DatabaseUse,
-        table: ObjectId,
-        lock: &mut Option<HeldLock>,
-    ) -> Result<(), SqlError> {
-        *lock = None;
-        let taken = self.lock(context, database, table, LockMode::SchemaModification);
-        *lock = Some(taken.map_err(|failure| failure.error)?);
-        Ok(())
+        change: impl FnOnce(&mut LockTable<'_>) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        let mut held = None;
+        let changed = change(&mut |object| {
+            // The name means another one by now.
+            held = None;
+            let taken = self.lock(context, database, object, LockMode::SchemaModification);
+            held = Some(taken.map_err(|failure| failure.error)?);
+            Ok(())
+        })?;
+        context.hold(held);
+        Ok(changed)
+    }
+
+    /// The same of several tables: they are locked one beside the other.
+    fn locking_definitions<R>(
+        &self,
+        context: &StatementContext,
+        database: &DatabaseUse,
+        change: impl FnOnce(&mut LockTable<'_>) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        let mut held = Vec::new();
+        let changed = change(&mut |table| {
+            let taken = self.lock(context, database, table, LockMode::SchemaModification);
+            held.push(taken.map_err(|failure| failure.error)?);
+            Ok(())
+        })?;
+        context.hold(held);
+        Ok(changed)
     }
 
     pub(super) fn drop_objects(&mut self, drop: &Drop) -> Result<Outcome, Failure> {

@@ -1,13 +1,11 @@
 //! Partition functions and schemes, and partitions of tables that change hands.
 
-use hobt_base::{ObjectId, Position, SqlError, number};
-use hobt_engine::{DatabaseUse, PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide};
+use hobt_base::{Position, SqlError, number};
+use hobt_engine::{PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide};
 use hobt_tsql::ast::{
     AlterPartitionFunction, AlterPartitionScheme, CreatePartitionFunction, CreatePartitionScheme, Expression,
     Identifier, ObjectName, OptionItem, PartitionRange,
 };
-use hobt_txn::StatementContext;
-use hobt_txn::locks::{HeldLock, LockMode};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::super::failure::Failure;
@@ -93,12 +91,10 @@ impl Interpreter<'_> {
             .convert(given, function.parameter)
             .map_err(|_| boundary_type(0, from.name(), function.parameter.name()).at(value.position()))?;
         self.in_context(&database, |this, context| {
-            let mut held = Vec::new();
-            let mut lock = |table| this.lock_for_good(context, &database, table, &mut held);
-            let altered = database.database().alter_partition_function(context, name, &value, alter.split, &mut lock);
-            altered.map_err(|error| error.to_sql_error().at(position))?;
-            held.into_iter().for_each(|lock| context.hold(Some(lock)));
-            Ok(())
+            let altered = this.locking_definitions(context, &database, |lock| {
+                database.database().alter_partition_function(context, name, &value, alter.split, lock)
+            });
+            Ok(altered.map_err(|error| error.to_sql_error().at(position))?)
         })?;
         Ok(Outcome::QUIET)
     }
@@ -152,12 +148,10 @@ impl Interpreter<'_> {
         let to =
             SwitchSide { schema: place.schema, name: place.name, partition: self.partition_number(target_partition)? };
         self.in_context(&database, |this, context| {
-            let mut held = Vec::new();
-            let mut lock = |table| this.lock_for_good(context, &database, table, &mut held);
-            let switched = database.database().switch_partition(context, &from, &to, &mut lock);
-            switched.map_err(|error| error.to_sql_error().at(position))?;
-            held.into_iter().for_each(|lock| context.hold(Some(lock)));
-            Ok(())
+            let switched = this.locking_definitions(context, &database, |lock| {
+                database.database().switch_partition(context, &from, &to, lock)
+            });
+            Ok(switched.map_err(|error| error.to_sql_error().at(position))?)
         })
     }
 
@@ -183,27 +177,13 @@ impl Interpreter<'_> {
             ranges.push((first, last));
         }
         self.in_context(&place.database, |this, context| {
-            let mut held = Vec::new();
-            let mut lock = |table| this.lock_for_good(context, &place.database, table, &mut held);
-            let table = (place.schema.as_str(), place.name.as_str());
-            let truncated = place.database.database().truncate_partitions(context, table, &ranges, &mut lock);
+            let truncated = this.locking_definition(context, &place.database, |lock| {
+                let table = (place.schema.as_str(), place.name.as_str());
+                place.database.database().truncate_partitions(context, table, &ranges, lock)
+            });
             truncated.map_err(|error| error.to_sql_error().at(position))?;
-            held.into_iter().for_each(|lock| context.hold(Some(lock)));
             Ok(())
         })
-    }
-
-    /// Locks a table against everybody, beside those that `held` has already.
-    fn lock_for_good(
-        &self,
-        context: &StatementContext,
-        database: &DatabaseUse,
-        table: ObjectId,
-        held: &mut Vec<HeldLock>,
-    ) -> Result<(), SqlError> {
-        let taken = self.lock(context, database, table, LockMode::SchemaModification);
-        held.push(taken.map_err(|failure| failure.error)?);
-        Ok(())
     }
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {

@@ -24,13 +24,10 @@ impl Interpreter<'_> {
         let altered = options.altered;
         if definition.alter {
             self.in_context(&place.database, |this, context| {
-                let mut locked = None;
-                let mut lock = |object| this.lock_definition(context, &place.database, object, &mut locked);
-                let database = place.database.database();
-                let done = database.alter_sequence(context, &place.schema, &place.name, &altered, &mut lock);
-                done.map_err(|error| error.to_sql_error().at(name.position()))?;
-                context.hold(locked);
-                Ok(())
+                let done = this.locking_definition(context, &place.database, |lock| {
+                    place.database.database().alter_sequence(context, &place.schema, &place.name, &altered, lock)
+                });
+                Ok(done.map_err(|error| error.to_sql_error().at(name.position()))?)
             })?;
             return Ok(Outcome::QUIET);
         }
@@ -135,11 +132,11 @@ impl Interpreter<'_> {
     pub(super) fn drop_sequence(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
         self.in_context(&place.database, |this, context| {
-            let mut locked = None;
-            let mut lock = |object| this.lock_definition(context, &place.database, object, &mut locked);
             let database = place.database.database();
-            database.drop_sequence(context, &place.schema, &place.name, &mut lock).map_err(SqlError::from)?;
-            context.hold(locked);
+            let dropped = this.locking_definition(context, &place.database, |lock| {
+                database.drop_sequence(context, &place.schema, &place.name, lock)
+            });
+            dropped.map_err(SqlError::from)?;
             // The statement that fails behind this is undone.
             let snapshot = database.snapshot_of(context);
             let schema = snapshot.schema_id(&place.schema);

@@ -176,25 +176,27 @@ impl Interpreter<'_> {
 
     fn drop_tables(&self, tempdb: &DatabaseUse, context: &StatementContext, names: &[String]) -> Result<(), Failure> {
         for name in names {
-            let mut locked = None;
-            let mut lock = |table| self.lock_definition(context, tempdb, table, &mut locked);
-            let table = tempdb.database().drop_table(context, "dbo", name, &mut lock).map_err(SqlError::from)?;
-            context.hold(locked);
-            self.forget_identity(context, tempdb.id(), table);
+            self.drop_found_table(tempdb, context, ("dbo", name))?;
         }
+        Ok(())
+    }
+
+    fn drop_found_table(
+        &self,
+        database: &DatabaseUse,
+        context: &StatementContext,
+        (schema, name): (&str, &str),
+    ) -> Result<(), Failure> {
+        let dropped = self
+            .locking_definition(context, database, |lock| database.database().drop_table(context, schema, name, lock));
+        self.forget_identity(context, database.id(), dropped.map_err(SqlError::from)?);
         Ok(())
     }
 
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let place = self.place(name)?;
         self.in_context(&place.database, |this, context| {
-            let mut locked = None;
-            let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
-            let dropped = place.database.database().drop_table(context, &place.schema, &place.name, &mut lock);
-            let table = dropped.map_err(SqlError::from)?;
-            context.hold(locked);
-            this.forget_identity(context, place.database.id(), table);
-            Ok(())
+            this.drop_found_table(&place.database, context, (&place.schema, &place.name))
         })?;
         self.forget_temporary_table(&name.name.value.to_lowercase());
         Ok(())
@@ -231,11 +233,10 @@ impl Interpreter<'_> {
             return Ok(Outcome::QUIET);
         }
         self.in_context(&place.database, |this, context| {
-            let mut locked = None;
-            let mut lock = |table| this.lock_definition(context, &place.database, table, &mut locked);
-            let truncated = place.database.database().truncate_table(context, &place.schema, &place.name, &mut lock);
+            let truncated = this.locking_definition(context, &place.database, |lock| {
+                place.database.database().truncate_table(context, &place.schema, &place.name, lock)
+            });
             let table = truncated.map_err(|error| error.to_sql_error().at(name.position()))?;
-            context.hold(locked);
             this.start_identity_anew(context, &place.database, table)
         })?;
         Ok(Outcome::QUIET)

@@ -85,7 +85,7 @@ impl Interpreter<'_> {
             for (given, column) in row.into_iter().zip(&target.columns().columns) {
                 values.push(self.stored_value(run, given, column.sql_type)?);
             }
-            rows.push(self.whole_row(run, target, target.listed(), values)?);
+            rows.push(self.whole_row(run, target, values)?);
         }
         self.insert_whole(run, insert, write, rows)
     }

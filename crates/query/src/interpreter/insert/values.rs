@@ -110,29 +110,18 @@ impl Interpreter<'_> {
             let given = self.evaluate(&row[place])?;
             values[place] = self.stored_value(run, given, target.columns().columns[place].sql_type)?;
         }
-        self.whole_row(run, target, target.listed(), values)
+        self.whole_row(run, target, values)
     }
 
-    /// A row of the table that has `values` in its listed columns.
-    pub(in super::super) fn whole_row_listed(
+    /// A row of the table: the given values in its listed columns, if there are any, elsewhere what the columns say.
+    pub(in super::super) fn whole_row(
         &mut self,
         run: &Arc<StatementRun>,
         target: &Target,
-        values: Vec<Value>,
-    ) -> Result<Vec<Value>, Failure> {
-        self.whole_row(run, target, target.listed(), values)
-    }
-
-    /// A row of the table: the given values at their places, elsewhere what the columns say.
-    pub(super) fn whole_row(
-        &mut self,
-        run: &Arc<StatementRun>,
-        target: &Target,
-        places: &[usize],
         values: Vec<Value>,
     ) -> Result<Vec<Value>, Failure> {
         let mut given: Vec<Option<Value>> = vec![None; target.table.columns.len()];
-        for (place, value) in places.iter().zip(values) {
+        for (place, value) in target.listed().iter().zip(values) {
             given[*place] = Some(value);
         }
         let mut row = Vec::with_capacity(given.len());

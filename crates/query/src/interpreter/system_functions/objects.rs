@@ -31,7 +31,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
         "SCHEMA_NAME" => ((0, 1), NAME, |world, a| {
             let id = if a.is_empty() { Some(1) } else { int_of(a, 0) };
             let snapshot = world.database.snapshot();
-            text(snapshot.schemas.iter().find(|schema| Some(schema.id) == id).map(|schema| schema.name.clone()))
+            text(id.and_then(|id| snapshot.schema_by_id(id)).map(|schema| schema.name.clone()))
         }),
         "SCHEMA_ID" => ((0, 1), SqlType::Int, |world, a| {
             let name = if a.is_empty() { "dbo".to_owned() } else { text_of(a, 0) };
@@ -163,7 +163,7 @@ fn object_name(world: &World, arguments: &[Value]) -> Option<(String, String)> {
 }
 
 fn schema_name(snapshot: &DatabaseSnapshot, id: i32) -> String {
-    snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()).unwrap_or_default()
+    snapshot.schema_by_id(id).map(|schema| schema.name.clone()).unwrap_or_default()
 }
 
 fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
