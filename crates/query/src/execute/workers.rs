@@ -335,7 +335,7 @@ impl WorkerPool {
         let group = &team.group;
         let _booked_here = waits::set_statement_counters(Some(Arc::clone(counters)));
         let idle = group.wait_until_idle();
-        let before: Vec<(u64, u64)> = readings(group);
+        let before = readings(group);
         for worker in &group.workers {
             worker.parked_ns.store(0, Ordering::Relaxed);
             worker.waited_ns.store(0, Ordering::Relaxed);
@@ -375,24 +375,31 @@ impl WorkerPool {
     }
 }
 
-fn readings(group: &Group) -> Vec<(u64, u64)> {
-    let worker = |worker: &Worker| {
-        let queue = worker.run_queue.get().and_then(RunQueueClock::read).unwrap_or_default();
-        (worker.cpu_ns.load(Ordering::Relaxed), nanos(queue))
-    };
-    group.workers.iter().map(worker).collect()
+/// What the clocks of a worker's thread say.
+#[derive(Clone, Copy)]
+struct Clocks {
+    cpu: Duration,
+    run_queue: Duration,
 }
 
-fn report(group: &Group, before: &[(u64, u64)], elapsed: Duration) -> WorkerReport {
-    let after = readings(group);
-    let time = |((worker, (cpu, queue)), (cpu_before, queue_before)): ((&Worker, (u64, u64)), &(u64, u64))| {
-        let cpu = Duration::from_nanos(cpu.saturating_sub(*cpu_before));
+fn readings(group: &Group) -> Vec<Clocks> {
+    let clocks = |worker: &Worker| Clocks {
+        cpu: Duration::from_nanos(worker.cpu_ns.load(Ordering::Relaxed)),
+        run_queue: worker.run_queue.get().and_then(RunQueueClock::read).unwrap_or_default(),
+    };
+    group.workers.iter().map(clocks).collect()
+}
+
+fn report(group: &Group, before: &[Clocks], elapsed: Duration) -> WorkerReport {
+    let mut times = Vec::with_capacity(before.len());
+    for ((worker, after), before) in group.workers.iter().zip(readings(group)).zip(before) {
+        let cpu = after.cpu.saturating_sub(before.cpu);
         let parked = Duration::from_nanos(worker.parked_ns.load(Ordering::Relaxed));
         let waited = Duration::from_nanos(worker.waited_ns.load(Ordering::Relaxed));
-        let queue = Duration::from_nanos(queue.saturating_sub(*queue_before));
-        WorkerTime::of(elapsed, cpu, parked, waited, queue)
-    };
-    WorkerReport { times: group.workers.iter().zip(after).zip(before).map(time).collect(), elapsed }
+        let run_queue = after.run_queue.saturating_sub(before.run_queue);
+        times.push(WorkerTime::of(elapsed, cpu, parked, waited, run_queue));
+    }
+    WorkerReport { times, elapsed }
 }
 
 #[cfg(test)]
