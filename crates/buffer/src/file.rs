@@ -265,9 +265,8 @@ impl PoolFile {
         drop(wait);
         let checked = read.and_then(|()| self.check(&claim, frames[0].bytes(&self.pool.memory)));
         if checked.is_ok() {
-            let mut io = WaitTotal::default();
-            io.add(1, elapsed);
-            self.registered.words.waits().note(frames[0].bytes(&self.pool.memory), WaitTotal::default(), io);
+            let page = frames[0].bytes(&self.pool.memory);
+            self.registered.words.waits().note(page, WaitTotal::default(), WaitTotal::one(elapsed));
         }
         if let Err(error) = checked {
             self.pool.give_back(frames);

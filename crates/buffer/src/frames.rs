@@ -737,7 +737,7 @@ impl Waiting {
         if let Some((for_load, wait)) = self.current.take() {
             let elapsed = wait.elapsed();
             latches::record(LatchClass::Buffer, elapsed);
-            if for_load { &mut self.io } else { &mut self.latch }.add(1, elapsed);
+            *(if for_load { &mut self.io } else { &mut self.latch }) += WaitTotal::one(elapsed);
         }
     }
 }

@@ -3,17 +3,13 @@
 //! Whose a page is, its header says once the wait is over. Only who has waited comes here, so a lock and a hash table
 //! are cheap beside that.
 
-use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, HobtId};
 use hobt_page::{PageBytes, PageHeader, PageType};
-use parking_lot::Mutex;
-
-/// Heaps and trees that are counted at the same time. Beyond, all begin again from 0: those that are gone are mostly
-/// told of before ([`crate::BufferPool::forget_waits`]).
-const HOBTS_MAX: usize = 1 << 16;
+use hobt_sync::{PerHobt, nanoseconds};
 
 /// How often was waited, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,9 +21,16 @@ pub struct WaitTotal {
 }
 
 impl WaitTotal {
-    pub(crate) fn add(&mut self, count: u64, time: Duration) {
-        self.count += count;
-        self.ns += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    /// One wait.
+    pub(crate) fn one(time: Duration) -> WaitTotal {
+        WaitTotal { count: 1, ns: nanoseconds(time) }
+    }
+}
+
+impl AddAssign for WaitTotal {
+    fn add_assign(&mut self, more: WaitTotal) {
+        self.count += more.count;
+        self.ns += more.ns;
     }
 }
 
@@ -44,32 +47,10 @@ pub struct HobtPageWaits {
     pub tree_io: WaitTotal,
 }
 
-/// The waits of all.
-#[derive(Debug, Default)]
-pub(crate) struct PageWaits(Mutex<HashMap<(DatabaseId, HobtId), HobtPageWaits>>);
-
-impl PageWaits {
-    pub(crate) fn of(&self, database: DatabaseId, hobt: HobtId) -> HobtPageWaits {
-        self.0.lock().get(&(database, hobt)).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn add_io(&self, database: DatabaseId, hobt: HobtId, time: Duration) {
-        let mut all = self.0.lock();
-        if all.len() == HOBTS_MAX && !all.contains_key(&(database, hobt)) {
-            all.clear();
-        }
-        all.entry((database, hobt)).or_default().io.add(1, time);
-    }
-
-    pub(crate) fn forget(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
-        self.0.lock().retain(|(database, hobt), _| !is_gone(*database, *hobt));
-    }
-}
-
 /// The waits for pages of one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileWaits {
-    pub(crate) all: Arc<PageWaits>,
+    pub(crate) all: Arc<PerHobt<HobtPageWaits>>,
     pub(crate) database: DatabaseId,
 }
 
@@ -81,19 +62,14 @@ impl FileWaits {
             return;
         }
         let is_above = header.page_type == PageType::Index;
-        let mut all = self.all.0.lock();
-        if all.len() == HOBTS_MAX && !all.contains_key(&(self.database, header.hobt)) {
-            all.clear();
-        }
-        let waits = all.entry((self.database, header.hobt)).or_default();
-        for (of_all, of_tree, more) in
-            [(&mut waits.latch, &mut waits.tree_latch, latch), (&mut waits.io, &mut waits.tree_io, io)]
-        {
-            for total in [Some(of_all), is_above.then_some(of_tree)].into_iter().flatten() {
-                total.count += more.count;
-                total.ns += more.ns;
+        self.all.change(self.database, header.hobt, |waits| {
+            waits.latch += latch;
+            waits.io += io;
+            if is_above {
+                waits.tree_latch += latch;
+                waits.tree_io += io;
             }
-        }
+        });
     }
 }
 
@@ -123,9 +99,7 @@ mod tests {
         let of = waits.all.of(DatabaseId(5), hobt);
         let latch = WaitTotal { count: 2, ns: 15 };
         assert_eq!(of, HobtPageWaits { latch, io: one(100), tree_latch: one(10), tree_io: none });
-        assert_eq!(waits.all.0.lock().len(), 1, "pages of nobody are not counted");
+        assert_eq!(waits.all.of(DatabaseId(5), HobtId(0)), HobtPageWaits::default(), "pages of nobody are not counted");
         assert_eq!(waits.all.of(DatabaseId(6), hobt), HobtPageWaits::default());
-        waits.all.forget(|database, gone| database == DatabaseId(5) && gone == hobt);
-        assert_eq!(waits.all.0.lock().len(), 0);
     }
 }

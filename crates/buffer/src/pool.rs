@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use hobt_base::{DatabaseId, FileId, HobtId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
 use hobt_log::Log;
-use hobt_sync::Counter;
+use hobt_sync::{Counter, PerHobt};
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;
 use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
 use crate::load_owner::{LoadOwner, LoadOwners};
-use crate::page_waits::{FileWaits, HobtPageWaits, PageWaits};
+use crate::page_waits::{FileWaits, HobtPageWaits, WaitTotal};
 use crate::write_back::WRITE_BYTES_MAX;
 
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
@@ -108,7 +108,7 @@ pub struct BufferPool {
     free: Mutex<Vec<OwnedFrame>>,
     pub(crate) hand: AtomicU32,
     load_owners: Arc<LoadOwners>,
-    page_waits: Arc<PageWaits>,
+    page_waits: Arc<PerHobt<HobtPageWaits>>,
     files: RwLock<Vec<Option<Arc<RegisteredFile>>>>,
     pub(crate) counters: PoolCounters,
     pub(crate) staging: BufferCache,
@@ -173,7 +173,7 @@ impl BufferPool {
 
     /// Notes a wait for the disk for pages of a heap or tree that were read past [`PoolFile::read`].
     pub fn note_io_wait(&self, database: DatabaseId, hobt: HobtId, time: Duration) {
-        self.page_waits.add_io(database, hobt, time);
+        self.page_waits.change(database, hobt, |waits| waits.io += WaitTotal::one(time));
     }
 
     /// Forgets the waits for pages of heaps and trees that are gone.

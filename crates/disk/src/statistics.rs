@@ -3,6 +3,7 @@
 //! Counters are atomics of the file's; an I/O of 8 KiB and more costs thousands of times what they do.
 
 use crate::queue::Direction;
+use hobt_sync::nanoseconds;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -130,10 +131,6 @@ impl FileStatistics {
         self.syncs.fetch_add(1, Relaxed);
         self.sync_ns.fetch_add(nanoseconds(time), Relaxed);
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The counters of one file at one moment.

@@ -5,6 +5,7 @@
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
 //! - [`backoff_stacks`]: where spinlocks are waited for and held, on request.
 //! - [`Sharded`], [`Counter`]: values and counters that many workers change without sharing a cache line.
+//! - [`PerHobt`]: what was counted of each heap and tree.
 //! - [`holds`]: how long single rows hold their page, counted when somebody asks.
 //! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
 //! - [`primitives`]: what locks are made of, which model checks exchange.
@@ -27,6 +28,7 @@ mod instructions;
 mod latch;
 pub mod latches;
 mod names;
+mod per_hobt;
 pub mod primitives;
 pub mod processor;
 mod sharded;
@@ -41,8 +43,9 @@ pub use counter::Counter;
 pub use instructions::InstructionCounter;
 pub use latch::{Latch, LatchReadGuard, LatchWriteGuard};
 pub use names::{LatchClass, SpinlockName, WaitType};
+pub use per_hobt::PerHobt;
 pub use sharded::Sharded;
 pub use slots::{accounting, set_accounting};
 pub use spinlock::{Spinlock, SpinlockGuard};
 pub use time_of_day::time_of_day_coarse;
-pub use waits::{Wait, WaitCounters};
+pub use waits::{Wait, WaitCounters, nanoseconds};

@@ -70,7 +70,7 @@ pub fn of_this_thread() -> Duration {
 }
 
 /// Nanoseconds of a duration; 584 years and more count as that.
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

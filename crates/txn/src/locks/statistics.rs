@@ -3,19 +3,12 @@
 //! Locks are counted by their owner, with those that may escalate, and come here when it lets go of all of them: once a
 //! transaction. Waits come here when they end.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, HobtId};
-use parking_lot::{Mutex, MutexGuard};
+use hobt_sync::{PerHobt, nanoseconds};
 
 use super::{LockManager, LockResource};
-
-/// Tables of counts, by HOBT: so that transactions on different tables seldom meet.
-const TABLES: usize = 16;
-/// Heaps and trees that one of them counts at the same time. Beyond, all of them begin again from 0: those that are
-/// gone are mostly told of before ([`LockManager::forget_hobts`]).
-const HOBTS_MAX: usize = 1 << 12;
 
 /// Locks of one kind in one heap or tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,25 +50,13 @@ pub(super) struct Granted {
 
 /// What was locked of all heaps and trees.
 #[derive(Debug, Default)]
-pub(super) struct Statistics([Mutex<HashMap<(DatabaseId, HobtId), HobtLocks>>; TABLES]);
+pub(super) struct Statistics(PerHobt<HobtLocks>);
 
 impl Statistics {
-    fn table(&self, (_, hobt): (DatabaseId, HobtId)) -> MutexGuard<'_, HashMap<(DatabaseId, HobtId), HobtLocks>> {
-        // Ids of HOBTs are multiples of 65,536.
-        self.0[(hobt.0 >> 16) as usize % TABLES].lock()
-    }
-
-    fn with(&self, hobt: (DatabaseId, HobtId), change: impl FnOnce(&mut HobtLocks)) {
-        let mut all = self.table(hobt);
-        if all.len() == HOBTS_MAX && !all.contains_key(&hobt) {
-            all.clear();
-        }
-        change(all.entry(hobt).or_default());
-    }
-
     pub(super) fn add_granted(&self, granted: &[Granted]) {
         for each in granted {
-            self.with(each.hobt, |locks| {
+            let (database, hobt) = each.hobt;
+            self.0.change(database, hobt, |locks| {
                 locks.rows.count += each.rows;
                 locks.pages.count += each.pages;
             });
@@ -83,11 +64,11 @@ impl Statistics {
     }
 
     pub(super) fn add_wait(&self, resource: &LockResource, time: Duration) {
-        let Some(hobt) = resource.escalates_in() else { return };
-        self.with(hobt, |locks| {
+        let Some((database, hobt)) = resource.escalates_in() else { return };
+        self.0.change(database, hobt, |locks| {
             let total = locks.of(resource);
             total.waits += 1;
-            total.wait_ns += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            total.wait_ns += nanoseconds(time);
         });
     }
 }
@@ -95,12 +76,12 @@ impl Statistics {
 impl LockManager {
     /// What was locked of a heap or tree.
     pub fn hobt_locks(&self, database: DatabaseId, hobt: HobtId) -> HobtLocks {
-        self.statistics.table((database, hobt)).get(&(database, hobt)).copied().unwrap_or_default()
+        self.statistics.0.of(database, hobt)
     }
 
     /// Counts an attempt to exchange the locks in a heap or tree for a larger one.
     pub(crate) fn note_promotion(&self, database: DatabaseId, hobt: HobtId, is_done: bool) {
-        self.statistics.with((database, hobt), |locks| {
+        self.statistics.0.change(database, hobt, |locks| {
             locks.promotion_attempts += 1;
             locks.promotions += u64::from(is_done);
         });
@@ -108,8 +89,6 @@ impl LockManager {
 
     /// Forgets what was locked of heaps and trees that are gone.
     pub fn forget_hobts(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
-        for table in &self.statistics.0 {
-            table.lock().retain(|(database, hobt), _| !is_gone(*database, *hobt));
-        }
+        self.statistics.0.forget(is_gone);
     }
 }
