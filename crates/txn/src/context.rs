@@ -10,7 +10,7 @@ use hobt_page::RowImage;
 use parking_lot::{Mutex, RwLock};
 
 use crate::locks::LockOwner;
-use crate::undo_memory::{ACTION_BYTES, KEY_VERSION_BYTES, VERSION_BYTES};
+use crate::undo_memory::ACTION_BYTES;
 use crate::{
     Before, LogChain, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Savepoint, Snapshot, Transaction,
     TransactionLog, UndoError, VersionStore,
@@ -260,24 +260,21 @@ impl StatementContext {
     /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.
     pub fn put_version(&self, store: &Arc<VersionStore>, page: PageId, slot: SlotId, before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(VERSION_BYTES + before.row_bytes());
-            store.put(running, page, slot, before);
+            self.transaction.undo_memory.take(store.put(running, page, slot, before));
         }
     }
 
     /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first time.
     pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: PageId, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(VERSION_BYTES * usize::from(rows));
-            store.put_loaded(running, loader, page, rows);
+            self.transaction.undo_memory.take(store.put_loaded(running, loader, page, rows));
         }
     }
 
     /// Keeps what stood at a key of a tree for readers that do not see the change; its leaf is held exclusively.
     pub fn put_key_version(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(KEY_VERSION_BYTES + key.len() + before.row_bytes());
-            store.put_key(running, hobt, key, before);
+            self.transaction.undo_memory.take(store.put_key(running, hobt, key, before));
         }
     }
 
@@ -306,8 +303,8 @@ impl StatementContext {
         let Some(running) = self.running() else { return Ok(()) };
         if !running.transactions().is_seen_by_all(loader) {
             let keys = keys()?;
-            self.transaction.undo_memory.take(keys.iter().map(|key| KEY_VERSION_BYTES + key.len()).sum());
-            store.put_loaded_keys(&running, loader, hobt, keys.iter().map(Vec::as_slice));
+            let bytes = store.put_loaded_keys(&running, loader, hobt, keys.iter().map(Vec::as_slice));
+            self.transaction.undo_memory.take(bytes);
         }
         Ok(())
     }

@@ -86,19 +86,28 @@ impl VersionStore {
         &self.shards[usize::try_from(hash % SHARDS as u64).expect("fewer than a word counts")]
     }
 
-    /// Puts what stood in a row's place; the page is held exclusively.
-    pub fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) {
+    /// Puts what stood in a row's place; the page is held exclusively. Gives the bytes that the version takes.
+    pub(crate) fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) -> usize {
+        let bytes = VERSION_BYTES + before.row_bytes();
         let version = Version { slot, writer: writer.stamp(), before, is_undone: false, moved_to: None };
-        writer.add_version_bytes(VERSION_BYTES + version.before.row_bytes());
+        writer.add_version_bytes(bytes);
         self.shard(page).lock().entry(page).or_default().push(version);
         writer.note(self, writer.stamp(), page);
+        bytes
     }
 
     /// Puts one version for each row of a page that `loader` had built whole, before `changer` is the first to change one
-    /// of them: until now the page's stamp alone has said who sees it. The page is held exclusively.
-    pub fn put_loaded(self: &Arc<VersionStore>, changer: &Running, loader: Stamp, page: PageId, rows: u16) {
+    /// of them: until now the page's stamp alone has said who sees it. None if everybody sees the load. The page is held
+    /// exclusively. Gives the bytes that the versions take.
+    pub(crate) fn put_loaded(
+        self: &Arc<VersionStore>,
+        changer: &Running,
+        loader: Stamp,
+        page: PageId,
+        rows: u16,
+    ) -> usize {
         if changer.transactions().is_seen_by_all(loader) {
-            return;
+            return 0;
         }
         let loaded = |slot| Version {
             slot: SlotId(slot),
@@ -107,9 +116,11 @@ impl VersionStore {
             is_undone: false,
             moved_to: None,
         };
-        changer.add_version_bytes(VERSION_BYTES * usize::from(rows));
+        let bytes = VERSION_BYTES * usize::from(rows);
+        changer.add_version_bytes(bytes);
         self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
         changer.note(self, loader, page);
+        bytes
     }
 
     /// The rows of a page that a snapshot sees otherwise than they stand there, each once.
@@ -144,31 +155,44 @@ impl VersionStore {
         unseen.last().map(|version| version.before.clone())
     }
 
-    /// Puts what stood at a key of a tree before `writer` changed it; the leaf is held exclusively.
-    pub fn put_key(self: &Arc<VersionStore>, writer: &Running, hobt: HobtId, key: &[u8], before: Before) {
+    /// Puts what stood at a key of a tree before `writer` changed it, unless he had changed it before; the leaf is held
+    /// exclusively. Gives the bytes that the version takes.
+    pub(crate) fn put_key(
+        self: &Arc<VersionStore>,
+        writer: &Running,
+        hobt: HobtId,
+        key: &[u8],
+        before: Before,
+    ) -> usize {
+        self.put_key_of(writer, writer.stamp(), hobt, key, before)
+    }
+
+    /// The same of a change that `writer` has made, and whose version goes with `noter`.
+    fn put_key_of(
+        self: &Arc<VersionStore>,
+        noter: &Running,
+        writer: Stamp,
+        hobt: HobtId,
+        key: &[u8],
+        before: Before,
+    ) -> usize {
         let bytes = KEY_VERSION_BYTES + key.len() + before.row_bytes();
-        if let Some(key) = self.keys.put(writer.stamp(), hobt, key, before) {
-            writer.add_version_bytes(bytes);
-            writer.note_key(self, writer.stamp(), hobt, key);
-        }
+        let Some(key) = self.keys.put(writer, hobt, key, before) else { return 0 };
+        noter.add_version_bytes(bytes);
+        noter.note_key(self, writer, hobt, key);
+        bytes
     }
 
     /// Puts one version for each key of a leaf that `loader` had built whole and that not all readers see, before `changer`
-    /// is the first to change the leaf. It is held exclusively.
-    pub fn put_loaded_keys<'k>(
+    /// is the first to change the leaf. It is held exclusively. Gives the bytes that the versions take.
+    pub(crate) fn put_loaded_keys<'k>(
         self: &Arc<VersionStore>,
         changer: &Running,
         loader: Stamp,
         hobt: HobtId,
         keys: impl IntoIterator<Item = &'k [u8]>,
-    ) {
-        for key in keys {
-            let bytes = KEY_VERSION_BYTES + key.len();
-            if let Some(key) = self.keys.put(loader, hobt, key, Before::Absent) {
-                changer.add_version_bytes(bytes);
-                changer.note_key(self, loader, hobt, key);
-            }
-        }
+    ) -> usize {
+        keys.into_iter().map(|key| self.put_key_of(changer, loader, hobt, key, Before::Absent)).sum()
     }
 
     /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there. The

@@ -186,3 +186,27 @@ fn a_rollback_says_how_far_it_is() {
     context.roll_back().expect("no action fails");
     assert_eq!(*seen.lock(), [25.0, 50.0, 75.0, 100.0]);
 }
+
+#[test]
+fn memory_is_taken_for_the_versions_that_are_put_and_for_no_others() {
+    use hobt_base::FileId;
+    let (all, store): (Arc<crate::Transactions>, _) = (Arc::default(), VersionStore::new());
+    let (loader, running) = (all.next(), all.begin());
+    let context = StatementContext::new(&settings(running.stamp()), Arc::default());
+    context.transaction().set_running(running);
+    let taken = || (context.transaction().undo_bytes(), context.running().expect("set").version_bytes());
+    let (page, hobt, key) = (PageId::new(FileId(1), 9), HobtId(4), &b"k"[..]);
+    context.put_loaded_versions(&store, loader, page, 100);
+    assert_eq!((taken(), store.len()), ((0, 0), 0), "everybody sees the load");
+    context.put_version(&store, page, SlotId(1), Before::Present);
+    context.put_key_version(&store, hobt, key, Before::Present);
+    let once = taken();
+    assert!(once.0 > 0 && once.0 == once.1, "{once:?}");
+    context.put_key_version(&store, hobt, key, Before::Absent);
+    assert_eq!((taken(), store.len()), (once, 2), "the first version tells of both changes");
+    let unseen = all.begin();
+    context.put_loaded_versions(&store, unseen.stamp(), page, 3);
+    context.put_loaded_key_versions(&store, unseen.stamp(), hobt, || Ok::<_, ()>(vec![b"l".to_vec()])).expect("keys");
+    let (undo, versions) = taken();
+    assert!(undo > once.0 && undo == versions && store.len() == 6, "{undo} {versions}");
+}
