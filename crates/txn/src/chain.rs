@@ -296,14 +296,10 @@ impl TransactionLog {
     }
 
     /// Begins to write for the transaction `id`, a user's.
-    pub fn begin(self: &Arc<TransactionLog>, id: u64) -> Arc<LogChain> {
-        self.begin_for(id, None)
-    }
-
-    fn begin_for(self: &Arc<TransactionLog>, id: u64, lock_owner: Option<Arc<LockOwner>>) -> Arc<LogChain> {
+    fn begin(self: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.begin_as(id, None, lock_owner)
+        self.begin_as(id, None, Some(Arc::clone(lock_owner)))
     }
 
     /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone by itself.
@@ -499,7 +495,7 @@ impl LogChains {
         if let Some(chain) = chains.iter().find(|chain| Arc::ptr_eq(&chain.owner, log)) {
             return Arc::clone(chain);
         }
-        let chain = log.begin_for(id, Some(Arc::clone(lock_owner)));
+        let chain = log.begin(id, lock_owner);
         chains.push(Arc::clone(&chain));
         chain
     }

@@ -155,30 +155,28 @@ impl Transactions {
         {
             let mut state = self.state.lock();
             state.running.remove(&ended.0);
-            let mut own = None;
+            let mut added = 0;
             if !changed.is_empty() {
                 // A stamp of its own: snapshots from before the end and from behind it differ.
                 let at = self.next().0;
                 state.ended.push_back(Ended { at, changed, bytes });
-                own = Some(at);
+                added = bytes;
             }
             state.collect(&mut gone);
-            let is_kept = own.is_some() && state.ended.back().map(|last| last.at) == own;
-            self.account(&gone, is_kept.then_some(bytes), own);
+            self.account(added, &gone);
         }
         forget(gone);
     }
 
-    /// Notes what versions take from now on: `kept` more, and without those of `gone`, of which those of the moment
-    /// `own` were never noted. Under the lock of the state, so that nobody gives back what was not taken yet.
-    fn account(&self, gone: &[Ended], kept: Option<u64>, own: Option<u64>) {
+    /// Notes what versions take from now on: so many bytes more, and without those of `gone`, where mostly those are that
+    /// were added. Under the lock of the state, so that nobody gives back what was not taken yet.
+    fn account(&self, added: u64, gone: &[Ended]) {
         let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
-        if let Some(kept) = kept {
-            account.overdraw(kept);
-        }
-        let freed: u64 = gone.iter().filter(|ended| Some(ended.at) != own).map(|ended| ended.bytes).sum();
-        if freed > 0 {
-            account.shrink(freed);
+        let freed: u64 = gone.iter().map(|ended| ended.bytes).sum();
+        if added > freed {
+            account.overdraw(added - freed);
+        } else if added < freed {
+            account.shrink(freed - added);
         }
     }
 
@@ -189,7 +187,7 @@ impl Transactions {
             take_one(&mut state.snapshots, next);
             take_one(&mut state.horizons, horizon.0);
             state.collect(&mut gone);
-            self.account(&gone, None, None);
+            self.account(0, &gone);
         }
         forget(gone);
     }

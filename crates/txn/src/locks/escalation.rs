@@ -54,10 +54,7 @@ pub(super) struct HobtCounts(Vec<HobtCount>);
 
 impl HobtCounts {
     pub(super) fn begin_statement(&mut self) {
-        // Nothing that was counted is lost: it is told of at the end.
-        self.0.retain(|count| {
-            count.held > 0 || count.escalated.is_some() || count.rows_granted + count.pages_granted > 0
-        });
+        // All stay, whatever is held still: what was granted is told of at the owner's end.
         for count in &mut self.0 {
             (count.in_statement, count.attempt_at) = (0, FIRST_ATTEMPT);
         }

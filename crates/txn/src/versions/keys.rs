@@ -70,6 +70,12 @@ impl VersionsOfKey {
         let unseen = self.iter().rev().take_while(|version| !snapshot.sees(version.writer));
         unseen.last().map(|version| &version.before)
     }
+
+    /// Whether what stands in the row's place was put there by somebody who is not seen.
+    fn is_unseen(&self, snapshot: &Snapshot) -> bool {
+        let last = self.iter().rfind(|version| version.changes > 0);
+        last.is_some_and(|version| !snapshot.sees(version.writer))
+    }
 }
 
 /// A key that has versions. Short ones, most of all, lie where they are looked for and not behind a pointer; their order is
@@ -206,11 +212,7 @@ impl KeyVersions {
     pub(super) fn has_unseen(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
         let (Some(tree), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else { return false };
-        let is_unseen = |versions: &VersionsOfKey| {
-            let last = versions.iter().rfind(|version| version.changes > 0);
-            last.is_some_and(|version| !snapshot.sees(version.writer))
-        };
-        tree.0.iter().any(|part| part.lock().range(range.bounds()).any(|(_, versions)| is_unseen(versions)))
+        tree.0.iter().any(|part| part.lock().range(range.bounds()).any(|(_, versions)| versions.is_unseen(snapshot)))
     }
 
     /// See [`super::VersionStore::key_change`].
@@ -240,10 +242,7 @@ impl KeyVersions {
     pub(super) fn is_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
         let Some(tree) = trees.get(&hobt) else { return false };
-        let part = tree.part(key);
-        let versions = part.get(&VersionKey::new(key));
-        let last = versions.and_then(|versions| versions.iter().rfind(|version| version.changes > 0));
-        last.is_some_and(|version| !snapshot.sees(version.writer))
+        tree.part(key).get(&VersionKey::new(key)).is_some_and(|versions| versions.is_unseen(snapshot))
     }
 
     /// Forgets what a transaction had put.
