@@ -46,7 +46,7 @@ pub(super) struct Worker {
     /// What a visitor that had enough left of the range that it was shown.
     rest: Option<Arrived>,
     next_tag: u64,
-    /// Since when its task has waited for a read, if it does.
+    /// Since when its task has waited for a range, if it does.
     waits_since: Option<Instant>,
     exhausted: bool,
     pub(super) rows_by_worker: u64,
@@ -235,6 +235,9 @@ impl Worker {
             }
             if let Some(place) = self.pending.iter().position(|pending| pending.is_ready() || self.has_come(pending)) {
                 let mut pending = self.pending.remove(place).expect("just found");
+                if let Some(since) = self.waits_since.take() {
+                    self.note_wait(&pending.range, since.elapsed());
+                }
                 match self.finish_shared_load(&mut pending) {
                     Err(error) => return Poll::Ready(Some(Err(error))),
                     Ok(true) => return Poll::Ready(Some(self.process(pending, work))),
@@ -300,12 +303,8 @@ impl Worker {
     }
 
     fn arrive(&mut self, completion: Completion) {
-        let place = self.pending.iter().position(|pending| pending.tag == completion.tag);
-        let place = place.expect("a completion belongs to a range of the window");
-        if let Some(since) = self.waits_since.take() {
-            self.note_wait(&self.pending[place].range, since.elapsed());
-        }
-        match &mut self.pending[place].source {
+        let pending = self.pending.iter_mut().find(|pending| pending.tag == completion.tag);
+        match &mut pending.expect("a completion belongs to a range of the window").source {
             Source::Resident | Source::Elsewhere => unreachable!("a range without reads of its own"),
             Source::Load { completions, .. } => completions.push(completion),
             Source::Private { completion: place, .. } => *place = Some(completion),
