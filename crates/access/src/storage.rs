@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
-use hobt_log::{NewRecord, Reservation, record_bytes};
+use hobt_log::{NewRecord, Reservation};
 use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
@@ -378,7 +378,7 @@ impl Storage {
     pub fn create_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
         description.disk.set_size(u64::from(description.size_pages) * PAGE_SIZE as u64)?;
         let file = self.register(description);
-        let formatted = self.format_maps(&file, 0, file.size_pages());
+        let formatted = self.format_maps(&file, 0, file.size_pages(), Logged::structure());
         self.take_in(file, formatted)
     }
 
@@ -499,10 +499,9 @@ impl Storage {
                     }
                 }
             }
-            let payer = chain.and_then(|chain| chain.paid_reservation().map(|_| chain));
-            match self.grow(filegroup, &files, wanted, payer) {
+            match self.grow(filegroup, &files, wanted, chain) {
                 Err(AccessError::FilegroupFull { reason, .. }) if purpose == Purpose::Undo => {
-                    self.grow_beyond_limits(filegroup, &files, reason, payer)?;
+                    self.grow_beyond_limits(filegroup, &files, reason, chain)?;
                 }
                 grown => grown?,
             }
@@ -621,7 +620,7 @@ impl Storage {
     }
 
     /// Formats the allocation maps of intervals that start in `from..to`.
-    fn format_maps(&self, file: &DataFile, from: u32, to: u32) -> Result<(), AccessError> {
+    fn format_maps(&self, file: &DataFile, from: u32, to: u32, logged: Logged<'_>) -> Result<(), AccessError> {
         let (from, to) = (from / EXTENT_PAGES * EXTENT_PAGES, to / EXTENT_PAGES * EXTENT_PAGES);
         let mut interval = from.div_ceil(INTERVAL_PAGES) * INTERVAL_PAGES;
         while interval < to {
@@ -629,21 +628,21 @@ impl Storage {
             let mut page = file.pool_file.create(number).map_err(|error| file.pool_error(error))?;
             let id = PageId::new(file.id(), number);
             let header = PageHeader::new(PageType::AllocationMap, id, self.database_tag, HobtId(0));
-            self.change(&mut page, id, None, &PageChange::Format { header }, Logged::structure())?;
+            self.change(&mut page, id, None, &PageChange::Format { header }, logged)?;
             let (offset, bytes) = AllocationMap::set_bytes(&page, 0, RESERVED_PAGES / EXTENT_PAGES, true);
-            self.change(&mut page, id, None, &PageChange::Write { offset, bytes }, Logged::structure())?;
+            self.change(&mut page, id, None, &PageChange::Write { offset, bytes }, logged)?;
             interval += INTERVAL_PAGES;
         }
         Ok(())
     }
 
-    /// Grows one file of the filegroup, each in its turn.
+    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log.
     fn grow(
         &self,
         filegroup: FilegroupId,
         files: &[Arc<DataFile>],
         wanted: u32,
-        payer: Option<&Arc<LogChain>>,
+        chain: Option<&Arc<LogChain>>,
     ) -> Result<(), AccessError> {
         let mut turns = self.growth.lock();
         let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
@@ -654,7 +653,7 @@ impl Storage {
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
         for step in 0..files.len() {
             let file = files[(*turn + step) % files.len()];
-            match self.grow_file(file, wanted, payer) {
+            match self.grow_file(file, wanted, chain) {
                 Ok(true) => {
                     *turn = (*turn + step + 1) % files.len();
                     return Ok(());
@@ -675,7 +674,7 @@ impl Storage {
         filegroup: FilegroupId,
         files: &[Arc<DataFile>],
         mut reason: String,
-        payer: Option<&Arc<LogChain>>,
+        chain: Option<&Arc<LogChain>>,
     ) -> Result<(), AccessError> {
         let _turns = self.growth.lock();
         let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
@@ -685,7 +684,7 @@ impl Storage {
         for (file, extents) in files.into_iter().flat_map(|file| [(file, UNDO_GROWTH_EXTENTS), (file, 1)]) {
             let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
             let Some(target) = size.checked_add(extents * EXTENT_PAGES) else { continue };
-            match self.resize_file(file, target, payer) {
+            match self.resize_file(file, target, chain) {
                 Err(AccessError::Disk(DiskError::NoSpace { .. })) => {
                     reason = format!("the disk of file '{}' has no room left", file.name());
                 }
@@ -697,7 +696,7 @@ impl Storage {
 
     /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them; `false` if it may not
     /// grow.
-    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, payer: Option<&Arc<LogChain>>) -> Result<bool, AccessError> {
+    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, chain: Option<&Arc<LogChain>>) -> Result<bool, AccessError> {
         let description = &file.description;
         if description.growth_pages == 0 && description.growth_percent == 0 {
             return Ok(false);
@@ -717,33 +716,30 @@ impl Storage {
         if least <= size {
             return Ok(false);
         }
-        match self.resize_file(file, ample, payer) {
+        match self.resize_file(file, ample, chain) {
             Err(AccessError::Disk(DiskError::NoSpace { .. })) if least < ample => {
-                self.resize_file(file, least, payer)?
+                self.resize_file(file, least, chain)?
             }
             resized => resized?,
         }
         Ok(true)
     }
 
-    /// Room in the log comes from what `payer` has, if there is one.
-    fn resize_file(&self, file: &DataFile, target: u32, payer: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
+    /// The file stays larger whatever becomes of `chain`. Where that uses up the room in the log that another has reserved,
+    /// so does this.
+    fn resize_file(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
-        self.format_maps(file, file.size_pages(), target)?;
+        self.format_maps(file, file.size_pages(), target, Logged::structure_of(Logged::of(chain)))?;
         if let Some(log) = &self.log {
-            let own = Reservation::default();
             let payload = encode_grow(file.id(), target);
             let record = NewRecord { kind: kind::GROW, transaction: 0, previous: Lsn(0), payload: &payload };
-            match payer.and_then(|payer| payer.paid_reservation().map(|paid| (payer, paid))) {
-                Some((payer, paid)) => {
-                    payer.reserve(payload.len())?;
-                    log.log().append_always(&record, paid)?;
-                }
-                None => {
-                    log.log().reserve(&own, record_bytes(payload.len()) as u64)?;
-                    log.log().append_always(&record, &own)?;
-                }
+            let own = Reservation::default();
+            let paid = chain.and_then(|chain| Some((chain, chain.paid_reservation()?)));
+            match paid {
+                Some((chain, _)) => chain.reserve(payload.len())?,
+                None => log.reserve(&own, payload.len())?,
             }
+            log.log().append_always(&record, paid.map_or(&own, |(_, reservation)| reservation))?;
         }
         file.free.lock().resize(target);
         Ok(())
