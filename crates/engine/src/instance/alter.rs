@@ -8,8 +8,8 @@ use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
-use super::left_over::LeftOver;
-use super::plan::logical_name_in_use;
+use super::log_files::refuse_system;
+use super::plan::Planning;
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::data_file::{DataFile, FilePlan};
 use crate::database::Database;
@@ -86,17 +86,14 @@ impl Instance {
         files: &[FileDefinition],
     ) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
-        if is_system(database.id()) {
-            let text = format!("Database '{}' is the instance's own: its files are fixed.", database.name());
-            return Err(EngineError::statement(number::NOT_SUPPORTED, text));
-        }
-        let left = LeftOver::default();
-        let plans = self.plan_files(database, filegroup, files, &left)?;
+        refuse_system(database)?;
+        let mut planning = Planning::of(database);
+        let plans = self.plan_files(database, filegroup, files, &mut planning)?;
         let master = self.master()?;
         for plan in &plans {
             self.add_file(&master, database, plan)?;
         }
-        Ok(left.into_removed())
+        Ok(planning.into_removed())
     }
 
     /// Turns an option on or off, durably. Statements that are bound later heed it.
@@ -130,7 +127,7 @@ impl Instance {
         database: &DatabaseUse,
         filegroup: Option<&str>,
         files: &[FileDefinition],
-        left: &LeftOver,
+        planning: &mut Planning<'_>,
     ) -> Result<Vec<FilePlan>> {
         let filegroup = match filegroup {
             Some(name) => {
@@ -140,21 +137,7 @@ impl Instance {
             None => database.snapshot().default_filegroup(),
         };
         let ids = database.free_file_ids(files.len(), &self.entry_of(database)?.removed_ids())?;
-        let mut plans: Vec<FilePlan> = Vec::with_capacity(files.len());
-        for (file, id) in files.iter().zip(ids) {
-            // A name that is taken is what the user has to know, and not that the path made from it is.
-            if let Some(name) = file.name.as_ref().filter(|name| database.has_file_named(name)) {
-                return Err(logical_name_in_use(name));
-            }
-            let plan = self.plan_file(database.name(), id, filegroup, file, left)?;
-            let is_twice =
-                plans.iter().any(|other| hobt_catalog::name_equals(&other.name, &plan.name) || other.path == plan.path);
-            if is_twice || database.has_file_named(&plan.name) {
-                return Err(logical_name_in_use(&plan.name));
-            }
-            plans.push(plan);
-        }
-        Ok(plans)
+        files.iter().zip(ids).map(|(file, id)| self.plan_file(planning, id, filegroup, file)).collect()
     }
 
     /// File, folder, row in `master`, and last the database itself, which uses the file from then on.

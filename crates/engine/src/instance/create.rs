@@ -15,8 +15,7 @@ use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text
 use hobt_disk::DiskError;
 use parking_lot::Mutex;
 
-use super::left_over::LeftOver;
-use super::plan::DatabasePlan;
+use super::plan::{DatabasePlan, Planning};
 use super::registry::{Entry, EntryState};
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::clock::time_of_day;
@@ -60,10 +59,9 @@ impl Instance {
     /// Makes a database, and holds it. Blocks on making its files.
     ///
     /// # Errors
-    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists that a
-    /// crash has not left,
-    /// 5123 a path is not allowed or the system refuses it, 5149 the system refuses the size, 5169 a size above its
-    /// maximum. Nothing is left then.
+    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists that
+    /// a crash has not left, 5123 a path is not allowed or the system refuses it, 5149 the system refuses the size, 5169 a
+    /// size above its maximum. Nothing is left then.
     pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
         let _alone = self.definitions.lock();
         let name = &definition.name;
@@ -73,8 +71,8 @@ impl Instance {
             let text = format!("Database '{name}' already exists. Choose a different database name.");
             return Err(EngineError::statement(number::DATABASE_EXISTS, text));
         }
-        let left = LeftOver::default();
-        let plan = self.plan_database(definition, &left)?;
+        let mut planning = Planning::of_new(name);
+        let plan = self.plan_database(definition, &mut planning)?;
         let id = take_id(&self.next_database)?;
         let paths: Vec<_> = plan.files.iter().map(|file| (file.file, file.path.clone())).collect();
         let logs: Vec<_> = plan.logs.iter().map(|file| (file.file, file.path.clone())).collect();
@@ -102,7 +100,7 @@ impl Instance {
             removed: Mutex::default(),
             state: Mutex::new(EntryState::Open(database)),
         });
-        Ok(Created { database: self.database_by_id(id)?, left_over: left.into_removed() })
+        Ok(Created { database: self.database_by_id(id)?, left_over: planning.into_removed() })
     }
 
     /// Makes the files and the catalog in them; what was made is removed when a step fails.

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use hobt_base::FileId;
 use hobt_disk::{AlignedBuffer, DiskFile, OpenOptions, SECTOR_SIZE};
 use hobt_log::{LogFileLabel, SEGMENTS_START};
-use parking_lot::Mutex;
 
 use super::Instance;
 use crate::data_file::DataFile;
@@ -31,21 +30,21 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct LeftOver {
     /// The databases that files of it belong to.
-    guids: Mutex<Vec<[u8; 16]>>,
+    guids: Vec<[u8; 16]>,
     /// The files that were removed.
-    removed: Mutex<Vec<PathBuf>>,
+    removed: Vec<PathBuf>,
 }
 
 impl LeftOver {
     /// The files that were removed.
     pub(super) fn into_removed(self) -> Vec<PathBuf> {
-        self.removed.into_inner()
+        self.removed
     }
 }
 
 impl Instance {
     /// Removes a file that is in the way, if a crash has left it and nothing is in it. Whether it is gone.
-    pub(super) fn remove_left_over(&self, path: &Path, left: &LeftOver) -> bool {
+    pub(super) fn remove_left_over(&self, path: &Path, left: &mut LeftOver) -> bool {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
         // What cannot be opened or read is nothing that this instance has left.
         let Ok(file) = self.disk.open(path, options) else { return false };
@@ -55,12 +54,12 @@ impl Instance {
         drop(file);
         let is_removed = self.disk.remove(path).is_ok();
         if is_removed {
-            left.removed.lock().push(path.to_path_buf());
+            left.removed.push(path.to_path_buf());
         }
         is_removed
     }
 
-    fn is_left_over(&self, file: &dyn DiskFile, left: &LeftOver) -> bool {
+    fn is_left_over(&self, file: &dyn DiskFile, left: &mut LeftOver) -> bool {
         if is_zero_from(file, 0) {
             return true;
         }
@@ -69,14 +68,14 @@ impl Instance {
             let is_its = |guid: &[u8; 16]| log_id(guid) == label.log;
             let owner = listed.iter().find(|entry| is_its(&entry.guid));
             let was_added = || owner.is_some_and(|owner| !owner.lists(FileId(label.id)));
-            return left.guids.lock().iter().any(is_its) || (was_added() && is_zero_from(file, SEGMENTS_START));
+            return left.guids.iter().any(is_its) || (was_added() && is_zero_from(file, SEGMENTS_START));
         }
         let Some(header) = DataFile::header_of(file) else { return false };
         let guid = header.database_guid;
         let Some(owner) = listed.iter().find(|entry| entry.guid == guid) else {
             let is_unused = header.generation == 0;
             if is_unused {
-                left.guids.lock().push(guid);
+                left.guids.push(guid);
             }
             return is_unused;
         };

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use hobt_base::{FileId, number};
-use hobt_catalog::{DatabaseFileRow, Text, name_equals};
+use hobt_catalog::{DatabaseFileRow, Text};
 use hobt_log::LogError;
 
 use super::create::is_system;
-use super::left_over::LeftOver;
-use super::plan::logical_name_in_use;
+use super::plan::Planning;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
 use crate::error::{EngineError, Result, cannot_create};
@@ -39,18 +38,11 @@ impl Instance {
         let entry = self.entry_of(database)?;
         let first_path = entry.files.lock().first().map(|(_, path)| path.clone()).unwrap_or_default();
         let ids = database.free_file_ids(files.len(), &entry.removed_ids())?;
-        let left = LeftOver::default();
-        let mut plans: Vec<LogFilePlan> = Vec::with_capacity(files.len());
-        for (file, id) in files.iter().zip(ids) {
-            let plan = self.plan_log_file(database.name(), &first_path, id, file, &left)?;
-            let is_twice = plans.iter().any(|other| name_equals(&other.name, &plan.name) || other.path == plan.path);
-            if is_twice || database.has_file_named(&plan.name) {
-                return Err(logical_name_in_use(&plan.name));
-            }
-            plans.push(plan);
-        }
+        let mut planning = Planning::of(database);
+        let plan = |(file, id)| self.plan_log_file(&mut planning, &first_path, id, file);
+        let plans = files.iter().zip(ids).map(plan).collect::<Result<Vec<LogFilePlan>>>()?;
         plans.iter().try_for_each(|plan| self.add_log_file(database, plan))?;
-        Ok(left.into_removed())
+        Ok(planning.into_removed())
     }
 
     /// File, folder, row in `master`, and last the log itself, which uses the file from then on; or, after a crash in

@@ -10,7 +10,7 @@ use hobt_log::SEGMENT_BYTES_MIN;
 use super::left_over::LeftOver;
 use super::{DatabaseDescription, Instance};
 use crate::data_file::FilePlan;
-use crate::database::primary_filegroup;
+use crate::database::{Database, primary_filegroup};
 use crate::definition::{DatabaseDefinition, FileDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
 use crate::log_file::{FIRST_LOG_FILE, LOG_BYTES, LOG_BYTES_MAX, LOG_GROWTH_BYTES, LogFilePlan, log_path};
@@ -25,7 +25,7 @@ const PRIMARY_SIZE_PAGES_MIN: u32 = 256;
 const SIZE_PAGES_MIN: u32 = 64;
 
 /// 1828.
-pub(super) fn logical_name_in_use(name: &str) -> EngineError {
+fn logical_name_in_use(name: &str) -> EngineError {
     EngineError::statement(
         number::FILE_NAME_IN_USE,
         format!("The logical file name \"{name}\" is already in use. Choose a different name."),
@@ -39,9 +39,55 @@ pub(super) struct DatabasePlan {
     pub(super) logs: Vec<LogFilePlan>,
 }
 
+/// What the files that one statement makes take so far, so that no two of them take the same.
+pub(super) struct Planning<'a> {
+    /// The database's name.
+    database: &'a str,
+    /// The database, if it is there already.
+    existing: Option<&'a Database>,
+    names: Vec<String>,
+    paths: Vec<PathBuf>,
+    left: LeftOver,
+}
+
+impl<'a> Planning<'a> {
+    /// Of files of a new database.
+    pub(super) fn of_new(database: &'a str) -> Planning<'a> {
+        let left = LeftOver::default();
+        Planning { database, existing: None, names: Vec::new(), paths: Vec::new(), left }
+    }
+
+    /// Of files that a database gets.
+    pub(super) fn of(database: &'a Database) -> Planning<'a> {
+        Planning { existing: Some(database), ..Planning::of_new(database.name()) }
+    }
+
+    /// The files that were in the way, with nothing in them, and were removed.
+    pub(super) fn into_removed(self) -> Vec<PathBuf> {
+        self.left.into_removed()
+    }
+
+    /// Takes a logical name. Before its path: a name that is taken is what the user has to know, and not that the path made
+    /// from it is.
+    fn take_name(&mut self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let is_taken = self.names.iter().any(|other| name_equals(other, name))
+            || self.existing.is_some_and(|database| database.has_file_named(name));
+        if is_taken {
+            return Err(logical_name_in_use(name));
+        }
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+}
+
 impl Instance {
     /// Plans a new database.
-    pub(super) fn plan_database(&self, definition: &DatabaseDefinition, left: &LeftOver) -> Result<DatabasePlan> {
+    pub(super) fn plan_database(
+        &self,
+        definition: &DatabaseDefinition,
+        planning: &mut Planning<'_>,
+    ) -> Result<DatabasePlan> {
         let defaults = definition.filegroups.iter().filter(|filegroup| filegroup.is_default).count();
         if defaults > 1 {
             return Err(EngineError::statement(number::SYNTAX, "A database has one default filegroup."));
@@ -66,29 +112,14 @@ impl Instance {
         let mut ids = std::iter::once(1).chain(FIRST_LOG_FILE.0 + 1..);
         let mut next_id = || FileId(ids.next().expect("more ids than files of one statement"));
         for (filegroup, file) in wanted {
-            let plan = self.plan_file(&definition.name, next_id(), filegroup, file, left)?;
-            if files.iter().any(|other| name_equals(&other.name, &plan.name)) {
-                return Err(logical_name_in_use(&plan.name));
-            }
-            if files.iter().any(|other| other.path == plan.path) {
-                return Err(in_use(&plan.path, &definition.name));
-            }
-            files.push(plan);
+            files.push(self.plan_file(planning, next_id(), filegroup, file)?);
         }
         let one = [FileDefinition::default()];
         let log = if definition.log.is_empty() { &one[..] } else { &definition.log[..] };
         let mut logs: Vec<LogFilePlan> = Vec::with_capacity(log.len());
         for file in log {
             let id = if logs.is_empty() { FIRST_LOG_FILE } else { next_id() };
-            let plan = self.plan_log_file(&definition.name, &files[0].path, id, file, left)?;
-            let is_named = |name: &str| name_equals(name, &plan.name);
-            if files.iter().any(|file| is_named(&file.name)) || logs.iter().any(|file| is_named(&file.name)) {
-                return Err(logical_name_in_use(&plan.name));
-            }
-            if files.iter().any(|file| file.path == plan.path) || logs.iter().any(|file| file.path == plan.path) {
-                return Err(in_use(&plan.path, &definition.name));
-            }
-            logs.push(plan);
+            logs.push(self.plan_log_file(planning, &files[0].path, id, file)?);
         }
         Ok(DatabasePlan { filegroups, files, logs })
     }
@@ -96,20 +127,19 @@ impl Instance {
     /// Plans one file of a log; without a path it lies beside `first`, the database's first data file.
     pub(super) fn plan_log_file(
         &self,
-        database: &str,
+        planning: &mut Planning<'_>,
         first: &Path,
         id: FileId,
         definition: &FileDefinition,
-        left: &LeftOver,
     ) -> Result<LogFilePlan> {
         let suffix = if id == FIRST_LOG_FILE { String::new() } else { id.to_string() };
-        let name = definition.name.clone().unwrap_or_else(|| format!("{database}_log{suffix}"));
-        check_name(&name)?;
+        let name = definition.name.clone().unwrap_or_else(|| format!("{}_log{suffix}", planning.database));
+        planning.take_name(&name)?;
         let beside = || match &definition.name {
             Some(name) => file_named(name, PathBuf::from(format!("{name}.ldf"))).map(|file| first.with_file_name(file)),
             None => Ok(log_path(first)),
         };
-        let path = self.place_new(&definition.path.clone().map_or_else(beside, Ok)?, left)?;
+        let path = self.place_new(&definition.path.clone().map_or_else(beside, Ok)?, planning)?;
         let bytes = |pages: u32| u64::from(pages) * PAGE_SIZE as u64;
         let size = definition.size_pages.map_or(LOG_BYTES, bytes);
         let bytes_max = definition.max_pages.filter(|pages| *pages > 0).map_or(LOG_BYTES_MAX, bytes);
@@ -129,39 +159,42 @@ impl Instance {
     }
 
     /// Where a new file will lie, which is no file that is there, but for one that a crash has left.
-    fn place_new(&self, path: &Path, left: &LeftOver) -> Result<PathBuf> {
+    fn place_new(&self, path: &Path, planning: &mut Planning<'_>) -> Result<PathBuf> {
         let path = self.allowed.place(&*self.disk, path)?;
         if let Some(owner) = self.owner_of(&path) {
             return Err(in_use(&path, &owner));
         }
-        if self.disk.exists(&path) && !self.remove_left_over(&path, left) {
+        if planning.paths.contains(&path) {
+            return Err(in_use(&path, planning.database));
+        }
+        if self.disk.exists(&path) && !self.remove_left_over(&path, &mut planning.left) {
             return Err(cannot_create(&path, &DiskError::AlreadyExists { path: path.clone() }));
         }
+        planning.paths.push(path.clone());
         Ok(path)
     }
 
-    /// Plans one file of `database`.
+    /// Plans one data file.
     pub(super) fn plan_file(
         &self,
-        database: &str,
+        planning: &mut Planning<'_>,
         id: FileId,
         filegroup: FilegroupId,
         definition: &FileDefinition,
-        left: &LeftOver,
     ) -> Result<FilePlan> {
         let is_first = id == FileId(1);
         let name = match &definition.name {
             Some(name) => name.clone(),
-            None if is_first => database.to_owned(),
-            None => format!("{database}_{id}"),
+            None if is_first => planning.database.to_owned(),
+            None => format!("{}_{id}", planning.database),
         };
-        check_name(&name)?;
+        planning.take_name(&name)?;
         let default_path = || PathBuf::from(format!("{name}.{}", if is_first { "mdf" } else { "ndf" }));
         let path = match &definition.path {
             Some(path) => path.clone(),
             None => file_named(&name, default_path())?,
         };
-        let path = self.place_new(&path, left)?;
+        let path = self.place_new(&path, planning)?;
         let size_min = if is_first { PRIMARY_SIZE_PAGES_MIN } else { SIZE_PAGES_MIN };
         let size_pages = definition.size_pages.unwrap_or(SIZE_PAGES).max(size_min);
         let size_pages = size_pages.checked_next_multiple_of(EXTENT_PAGES);

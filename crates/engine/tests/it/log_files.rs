@@ -114,6 +114,8 @@ fn names_and_places_are_those_of_no_other_file() {
     let add = |file: FileDefinition| number_of(instance.add_log_files(&database, &[file]));
     assert_eq!(add(log_file("SHOP")), number::FILE_NAME_IN_USE);
     assert_eq!(add(log_file("Two")), number::FILE_NAME_IN_USE);
+    // Also where the path that is made of the name is another file's.
+    assert_eq!(add(log_file("two")), number::FILE_NAME_IN_USE);
     let elsewhere = |name: &str, path: &str| FileDefinition { path: Some(path.into()), ..log_file(name) };
     assert_eq!(add(elsewhere("two", "other.ldf")), number::FILE_NAME_IN_USE);
     assert_eq!(add(elsewhere("new", "../out.ldf")), number::CANNOT_CREATE_FILE);
