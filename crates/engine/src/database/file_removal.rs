@@ -8,7 +8,8 @@
 //!    forgets it.
 //!
 //! After a crash before the second step it is a file like any other. After one behind it, the next start removes what
-//! is left of it and recovery removes the catalog's row. Recovery passes over what the log has of its pages, so its id
+//! is left of it and recovery removes the catalog's row; a database that cannot know whether that step was taken is not
+//! closed clean, so that there is one. Recovery passes over what the log has of its pages, so its id
 //! is given to another file only when recovery would not read those records any more.
 
 use std::sync::Arc;
@@ -122,8 +123,12 @@ impl Database {
                 self.storage.set_aside(id, was_aside).map_err(|error| self.storage_error(error))?;
                 Err(error)
             }
-            // It may be gone after the next start: nothing may be put into it.
-            Unlisted::Unknown(error) => Err(error),
+            // It may be gone after the next start: nothing may be put into it, and recovery has to heed what `master`
+            // says.
+            Unlisted::Unknown(error) => {
+                self.files.lock().is_removal_in_doubt = true;
+                Err(error)
+            }
         }
     }
 

@@ -143,7 +143,7 @@ impl Database {
                 created: new.created,
                 storage: Arc::clone(storage),
                 heaps,
-                files: Files { files: new.files, marked: Marked::Unclean },
+                files: Files { files: new.files, marked: Marked::Unclean, is_removal_in_doubt: false },
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
                 options: DatabaseOptions::default(),
             },
@@ -229,7 +229,11 @@ impl Database {
                 created: boot.created,
                 storage: Arc::clone(storage),
                 heaps,
-                files: Files { files, marked: if recovered.is_some() { Marked::Unknown } else { Marked::Clean } },
+                files: Files {
+                    files,
+                    marked: if recovered.is_some() { Marked::Unknown } else { Marked::Clean },
+                    is_removal_in_doubt: false,
+                },
                 next_ids: NextIds {
                     object: boot.next_object.0.max(1000),
                     data_space: boot.next_data_space.max(FIRST_SCHEME_ID),

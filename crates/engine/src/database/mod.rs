@@ -118,6 +118,9 @@ struct NextIds {
 struct Files {
     files: Vec<DataFile>,
     marked: Marked,
+    /// Nobody knows before the next start whether `master` lists a file as removed: recovery is to look, and so they
+    /// never say "clean" any more.
+    is_removal_in_doubt: bool,
 }
 
 /// Whether the headers on disk say that the database is clean.

@@ -47,10 +47,6 @@ impl Files {
 }
 
 impl Database {
-    /// Marks the files unclean before the first change. Later calls cost one load.
-    ///
-    /// # Errors
-    /// 3906: the database is read-only. The headers cannot be written.
     /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening it
     /// looks at may have changed. Blocks where it is the first change since the database was saved.
     ///
@@ -61,6 +57,10 @@ impl Database {
         self.prepare_to_change()
     }
 
+    /// Marks the files unclean before the first change. Later calls cost one load.
+    ///
+    /// # Errors
+    /// 3906: the database is read-only. The headers cannot be written.
     pub(crate) fn prepare_to_change(&self) -> Result<()> {
         if self.read_only.load(Ordering::Acquire) {
             let text = format!("Failed to update database \"{}\" because the database is read-only.", self.name);
@@ -109,14 +109,15 @@ impl Database {
         });
     }
 
-    /// Writes everything and marks the files clean. No statement may be running that changes something.
+    /// Writes everything and marks the files clean, unless recovery is to look at them all the same. No statement may
+    /// be running that changes something.
     pub(super) fn save_clean(&self) -> Result<()> {
         let mut files = self.files.lock();
         if files.marked == Marked::Clean || self.id == TEMPDB {
             return Ok(());
         }
         self.save(&mut files)?;
-        self.mark_clean(&mut files)
+        if files.is_removal_in_doubt { Ok(()) } else { self.mark_clean(&mut files) }
     }
 
     /// The last step of saving, which a change that was not undone forbids.

@@ -218,6 +218,35 @@ fn a_crash_leaves_the_file_or_nothing_of_it() {
     assert!(kept > 0 && gone > 3, "it was kept {kept} times and gone {gone} times");
 }
 
+/// `master` fails while it takes note, and nobody knows of what: the database goes on, is closed, and opens, whichever it was.
+#[test]
+fn a_list_that_fails_leaves_the_file_or_nothing_of_it() {
+    let (mut kept, mut gone) = (0, 0);
+    for (operation, after) in
+        [Operation::Write, Operation::Sync].into_iter().flat_map(|each| (0..6).map(move |n| (each, n)))
+    {
+        let disk = simulated();
+        let instance = open(&disk);
+        let database = world(&instance);
+        with_rows(&instance, &database, &table_named("kept"), 300);
+        let kind = FaultKind::Error(EIO);
+        disk.inject(Fault { operation, path_contains: "master".to_owned(), after, kind, forever: true });
+        let removed = instance.remove_file(&database, "two");
+        disk.clear_faults();
+        drop(database);
+        let closed = instance.close();
+        println!("{operation:?} {after}: {removed:?}, {closed:?}");
+        drop(instance);
+        let instance = open(&disk);
+        let database = instance.database("shop").unwrap_or_else(|error| panic!("{operation:?} {after}: {error}"));
+        let is_there = file_ids(&database).contains(&4);
+        assert_eq!(is_there, disk.exists(&path_of("two")));
+        *if is_there { &mut kept } else { &mut gone } += 1;
+        assert_eq!(rows(&database, &table(&database, "kept")).expect("rows").len(), 300);
+    }
+    assert!(kept > 0 && gone > 0, "it was kept {kept} times and gone {gone} times");
+}
+
 fn with_a_file_that_could_not_be_deleted(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
     let instance = open(disk);
     let database = world(&instance);
