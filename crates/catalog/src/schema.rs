@@ -98,6 +98,11 @@ impl Table {
         ObjectId(self.id.0.wrapping_mul(4096).wrapping_add(column) | 1 << 30)
     }
 
+    /// Its identity column.
+    pub fn identity_column(&self) -> Option<&TableColumn> {
+        self.columns.iter().find(|column| column.identity.is_some())
+    }
+
     /// Its DEFAULT constraints.
     pub fn defaults(&self) -> impl Iterator<Item = &ColumnDefault> {
         self.columns.iter().filter_map(|column| column.default.as_ref())

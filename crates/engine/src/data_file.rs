@@ -122,10 +122,9 @@ pub(crate) fn is_of_another(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> bo
     if file.try_lock_exclusive().is_err() {
         return true;
     }
-    match (read_header(&*file), LogFileLabel::read(&*file)) {
-        (Ok(header), _) => header.database_guid != *guid,
-        (Err(_), Ok(Some(label))) => label.log != log_id(guid),
-        (Err(_), Ok(None) | Err(_)) => false,
+    match DataFile::header_of(&*file) {
+        Some(header) => header.database_guid != *guid,
+        None => LogFileLabel::read(&*file).is_ok_and(|label| label.is_some_and(|label| label.log != log_id(guid))),
     }
 }
 

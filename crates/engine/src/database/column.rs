@@ -118,7 +118,7 @@ impl Database {
                 if new.column_named(&column.name).is_some() || new.virtual_column_named(&column.name).is_some() {
                     return Err(column_twice(&old.name, &column.name));
                 }
-                if column.identity.is_some() && new.columns.iter().any(|known| known.identity.is_some()) {
+                if column.identity.is_some() && new.identity_column().is_some() {
                     return Err(identity_twice(&old.name));
                 }
                 let made = table_column(snapshot, old.id, &old.name, column, new.next_column_id())?;

@@ -16,7 +16,6 @@ use hobt_txn::StatementContext;
 
 use super::claim::{LockTable, until_locked};
 use super::pending::{Name, Sharing};
-
 use super::{Change, Database, TableWriter};
 use crate::error::{EngineError, Result};
 

@@ -133,7 +133,7 @@ impl Database {
         super::foreign_key::check_not_referenced(&self.snapshot_of(ctx), &table)?;
         let stores = self.stores_of(&table)?;
         let id = table.id;
-        let has_identity = table.columns.iter().any(|column| column.identity.is_some());
+        let has_identity = table.identity_column().is_some();
         self.write_rows(ctx, |system, rows| {
             if has_identity {
                 system.set_identity_position(rows, id, None)?;

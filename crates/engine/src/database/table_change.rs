@@ -114,8 +114,7 @@ impl Database {
         let gone = old.indexes.iter().flat_map(|index| &index.partitions).filter(|part| !kept.contains(&part.hobt));
         let gone = gone.map(|partition| self.store(partition.hobt)).collect::<Result<Vec<RowStore>>>()?;
         let written = Arc::clone(&new);
-        let has_identity = |table: &Table| table.columns.iter().any(|column| column.identity.is_some());
-        let loses_identity = has_identity(&old) && !has_identity(&new);
+        let loses_identity = old.identity_column().is_some() && new.identity_column().is_none();
         self.write_rows(ctx, |system, rows| {
             if loses_identity {
                 system.set_identity_position(rows, written.id, None)?;

@@ -59,9 +59,9 @@ impl Instance {
     /// Makes a database, and holds it. Blocks on making its files.
     ///
     /// # Errors
-    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists that
-    /// a crash has not left, 5123 a path is not allowed or the system refuses it, 5149 the system refuses the size, 5169 a
-    /// size above its maximum. Nothing is left then.
+    /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists
+    /// that a crash has not left, 5123 a path is not allowed or the system refuses it, 5149 the system refuses the
+    /// size, 5169 a size above its maximum. Nothing is left then.
     pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
         let _alone = self.definitions.lock();
         let name = &definition.name;
@@ -206,13 +206,10 @@ impl Instance {
             reason: "it was dropped".to_owned(),
         };
         let state = std::mem::replace(&mut *entry.state.lock(), dropped);
-        let unavailable = match &state {
-            EntryState::Unavailable { state, .. } => Some(*state),
-            EntryState::Open(_) | EntryState::Closed(_) => None,
-        };
-        let released = match state {
-            EntryState::Open(database) => database.abandon(),
-            EntryState::Closed(_) | EntryState::Unavailable { .. } => Ok(()),
+        let (released, unavailable) = match state {
+            EntryState::Open(database) => (database.abandon(), None),
+            EntryState::Closed(_) => (Ok(()), None),
+            EntryState::Unavailable { state, .. } => (Ok(()), Some(state)),
         };
         // Nobody will ask for what it was prepared for.
         self.parts.shared.settlements.note(entry.guid);

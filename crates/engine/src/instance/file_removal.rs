@@ -13,10 +13,10 @@ use crate::data_file::DataFile;
 use crate::database::{Unlisted, primary_file};
 use crate::error::Result;
 
-/// Which row of `master` is that of a data file.
-fn row_of(database: &DatabaseUse, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool {
-    let number = (database.id().0.cast_signed(), file.0.cast_signed(), false);
-    move |row| (row.database, row.file, row.is_log) == number
+/// Which row of `master` is that of a file.
+pub(super) fn row_of(database: &DatabaseUse, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
+    let number = (database.id().0.cast_signed(), file.0.cast_signed());
+    move |row| (row.database, row.file) == number
 }
 
 impl Instance {
@@ -91,9 +91,7 @@ impl Instance {
         entry.removed.lock().retain(|(removed, _)| *removed != id);
         Ok(())
     }
-}
 
-impl Instance {
     /// Deletes what could not be deleted when it was removed from a database, which is being dropped.
     pub(super) fn delete_removed_of(&self, entry: &Entry) {
         let all = self.registry.all();

@@ -7,6 +7,7 @@ use hobt_catalog::{DatabaseFileRow, Text};
 use hobt_log::LogError;
 
 use super::create::is_system;
+use super::file_removal::row_of;
 use super::plan::Planning;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
@@ -80,9 +81,7 @@ impl Instance {
         let master = self.master()?;
         let entry = self.entry_of(database)?;
         let unlist = || {
-            let number = (database.id().0.cast_signed(), id.0.cast_signed());
-            let matches = |row: &DatabaseFileRow| (row.database, row.file) == number;
-            let done = master.change_and_save(|heaps, ctx| heaps.delete(ctx, matches).map(|_| ()));
+            let done = master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()));
             done.map_err(NotRemoved::Engine)
         };
         let log = database.storage().log().expect("it has files").log();

@@ -67,8 +67,8 @@ impl<'a> Planning<'a> {
         self.left.into_removed()
     }
 
-    /// Takes a logical name. Before its path: a name that is taken is what the user has to know, and not that the path made
-    /// from it is.
+    /// Takes a logical name. Before its path: a name that is taken is what the user has to know, and not that the path
+    /// made from it is.
     fn take_name(&mut self, name: &str) -> Result<()> {
         check_name(name)?;
         let is_taken = self.names.iter().any(|other| name_equals(other, name))

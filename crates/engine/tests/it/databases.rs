@@ -4,15 +4,12 @@ use std::path::{Path, PathBuf};
 
 use hobt_base::number;
 use hobt_disk::Disk;
-use hobt_engine::{
-    DataSpaceDefinition, DatabaseDefinition, FileDefinition, FilegroupDefinition, PartitionFunctionDefinition,
-    PartitionSchemeDefinition, TableDefinition,
-};
-use hobt_types::{SqlType, Value};
+use hobt_engine::{DataSpaceDefinition, DatabaseDefinition, FileDefinition, FilegroupDefinition, TableDefinition};
+use hobt_types::Value;
 
 use crate::fixture::{
-    FOLDER, check_extents, create, database_named, insert, number_of, open, row, rows, run, simulated, small_file,
-    table, table_named,
+    FOLDER, check_extents, create, create_partitions, database_named, insert, number_of, open, row, rows, run,
+    simulated, small_file, table, table_named,
 };
 
 #[test]
@@ -28,21 +25,8 @@ fn two_databases_with_several_filegroups_keep_their_rows_apart() {
         }
         instance.set_default_filegroup(&database, "slow").expect("a default");
         run(&instance, |ctx| {
-            let function = PartitionFunctionDefinition {
-                name: "pf".to_owned(),
-                parameter: SqlType::Int,
-                collation: None,
-                range_right: true,
-                boundaries: vec![Value::Int(100), Value::Int(200)],
-            };
-            database.create_partition_function(ctx, &function)?;
-            let scheme = PartitionSchemeDefinition {
-                name: "ps".to_owned(),
-                function: "pf".to_owned(),
-                filegroups: vec!["fast".to_owned(), "slow".to_owned(), "PRIMARY".to_owned()],
-                all: false,
-            };
-            database.create_partition_scheme(ctx, &scheme)?;
+            let boundaries = vec![Value::Int(100), Value::Int(200)];
+            create_partitions(&database, ctx, boundaries, &["fast", "slow", "PRIMARY"])?;
             let data_space = DataSpaceDefinition::Scheme { scheme: "ps".to_owned(), column: "id".to_owned() };
             let made = database.create_table(ctx, &TableDefinition { data_space, ..table_named("parts") })?;
             for partition in 0..3_i64 {

@@ -7,13 +7,13 @@ use hobt_base::{FileId, number};
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedDisk};
 use hobt_engine::{
     DataSpaceDefinition, Database, DatabaseDefinition, DatabaseUse, EngineError, FileDefinition, Instance,
-    InstanceSettings, PartitionFunctionDefinition, PartitionSchemeDefinition, TableDefinition,
+    InstanceSettings, TableDefinition,
 };
-use hobt_types::{SqlType, Value};
+use hobt_types::Value;
 
 use crate::fixture::{
-    FOLDER, begin, check_extents, create, database_named, insert, number_of, open, row, rows, run, settings, simulated,
-    small_file, table, table_named, unlocked,
+    FOLDER, begin, check_extents, create, create_partitions, database_named, insert, number_of, open, row, rows, run,
+    settings, simulated, small_file, table, table_named, unlocked,
 };
 
 /// What the system says when a device fails.
@@ -105,21 +105,8 @@ fn a_filegroup_is_removed_when_nothing_refers_to_it() {
     assert_eq!(refused("none"), number::NO_SUCH_FILEGROUP);
     assert_eq!(refused("PRIMARY"), number::FILE_NOT_EMPTY);
     assert_eq!(refused("more"), number::FILE_NOT_EMPTY);
-    run(&instance, |ctx| {
-        let function = PartitionFunctionDefinition {
-            name: "pf".to_owned(),
-            parameter: SqlType::Int,
-            collation: None,
-            range_right: true,
-            boundaries: vec![Value::Int(100)],
-        };
-        database.create_partition_function(ctx, &function)?;
-        let filegroups = vec!["PRIMARY".to_owned(), "more".to_owned()];
-        let scheme =
-            PartitionSchemeDefinition { name: "ps".to_owned(), function: "pf".to_owned(), filegroups, all: false };
-        database.create_partition_scheme(ctx, &scheme).map(drop)
-    })
-    .expect("made");
+    let made = run(&instance, |ctx| create_partitions(&database, ctx, vec![Value::Int(100)], &["PRIMARY", "more"]));
+    made.expect("made");
     instance.remove_file(&database, "one").expect("empty");
     instance.remove_file(&database, "two").expect("empty");
     assert_eq!(refused("more"), number::FILE_NOT_EMPTY, "a partition scheme uses it");
@@ -218,7 +205,8 @@ fn a_crash_leaves_the_file_or_nothing_of_it() {
     assert!(kept > 0 && gone > 3, "it was kept {kept} times and gone {gone} times");
 }
 
-/// `master` fails while it takes note, and nobody knows of what: the database goes on, is closed, and opens, whichever it was.
+/// `master` fails while it takes note, and nobody knows of what: the database goes on, is closed, and opens, whichever
+/// it was.
 #[test]
 fn a_list_that_fails_leaves_the_file_or_nothing_of_it() {
     let (mut kept, mut gone) = (0, 0);

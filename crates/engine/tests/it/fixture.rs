@@ -9,7 +9,7 @@ use hobt_catalog::{Growth, Table, row_image, value_from_bytes};
 use hobt_disk::{Disk, DiskKind, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{
     ColumnDefinition, DataSpaceDefinition, Database, DatabaseDefinition, DatabaseUse, EngineError, FileDefinition,
-    Instance, InstanceSettings, TableDefinition,
+    Instance, InstanceSettings, PartitionFunctionDefinition, PartitionSchemeDefinition, TableDefinition,
 };
 use hobt_txn::StatementContext;
 use hobt_types::{MaxLength, SqlType, Value};
@@ -120,6 +120,26 @@ pub(crate) fn table_named(name: &str) -> TableDefinition {
         data_space: DataSpaceDefinition::Default,
         indexes: Vec::new(),
     }
+}
+
+/// The partition function `pf` of an int and its scheme `ps`, with a filegroup for each partition.
+pub(crate) fn create_partitions(
+    database: &DatabaseUse,
+    ctx: &StatementContext,
+    boundaries: Vec<Value>,
+    filegroups: &[&str],
+) -> Result<(), EngineError> {
+    let function = PartitionFunctionDefinition {
+        name: "pf".to_owned(),
+        parameter: SqlType::Int,
+        collation: None,
+        range_right: true,
+        boundaries,
+    };
+    database.create_partition_function(ctx, &function)?;
+    let filegroups = filegroups.iter().map(|&name| name.to_owned()).collect();
+    let scheme = PartitionSchemeDefinition { name: "ps".to_owned(), function: function.name, filegroups, all: false };
+    database.create_partition_scheme(ctx, &scheme).map(drop)
 }
 
 pub(crate) fn row(id: i64) -> Vec<Value> {

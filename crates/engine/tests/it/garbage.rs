@@ -2,13 +2,10 @@
 
 use hobt_base::{PageId, SlotId, SplitMix64, number};
 use hobt_catalog::{IndexOptions, SystemTable, row_image};
-use hobt_engine::{
-    DataSpaceDefinition, IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition,
-    PartitionSchemeDefinition,
-};
+use hobt_engine::{DataSpaceDefinition, IndexDefinition, KeyKind, ModuleDefinition};
 use hobt_types::{SqlType, Value};
 
-use crate::fixture::{create, open, run, simulated, table_named};
+use crate::fixture::{create, create_partitions, open, run, simulated, table_named};
 
 /// A value of the type, with a liking for the edges and for ids that exist.
 fn value(random: &mut SplitMix64, sql_type: SqlType, nullable: bool) -> Value {
@@ -44,21 +41,7 @@ fn value(random: &mut SplitMix64, sql_type: SqlType, nullable: bool) -> Value {
 
 fn objects_of_all_kinds(instance: &hobt_engine::Instance, database: &hobt_engine::DatabaseUse) {
     run(instance, |ctx| {
-        let function = PartitionFunctionDefinition {
-            name: "pf".to_owned(),
-            parameter: SqlType::Int,
-            collation: None,
-            range_right: true,
-            boundaries: vec![Value::Int(1), Value::Null],
-        };
-        database.create_partition_function(ctx, &function)?;
-        let scheme = PartitionSchemeDefinition {
-            name: "ps".to_owned(),
-            function: "pf".to_owned(),
-            filegroups: vec!["PRIMARY".to_owned()],
-            all: true,
-        };
-        database.create_partition_scheme(ctx, &scheme)?;
+        create_partitions(database, ctx, vec![Value::Int(1), Value::Null], &["PRIMARY"; 3])?;
         let mut table = table_named("t");
         table.data_space = DataSpaceDefinition::Scheme { scheme: "ps".to_owned(), column: "id".to_owned() };
         table.columns[2].default = Some(hobt_engine::DefaultDefinition { name: None, definition: "((0))".to_owned() });
