@@ -33,13 +33,12 @@ pub struct KeyRange {
     low: Vec<u8>,
     /// The first bytes behind it; `None` if it has no end.
     high: Option<Vec<u8>>,
-    is_empty: bool,
 }
 
 impl KeyRange {
     /// All keys.
     pub fn all() -> KeyRange {
-        KeyRange { low: Vec::new(), high: None, is_empty: false }
+        KeyRange { low: Vec::new(), high: None }
     }
 
     /// The keys between two bounds, each a key or the key of its first columns: then it stands for all keys that begin with
@@ -55,8 +54,11 @@ impl KeyRange {
             Bound::Included(key) => behind_prefix(key),
             Bound::Excluded(key) => Some(key.to_vec()),
         };
-        let is_empty = low.is_none();
-        KeyRange { low: low.unwrap_or_default(), high, is_empty }
+        match low {
+            Some(low) => KeyRange { low, high },
+            // Nothing is behind the key.
+            None => KeyRange { low: Vec::new(), high: Some(Vec::new()) },
+        }
     }
 
     /// The keys that begin with the key of these columns.
@@ -82,13 +84,13 @@ impl KeyRange {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.is_empty || self.high.as_ref().is_some_and(|high| *high <= self.low)
+        self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 }
 
 /// Whether a range is of all keys that begin with some bytes.
 pub(super) fn is_point(range: &KeyRange) -> bool {
-    !range.is_empty && !range.low.is_empty() && behind_prefix(&range.low) == range.high
+    !range.low.is_empty() && behind_prefix(&range.low) == range.high
 }
 
 /// What a cursor shows a leaf to: its page, and which positions of its order are in range.

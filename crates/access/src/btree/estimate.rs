@@ -14,10 +14,10 @@ impl BTree {
     /// # Errors
     /// A page is damaged or cannot be read.
     pub fn estimate(&self, range: &KeyRange) -> Result<f64, AccessError> {
-        let (low, high) = range.bounds();
-        if high.is_some_and(|high| high <= low) {
+        if range.is_empty() {
             return Ok(0.0);
         }
+        let (low, high) = range.bounds();
         let from = if low.is_empty() { 0.0 } else { self.position_of(low)? };
         let to = match high {
             Some(high) => self.position_of(high)?,

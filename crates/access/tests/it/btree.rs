@@ -295,6 +295,11 @@ fn a_range_has_the_rows_between_its_bounds_in_both_directions() {
         let rows: Vec<_> = parts.into_iter().flat_map(of_part).collect();
         assert!(rows.iter().map(|(key, _)| key).eq(expected.iter().copied()), "divided in {count}");
     }
+    // Nothing is behind all that begins with this.
+    let none = KeyRange::new(Bound::Excluded(&[0xFF]), Bound::Unbounded);
+    assert_eq!(rows_of(&tree, none.clone(), Direction::Forward).expect("readable"), Vec::new());
+    let rows = [&none, &KeyRange::all()].map(|range| tree.estimate(range).expect("readable") * model.len() as f64);
+    assert_eq!(rows.map(|rows| rows as usize), [0, model.len()]);
     let parts = tree.divide(&KeyRange::all(), 4).expect("readable");
     let of_part = |part| rows_of(&tree, part, Direction::Forward).expect("readable").len();
     let rows: Vec<usize> = parts.into_iter().map(of_part).collect();
