@@ -88,9 +88,9 @@ impl TableWriter {
         self.check_key_bytes(index.place, row)?;
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
-        let key = self.key_to_lock(index, tree, &entry, row)?;
-        let inserted = insert_locked(ctx, tree, key.as_deref(), &entry)?;
-        inserted.map_err(|error| self.refusal(error, index.place, row))
+        let refusal = |error| self.refusal(error, index.place, row);
+        let key = self.locks_keys_of(index).then(|| tree.key_of(&entry)).transpose().map_err(refusal)?;
+        insert_locked(ctx, tree, key.as_deref(), &entry)?.map_err(refusal)
     }
 
     /// 1946.
@@ -108,19 +108,10 @@ impl TableWriter {
         }
     }
 
-    /// The key of an entry, if it is locked by itself: that of a unique index. That of another index has its row's reference in
-    /// it, and so is locked with the row.
-    fn key_to_lock(
-        &self,
-        index: &IndexWriter,
-        tree: &BTree,
-        entry: &RowImage,
-        row: &RowImage,
-    ) -> Written<Option<Vec<u8>>> {
-        if !self.table.indexes[index.place].options.is_unique {
-            return Ok(None);
-        }
-        tree.key_of(entry).map(Some).map_err(|error| self.refusal(error, index.place, row))
+    /// Whether the key of an entry is locked by itself: that of a unique index. That of another index has its row's reference
+    /// in it, and so is locked with the row.
+    fn locks_keys_of(&self, index: &IndexWriter) -> bool {
+        self.table.indexes[index.place].options.is_unique
     }
 
     pub(super) fn delete_entry(
@@ -132,10 +123,10 @@ impl TableWriter {
     ) -> Written<()> {
         let (partition, entry) = self.entry(index, at, row)?;
         let tree = &index.trees[partition];
-        if let Some(key) = self.key_to_lock(index, tree, &entry, row)? {
+        let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
+        if self.locks_keys_of(index) {
             lock_key(ctx, tree, &key)?;
         }
-        let key = tree.key_of(&entry).map_err(|error| self.refusal(error, index.place, row))?;
         if tree.delete(ctx, &key)? {
             return Ok(());
         }
