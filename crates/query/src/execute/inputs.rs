@@ -1,9 +1,12 @@
-//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has.
+//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has; and plans with
+//! another input somewhere below.
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics};
+use datafusion::physical_plan::ExecutionPlan;
 
 /// The methods of an `ExecutionPlan` that are about its inputs and expressions, of one that has none of either.
 macro_rules! without_inputs {
@@ -84,6 +87,21 @@ pub(super) fn about_as_many_rows(schema: &SchemaRef, inputs: &[Arc<Statistics>])
         statistics.total_byte_size = input.total_byte_size.to_inexact();
     }
     Arc::new(statistics)
+}
+
+/// `plan` with `new` in the place of `old`.
+pub(super) fn replaced(
+    plan: &Arc<dyn ExecutionPlan>,
+    old: &Arc<dyn ExecutionPlan>,
+    new: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let replaced = Arc::clone(plan).transform_down(|node| {
+        Ok(match Arc::ptr_eq(&node, old) {
+            true => Transformed::new(Arc::clone(new), true, TreeNodeRecursion::Stop),
+            false => Transformed::no(node),
+        })
+    });
+    replaced.data()
 }
 
 pub(super) use {with_inputs, without_expressions, without_inputs};

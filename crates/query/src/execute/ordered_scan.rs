@@ -29,6 +29,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use hobt_access::Direction;
 use hobt_catalog::{Index, Table};
 
+use super::inputs::replaced;
 use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
@@ -115,7 +116,7 @@ fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(order) = order else { return Ok(None) };
     let path = AccessPath::Seek(Arc::clone(seek.path()));
     let locked = locks.first_of(Arc::new(seek), path, order.into(), rows);
-    in_place(sort.input(), node, &locked).map(Some)
+    replaced(sort.input(), node, &locked).map(Some)
 }
 
 /// The same below a sort over rows beside which those are shown that others are changing.
@@ -145,7 +146,7 @@ fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(seek) = seek_in_order(&leaf, &wanted, rows)? else { return Ok(None) };
     let path = AccessPath::Seek(Arc::clone(seek.path()));
     let first = unseen.first_of(Arc::new(seek), path, filter, rows);
-    in_place(sort.input(), node, &first).map(Some)
+    replaced(sort.input(), node, &first).map(Some)
 }
 
 /// The table below a sort, and its columns that the sort goes by.
@@ -183,19 +184,6 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
         false if is_passed && plan.fetch().is_none() => locks_below(plan.children().into_iter().next()?),
         false => None,
     }
-}
-
-/// A plan of nodes with one input each, with `new` in the place of `old`.
-fn in_place(
-    plan: &Arc<dyn ExecutionPlan>,
-    old: &Arc<dyn ExecutionPlan>,
-    new: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if Arc::ptr_eq(plan, old) {
-        return Ok(Arc::clone(new));
-    }
-    let below = in_place(plan.children()[0], old, new)?;
-    Arc::clone(plan).replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
 /// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows are

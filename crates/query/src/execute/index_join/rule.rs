@@ -24,6 +24,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 
+use super::super::inputs::replaced;
 use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
 use super::super::trace::{Leaf, is_exchange, trace};
@@ -307,28 +308,12 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         is_ordered,
     });
     let stand_in: Arc<dyn ExecutionPlan> = Arc::new(OuterExec::new(&inner, &outer));
-    let inner_side = in_place_of(side_of(join, side), &leaf.plan, &slot)?;
-    let outer_side = in_place_of(outer_side, &outer, &stand_in)?;
+    let inner_side = replaced(side_of(join, side), &leaf.plan, &slot)?;
+    let outer_side = replaced(outer_side, &outer, &stand_in)?;
     let children = match side {
         JoinSide::Left => vec![inner_side, outer_side],
         _ => vec![outer_side, inner_side],
     };
     let join = join.builder().with_new_children(children)?.build_exec()?;
     Ok(Arc::new(IndexJoinExec::new(outer, join, inner)))
-}
-
-/// `plan` with `new` in the place of `old`.
-fn in_place_of(
-    plan: &Arc<dyn ExecutionPlan>,
-    old: &Arc<dyn ExecutionPlan>,
-    new: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if Arc::ptr_eq(plan, old) {
-        return Ok(Arc::clone(new));
-    }
-    let children = plan.children().into_iter().map(|child| in_place_of(child, old, new)).collect::<Result<Vec<_>>>()?;
-    if children.is_empty() {
-        return Ok(Arc::clone(plan));
-    }
-    Arc::clone(plan).replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
