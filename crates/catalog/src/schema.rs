@@ -616,19 +616,22 @@ mod tests {
 
     #[test]
     fn a_boundary_belongs_to_the_side_that_the_range_names() {
-        let function = |range_right| PartitionFunction {
+        let function = |range_right, boundaries| PartitionFunction {
             id: 1,
             name: "pf".to_owned(),
             parameter: SqlType::Int,
             collation: None,
             range_right,
-            boundaries: vec![Value::Int(10), Value::Int(20)],
+            boundaries,
         };
-        let partitions = |range_right| {
+        let partitions = |range_right, first| {
+            let function = function(range_right, vec![first, Value::Int(20)]);
             [Value::Null, Value::Int(9), Value::Int(10), Value::Int(11), Value::Int(20), Value::Int(21)]
-                .map(|value| function(range_right).partition_of(&value))
+                .map(|value| function.partition_of(&value))
         };
-        assert_eq!(partitions(true), [0, 0, 1, 1, 2, 2]);
-        assert_eq!(partitions(false), [0, 0, 0, 1, 1, 2]);
+        assert_eq!(partitions(true, Value::Int(10)), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(partitions(false, Value::Int(10)), [0, 0, 0, 1, 1, 2]);
+        assert_eq!(partitions(true, Value::Null), [1, 1, 1, 1, 2, 2]);
+        assert_eq!(partitions(false, Value::Null), [0, 1, 1, 1, 1, 2]);
     }
 }

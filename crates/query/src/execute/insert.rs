@@ -298,11 +298,7 @@ impl InsertTarget {
 
     /// The partition that a value of the partitioning column belongs to.
     fn partition_of(&self, value: &Value) -> usize {
-        let Some((_, function)) = &self.partitioning else { return 0 };
-        if value.is_null() {
-            return 0;
-        }
-        function.partition_of(value)
+        self.partitioning.as_ref().map_or(0, |(_, function)| function.partition_of(value))
     }
 }
 
