@@ -13,7 +13,8 @@
 //! happened. Either way the join above decides what joins, so that every kind of join, its further conditions, NULL and
 //! locks mean what they mean without an index.
 //!
-//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each.
+//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each. Where the order of the
+//! inner rows is of use, there is one portion.
 //!
 //! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`), the ranges
 //! (`access_path::Lookup`).
@@ -73,7 +74,8 @@ struct Inner {
     pages: f64,
     /// Whether it is looked up in any case.
     is_forced: bool,
-    /// Whether each row of the outer side joins for itself, so that it can be read in portions.
+    /// Whether each row of the outer side joins for itself, and nobody goes by the order of the inner ones, so that it can be read
+    /// in portions.
     in_portions: bool,
     /// The most rows that each output partition gives.
     fetch: Option<usize>,

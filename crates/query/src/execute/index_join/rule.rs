@@ -107,6 +107,7 @@ struct Candidate {
     lookup: Lookup,
     pages: f64,
     is_forced: bool,
+    in_portions: bool,
     rows_max: usize,
     /// Rows of the other side, as far as they can be estimated.
     outer_rows: usize,
@@ -181,7 +182,12 @@ impl IndexJoinRule {
         let joined: Vec<(usize, JoinedColumn)> = joined.collect();
         let columns: Vec<JoinedColumn> = joined.iter().map(|(_, column)| *column).collect();
         let lookup = Lookup::choose(&leaf.table, &leaf.projection, &leaf.predicates, &columns).map_err(external)?;
-        let Some(lookup) = lookup.filter(|lookup| keeps_order(&leaf, lookup, is_order_used)) else { return Ok(None) };
+        let goes_by_order = is_order_of_use(&leaf, is_order_used);
+        let Some(lookup) = lookup.filter(|lookup| !goes_by_order || is_order_of(&leaf, lookup)) else {
+            return Ok(None);
+        };
+        // Each portion begins at the front of the order.
+        let in_portions = is_row_by_row(*join.join_type(), side) && !goes_by_order;
         let pages = pages_of(&leaf)?;
         let is_scan = leaf.plan.is::<ScanExec>();
         let is_forced = self.way == JoinWay::Loop
@@ -197,7 +203,7 @@ impl IndexJoinRule {
             Precision::Exact(rows) | Precision::Inexact(rows) => rows,
             Precision::Absent => usize::MAX,
         };
-        Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, rows_max, outer_rows }))
+        Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, outer_rows }))
     }
 }
 
@@ -231,17 +237,19 @@ fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
     }
 }
 
-/// Whether nobody goes by an order of the rows of `leaf` that a seek by `lookup` would not keep.
-fn keeps_order(leaf: &Leaf, lookup: &Lookup, is_order_used: bool) -> bool {
-    let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() else { return true };
-    let has_order = !seek.properties().equivalence_properties().oeq_class().is_empty();
-    is_same_order(seek, lookup) || !has_order || !(leaf.is_order_used || (is_order_used && !leaf.is_sorted))
+/// Whether somebody goes by an order of the rows of `leaf`.
+fn is_order_of_use(leaf: &Leaf, is_order_used: bool) -> bool {
+    let has_order = |seek: &SeekExec| !seek.properties().equivalence_properties().oeq_class().is_empty();
+    leaf.plan.downcast_ref::<SeekExec>().is_some_and(has_order)
+        && (leaf.is_order_used || (is_order_used && !leaf.is_sorted))
 }
 
-/// Whether a seek by `lookup` gives rows as `seek` does: in the order of one index, tree by tree.
-fn is_same_order(seek: &SeekExec, lookup: &Lookup) -> bool {
-    let parts = seek.properties().output_partitioning().partition_count();
-    seek.path().index == lookup.index() && seek.direction() == Direction::Forward && parts == lookup.tree_count()
+/// Whether a seek by `lookup` gives rows as `leaf` does, which is a seek: in the order of one index, tree by tree.
+fn is_order_of(leaf: &Leaf, lookup: &Lookup) -> bool {
+    leaf.plan.downcast_ref::<SeekExec>().is_some_and(|seek| {
+        let parts = seek.properties().output_partitioning().partition_count();
+        seek.path().index == lookup.index() && seek.direction() == Direction::Forward && parts == lookup.tree_count()
+    })
 }
 
 /// The table that a side of a join reads alone, row by row.
@@ -281,7 +289,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 
 /// The join, looked up.
 fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
-    let Candidate { side, leaf, joined, lookup, pages, is_forced, rows_max, .. } = candidate;
+    let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, .. } = candidate;
     let outer_side = side_of(join, other(side));
     let outer = outer_of(outer_side);
     let key = |at: usize| {
@@ -289,7 +297,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         Arc::clone(if side == JoinSide::Left { right } else { left })
     };
     let keys = lookup.used().map(key).collect();
-    let is_ordered = leaf.plan.downcast_ref::<SeekExec>().is_some_and(|seek| is_same_order(seek, &lookup));
+    let is_ordered = is_order_of(&leaf, &lookup);
     let inner = Arc::new(Inner {
         table: Arc::clone(&leaf.table),
         lookup,
@@ -298,7 +306,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         rows_max,
         pages,
         is_forced,
-        in_portions: is_row_by_row(*join.join_type(), side),
+        in_portions,
         fetch: join.fetch(),
     });
     let slot: Arc<dyn ExecutionPlan> = Arc::new(InnerExec {
