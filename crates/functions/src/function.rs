@@ -63,6 +63,12 @@ impl FunctionContext {
         let offset = offset_at(utc.timestamp());
         FunctionContext { now_local: now_utc + i64::from(offset) * 10_000_000, now_utc, random_seed: rand::random() }
     }
+
+    /// The same time with a fresh seed.
+    #[must_use]
+    pub fn reseeded(&self) -> FunctionContext {
+        FunctionContext { random_seed: rand::random(), ..self.clone() }
+    }
 }
 
 /// The zone's seconds east of UTC, which is asked for once a second: asking costs more than the time itself.

@@ -298,11 +298,8 @@ fn compared(operator: Operator, left: &Value, right: &Value) -> Result<Value, Sq
 fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Given) -> Result<Value, SqlError> {
     let array = match kernel.operation() {
         Operation::Function { def, .. } if def.volatility == Volatility::OncePerReference => {
-            // Each place in the text draws numbers of its own.
-            let Position { line, column } = kernel.position();
-            let place = u64::from(line) << 32 | u64::from(column);
-            let random_seed = given.now().random_seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            kernel.evaluate(columns, 1, Some(&FunctionContext { random_seed, ..given.now().clone() }))
+            // Its place does not tell it from others: the DEFAULTs of two columns begin at the same one.
+            kernel.evaluate(columns, 1, Some(&given.now().reseeded()))
         }
         _ => kernel.evaluate(columns, 1, Some(given.now())),
     };
