@@ -28,6 +28,7 @@ use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
+use super::no_such_table;
 use problem::{Found, Problem, counts, sql_error, unowned};
 
 /// How often a finding in what is not locked must be found again.
@@ -211,10 +212,7 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
         };
         check_second(arguments.get(1), "CHECKTABLE", position)?;
-        let unknown = || {
-            let text = format!("Cannot find a table or object with the name \"{name}\". Check the system catalog.");
-            SqlError::new(number::CHECK_NO_SUCH_TABLE, text).at(position)
-        };
+        let unknown = || no_such_table(name).at(position);
         let place = self.place(&parse_name(name).ok_or_else(unknown)?)?;
         let database = place.database.clone();
         self.in_context(&database, |this, context| {

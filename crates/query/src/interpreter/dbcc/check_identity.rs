@@ -15,6 +15,7 @@ use super::super::failure::Failure;
 use super::super::identity::{IdentityState, integer_of_type};
 use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
+use super::no_such_table;
 
 /// What becomes of the current identity value.
 #[derive(Clone, Copy)]
@@ -107,10 +108,7 @@ impl Interpreter<'_> {
             Value::Int(id) => (self.place_of_id(*id), id.to_string()),
             _ => (None, String::new()),
         };
-        found.ok_or_else(|| {
-            let text = format!("Cannot find a table or object with the name \"{written}\". Check the system catalog.");
-            SqlError::new(number::CHECK_NO_SUCH_TABLE, text).with_state(45).at(position).into()
-        })
+        found.ok_or_else(|| no_such_table(&written).at(position).into())
     }
 
     /// A table of the current database by its object id.
@@ -137,9 +135,7 @@ impl Interpreter<'_> {
         let snapshot = database.database().snapshot_of(context);
         let is_there = snapshot.tables.get(&table.id).is_some_and(|now| now.column_named(&column.name).is_some());
         if !is_there {
-            let text =
-                format!("Cannot find a table or object with the name \"{}\". Check the system catalog.", table.name);
-            return Err(SqlError::new(number::CHECK_NO_SUCH_TABLE, text).with_state(45).into());
+            return Err(no_such_table(&table.name).into());
         }
         let key = (database.id(), table.id);
         let identities = Arc::clone(&self.environment.executor.identities);

@@ -264,6 +264,12 @@ fn isolation_name(level: hobt_tsql::ast::IsolationLevel) -> &'static str {
     }
 }
 
+/// 2501.
+fn no_such_table(name: &str) -> SqlError {
+    let text = format!("Cannot find a table or object with the name \"{name}\". Check the system catalog.");
+    SqlError::new(number::CHECK_NO_SUCH_TABLE, text).with_state(45)
+}
+
 /// Trace flags, and whether `-1` (for everybody) is among them.
 fn split_flags(arguments: &[Value]) -> Result<(Vec<i32>, bool), SqlError> {
     let mut flags = Vec::new();

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use hobt_base::{PAGE_SIZE, SqlError, number};
-use hobt_catalog::Growth;
+use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
     DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
     IsolationOption, RecoveryModel,
@@ -73,7 +73,7 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_database(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let current = self.state.database.name().eq_ignore_ascii_case(&name.value);
+        let current = name_equals(self.state.database.name(), &name.value);
         if current || self.environment.sessions.uses_database(&name.value, self.state.id) {
             let text = format!("Cannot drop database \"{}\" because it is currently in use.", name.value);
             return Err(SqlError::new(number::DATABASE_IN_USE, text).into());

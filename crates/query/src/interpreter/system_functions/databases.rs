@@ -1,6 +1,7 @@
 //! Functions of databases, and of their files and filegroups.
 
 use hobt_base::EXTENT_PAGES;
+use hobt_catalog::name_equals;
 use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_types::{SqlType, Value};
 
@@ -19,7 +20,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
         }),
         "FILE_ID" | "FILE_IDEX" => ((1, 1), SqlType::Int, |world, a| {
             let mut files = file_names(&world.database).into_iter();
-            int(files.find(|(_, file)| file.eq_ignore_ascii_case(&text_of(a, 0))).map(|(id, _)| i64::from(id)))
+            int(files.find(|(_, file)| name_equals(file, &text_of(a, 0))).map(|(id, _)| i64::from(id)))
         }),
         "FILEPROPERTY" => ((2, 2), SqlType::Int, |world, a| int(file_property(world, a))),
         "FILEGROUP_NAME" => ((1, 1), NAME, |world, a| {
@@ -49,16 +50,13 @@ fn database_id(world: &World, arguments: &[Value]) -> Option<i64> {
     }
     let name = text_of(arguments, 0);
     let databases = world.environment.instance.databases();
-    databases
-        .into_iter()
-        .find(|database| database.name.eq_ignore_ascii_case(&name))
-        .map(|database| i64::from(database.id.0))
+    databases.into_iter().find(|database| name_equals(&database.name, &name)).map(|database| i64::from(database.id.0))
 }
 
 fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
     let name = text_of(arguments, 0);
     let databases = world.environment.instance.databases();
-    let database = databases.into_iter().find(|database| database.name.eq_ignore_ascii_case(&name))?;
+    let database = databases.into_iter().find(|database| name_equals(&database.name, &name))?;
     Some(match text_of(arguments, 1).to_lowercase().as_str() {
         "status" => database.state.name().to_owned(),
         "collation" => "SQL_Latin1_General_CP1_CI_AS".to_owned(),
@@ -81,13 +79,14 @@ fn file_names(database: &DatabaseUse) -> Vec<(u16, String)> {
 
 fn file_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let name = text_of(arguments, 0);
-    let snapshot = world.database.snapshot();
-    let file = snapshot.files.iter().find(|file| file.name.eq_ignore_ascii_case(&name))?;
+    let (id, _) = file_names(&world.database).into_iter().find(|(_, file)| name_equals(file, &name))?;
+    let is_data = world.database.snapshot().files.iter().any(|file| file.id.0 == id);
     match text_of(arguments, 1).to_lowercase().as_str() {
-        "isprimaryfile" => Some(i64::from(file.id.0 == 1)),
-        "islogfile" | "isreadonly" => Some(0),
+        "isprimaryfile" => Some(i64::from(id == 1)),
+        "islogfile" => Some(i64::from(!is_data)),
+        "isreadonly" => Some(0),
         "spaceused" => {
-            let open = world.database.storage().files().into_iter().find(|open| open.id() == file.id)?;
+            let open = world.database.storage().files().into_iter().find(|open| open.id().0 == id)?;
             let extents = i64::from(open.size_pages() / EXTENT_PAGES) - i64::from(open.free_extents());
             Some(extents * i64::from(EXTENT_PAGES))
         }

@@ -127,11 +127,14 @@ fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
         let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
         let module = snapshot.module(schema, &name).filter(|module| wanted(module.kind.type_code()));
         let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
-        let constraint = constraints::of_database(&snapshot).find(|known| {
-            known.table.schema == schema && name_equals(known.name, &name) && wanted(known.kind.type_code())
-        });
+        let constraint = || {
+            let mut constraints = constraints::of_database(&snapshot);
+            constraints.find(|known| {
+                known.table.schema == schema && name_equals(known.name, &name) && wanted(known.kind.type_code())
+            })
+        };
         let found = table.map(|table| table.id).or(module.map(|module| module.id));
-        found.or(sequence.map(|sequence| sequence.id)).or(constraint.map(|known| known.id))
+        found.or(sequence.map(|sequence| sequence.id)).or_else(|| constraint().map(|known| known.id))
     });
     let id = in_catalog.or_else(|| world.environment.views.view_id(&schema, &name).filter(|_| wanted("V")))?;
     Some(i64::from(id.0))
