@@ -1,4 +1,4 @@
-//! Sequences over sessions, restarts and crashes: no value comes twice.
+//! Sequences and identity columns over sessions, sequences over restarts and crashes too: no value comes twice.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,5 +94,33 @@ fn a_sequence_that_a_rollback_takes_away_leaves_nothing() {
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.sequences"), 1);
     assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 51);
     drop(session);
+    instance.close().expect("closed");
+}
+
+#[test]
+fn the_rows_of_a_query_share_no_identity_value_with_those_of_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let (mut one, mut other) = (instance.session().expect("a session"), instance.session().expect("a session"));
+    one.run("CREATE DATABASE d").expect("a database");
+    let tables = "USE d; CREATE TABLE t (id int IDENTITY PRIMARY KEY, v int NOT NULL); CREATE TABLE s (v int NOT NULL); \
+                  INSERT s VALUES (1), (2)";
+    one.run(tables).expect("tables");
+    other.run("USE d; BEGIN TRANSACTION; UPDATE s SET v += 10").expect("rows that are waited for");
+    let waiting = std::thread::spawn(move || {
+        let insert = "INSERT t (v) SELECT v FROM s WITH (READCOMMITTEDLOCK)";
+        number(&mut one, &format!("{insert}; SELECT CAST(SCOPE_IDENTITY() AS bigint)"))
+    });
+    while number(&mut other, "SELECT CAST(COUNT(*) AS bigint) FROM sys.dm_tran_locks WHERE request_status = 'WAIT'")
+        == 0
+    {
+        std::thread::yield_now();
+    }
+    other.run("INSERT t (v) VALUES (0)").expect("a row in between");
+    other.run("COMMIT").expect("an end");
+    let last = waiting.join().expect("no panic");
+    assert_eq!(number(&mut other, "SELECT CAST(COUNT(DISTINCT id) AS bigint) FROM t"), 3);
+    assert_eq!(number(&mut other, "SELECT CAST(MAX(id) AS bigint) FROM t WHERE v > 10"), last);
+    drop(other);
     instance.close().expect("closed");
 }

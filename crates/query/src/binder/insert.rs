@@ -14,7 +14,7 @@ use super::next_value::{InDefault, Wrapped};
 use super::query::{BodyColumn, QueryUse};
 use super::scope::Names;
 use super::{Binder, shared};
-use crate::wrap::sql_error_of;
+use crate::wrap::{Kernel, NextValues, Operation, sql_error_of};
 
 /// A column that takes values.
 #[derive(Clone, Debug)]
@@ -76,6 +76,12 @@ impl Binder<'_> {
     /// # Errors
     /// 120 and 121 for another number of columns; 206, 257 for types that do not convert.
     pub fn bind_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
+        let (plan, values) = self.insert_source(query, target)?;
+        self.assigned(plan, values, target)
+    }
+
+    /// The rows of a query, of which each column goes into one of the target.
+    fn insert_source(&self, query: &Query, target: &InsertTarget) -> Result<(LogicalPlan, Vec<BoundExpr>), SqlError> {
         let body = self.query(query, &Names::default(), QueryUse::Statement)?;
         let position = query.span.position;
         if body.columns.len() != target.columns.len() {
@@ -90,19 +96,31 @@ impl Binder<'_> {
             return Err(SqlError::new(number, message).at(position));
         }
         let values = body.columns.iter().map(|column| column.bound(position)).collect();
-        self.assigned(body.plan, values, target)
+        Ok((body.plan, values))
     }
 
     /// The same for a query that the interpreter has put around the statement's own: that may name sequences where it could
-    /// if it stood alone, and the values beside it are DEFAULTs.
+    /// if it stood alone, and the values beside it are DEFAULTs. `identity`: the place of a column that numbers the rows, from
+    /// 1, and what these numbers stand for.
     ///
     /// # Errors
     /// As [`Binder::bind_insert_source`].
-    pub fn bind_wrapped_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
+    pub fn bind_wrapped_insert_source(
+        &self,
+        query: &Query,
+        target: &InsertTarget,
+        identity: Option<&(usize, NextValues)>,
+    ) -> Result<BoundQuery, SqlError> {
         self.progress.wrapped.set(Wrapped::Outside);
-        let bound = self.within_default(InDefault::Bound, || self.bind_insert_source(query, target));
+        let bound = self.within_default(InDefault::Bound, || self.insert_source(query, target));
         self.progress.wrapped.set(Wrapped::No);
-        bound
+        let (plan, mut values) = bound?;
+        if let Some((place, identity)) = identity {
+            let number = values[*place].expr.clone();
+            let value = Kernel::call(Operation::NextValue(identity.clone()), vec![number], query.span.position);
+            values[*place] = BoundExpr::new(value, identity.result, false, query.span.position);
+        }
+        self.assigned(plan, values, target)
     }
 
     /// Binds the DEFAULT of a column that is about to be made, so that one that cannot be is refused at once. No value of

@@ -23,6 +23,7 @@ use super::insert::Target;
 use super::names::written;
 use super::run::Interpreter;
 use crate::execute::StatementRun;
+use crate::wrap::NextValues;
 
 /// Values that the catalog is ahead of a reseeded table, as many as SQL Server keeps in its cache.
 const NOTED_AHEAD: u64 = 1000;
@@ -58,15 +59,6 @@ pub(super) enum Taken {
     Unnoted,
 }
 
-impl Taken {
-    fn first(self) -> i128 {
-        match self {
-            Taken::From(first) => first,
-            Taken::Unnoted => 0,
-        }
-    }
-}
-
 /// The identity columns that were asked for values.
 #[derive(Default)]
 pub(super) struct Identities {
@@ -93,6 +85,26 @@ impl Identities {
             (state.next, state.last) = (behind, Some(behind - increment));
         }
         Some(Taken::From(first))
+    }
+
+    /// Takes values that the table is known for, the catalog being ahead of them if it says where the column goes on.
+    fn take_noted(
+        self: &Arc<Self>,
+        ctx: &StatementContext,
+        database: &Arc<Database>,
+        table: ObjectId,
+        increment: i64,
+        count: u64,
+    ) -> Result<i128, SqlError> {
+        let key = (database.id(), table);
+        loop {
+            match self.take(key, increment, count) {
+                Some(Taken::From(first)) => return Ok(first),
+                // Others may have taken those that it is ahead of.
+                Some(Taken::Unnoted) => self.note_ahead(ctx, database, key, increment, count)?,
+                None => return Err(SqlError::internal("an identity column of which nobody knows where it is")),
+            }
+        }
     }
 
     /// Puts a state in the place of another, or none; if the statement is undone, what was there comes back.
@@ -229,13 +241,31 @@ impl Interpreter<'_> {
     ) -> Result<i128, Failure> {
         let Some(identity) = column.identity else { return Ok(0) };
         self.know_identity(&target.place, &target.table, column)?;
-        let key = (target.place.database.id(), target.table.id);
+        let database = target.place.database.database();
+        let identities = &self.environment.executor.identities;
+        Ok(identities.take_noted(&run.context, database, target.table.id, identity.increment, count)?)
+    }
+
+    /// The values of an identity column for the rows of a query. They are taken as the rows come: others may take some in
+    /// between.
+    pub(super) fn identity_values(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        column: &TableColumn,
+    ) -> Result<NextValues, Failure> {
+        self.know_identity(&target.place, &target.table, column)?;
+        let increment = column.identity.map_or(1, |identity| identity.increment);
         let identities = Arc::clone(&self.environment.executor.identities);
-        let taken = identities.take(key, identity.increment, count);
-        let Some(Taken::Unnoted) = taken else { return Ok(taken.map_or(0, Taken::first)) };
-        identities.note_ahead(&run.context, target.place.database.database(), key, identity.increment, count)?;
-        let taken = identities.take(key, identity.increment, count);
-        Ok(taken.map_or(0, Taken::first))
+        let (context, database) = (Arc::clone(&run.context), Arc::clone(target.place.database.database()));
+        let (table, of_type) = (target.table.id, column.clone());
+        let take = move |count: u64, hand_over: &mut dyn FnMut(i128, u64)| {
+            let first = identities.take_noted(&context, &database, table, increment, count)?;
+            integer_of_type(first + i128::from(increment) * i128::from(count.saturating_sub(1)), &of_type)?;
+            hand_over(first, count);
+            Ok(())
+        };
+        Ok(NextValues::new(column.name.clone(), column.sql_type, i128::from(increment), Arc::new(take)))
     }
 
     /// Finds out where an identity column goes on, unless that is known.

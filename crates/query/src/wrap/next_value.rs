@@ -98,12 +98,19 @@ impl NextValues {
                 *rows += count;
             })?;
         }
-        let value = |&number: &i64| {
-            let row = row_of(number);
-            let run = &numbered.runs[numbered.runs.partition_point(|run| run.row <= row) - 1];
-            run.first + self.increment * i128::from(row - run.row)
-        };
+        let value = |&number: &i64| self.of_row(&numbered, row_of(number));
         self.array(numbers.values().iter().map(value).collect())
+    }
+
+    fn of_row(&self, numbered: &Numbered, row: u64) -> i128 {
+        let run = &numbered.runs[numbered.runs.partition_point(|run| run.row <= row) - 1];
+        run.first + self.increment * i128::from(row - run.row)
+    }
+
+    /// The value that the row of a number, which begins with 1, has taken; `None` if it has none yet.
+    pub fn taken_by(&self, number: u64) -> Option<i128> {
+        let numbered = self.numbered.lock();
+        (1..=numbered.rows).contains(&number).then(|| self.of_row(&numbered, number - 1))
     }
 
     fn array(&self, values: Vec<i128>) -> Result<ArrayRef, SqlError> {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_tsql::ast::{
-    ArithmeticOperator, ArithmeticStep, ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert,
-    Literal, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource,
-    Window,
+    ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert, Literal, ObjectName, OrderItem, Query,
+    QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource, Window,
 };
 
 use super::super::changed_table::stored_batch;
@@ -43,16 +42,15 @@ impl Interpreter<'_> {
             };
             return self.insert_bound(run, options, &bind, write, parallel);
         }
-        let identity = target.table.columns.iter().find(|column| column.identity.is_some());
-        let identity = identity.filter(|_| target.explicit_identity().is_none());
-        let first = match identity {
-            Some(column) => {
+        let identity = target.table.columns.iter().position(|column| column.identity.is_some());
+        let identity = match identity.filter(|_| target.explicit_identity().is_none()) {
+            Some(place) => {
                 self.check_implicit_identity(&target.place.database, &target.table)?;
-                Some(self.next_identity(run, target, column, 0)?)
+                Some((place, self.identity_values(run, target, &target.table.columns[place])?))
             }
             None => None,
         };
-        let wrapped = wrap(target, query, first)?;
+        let wrapped = wrap(target, query, identity.is_some())?;
         let all = binder::InsertTarget {
             table: target.table.name.clone(),
             columns: target
@@ -63,13 +61,12 @@ impl Interpreter<'_> {
                 .collect(),
         };
         let bind = |binder: &Binder<'_>| {
-            binder.limited(binder.bind_wrapped_insert_source(&wrapped, &all)?, insert.top.as_ref())
+            let bound = binder.bind_wrapped_insert_source(&wrapped, &all, identity.as_ref())?;
+            binder.limited(bound, insert.top.as_ref())
         };
         let rows = self.insert_bound(run, options, &bind, write, parallel)?;
-        if let (Some(column), Some(first), true) = (identity, first, rows > 0) {
-            self.next_identity(run, target, column, rows)?;
-            let increment = column.identity.map_or(1, |identity| i128::from(identity.increment));
-            self.note_identity(first + increment * i128::from(rows - 1));
+        if let Some(last) = identity.and_then(|(_, values)| values.taken_by(rows)) {
+            self.note_identity(last);
         }
         Ok(rows)
     }
@@ -117,8 +114,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// The query with all columns of the table around one with the listed ones.
-fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Result<Query, SqlError> {
+/// The query with all columns of the table around one with the listed ones; in place of identity values, the rows' numbers.
+fn wrap(target: &Target, mut query: Query, numbers_identity: bool) -> Result<Query, SqlError> {
     let span = query.span;
     let with = std::mem::take(&mut query.with);
     let has_limit = matches!(&query.body, QueryBody::Select(select) if select.top.is_some()) || query.offset.is_some();
@@ -133,9 +130,9 @@ fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Resu
             Some(listed) => {
                 Expression::Column { name: Box::new(ColumnName { qualifier: None, name: names[listed].clone() }) }
             }
-            None => match (&column.identity, first_identity, &column.default) {
-                (Some(identity), Some(first), _) => identity_expression(first, identity.increment, span),
-                (_, _, Some(default)) => hobt_tsql::parse_expression(&default.definition)?,
+            None => match &column.default {
+                _ if numbers_identity && column.identity.is_some() => row_number(span),
+                Some(default) => hobt_tsql::parse_expression(&default.definition)?,
                 _ => Expression::Literal { value: Literal::Null, span },
             },
         };
@@ -157,12 +154,10 @@ fn wrap(target: &Target, mut query: Query, first_identity: Option<i128>) -> Resu
     Ok(Query { with, body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span })
 }
 
-/// `first + (ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) - 1) * increment`.
-fn identity_expression(first: i128, increment: i64, span: Span) -> Expression {
-    let integer = |value: i64| Expression::Literal { value: Literal::Integer(value), span };
-    let step = |operator, operand| ArithmeticStep { operator, operand, span };
+/// `ROW_NUMBER() OVER (ORDER BY (SELECT NULL))`.
+fn row_number(span: Span) -> Expression {
     let order = vec![OrderItem { value: no_order(span), descending: false }];
-    let number = Expression::Function {
+    Expression::Function {
         call: Box::new(FunctionCall {
             name: ObjectName::simple(Identifier::new("ROW_NUMBER")),
             arguments: FunctionArguments::List { distinct: false, values: Vec::new() },
@@ -171,15 +166,7 @@ fn identity_expression(first: i128, increment: i64, span: Span) -> Expression {
             over: Some(Window { order_by: order, ..Window::default() }),
             span,
         }),
-    };
-    let before =
-        Expression::Arithmetic { first: Box::new(number), rest: vec![step(ArithmeticOperator::Subtract, integer(1))] };
-    let offset = Expression::Arithmetic {
-        first: Box::new(before),
-        rest: vec![step(ArithmeticOperator::Multiply, integer(increment))],
-    };
-    let first = integer(i64::try_from(first).unwrap_or(i64::MAX));
-    Expression::Arithmetic { first: Box::new(first), rest: vec![step(ArithmeticOperator::Add, offset)] }
+    }
 }
 
 /// `(SELECT NULL)`: an order that asks for none.
