@@ -7,7 +7,7 @@
 //!
 //! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ use hobt_page::{
     RunContents, RunListPage, StoredValue, check_row_page,
 };
 
+use crate::storage::DataFile;
 use crate::{AccessError, BTree, Hobt, Storage};
 
 /// Something that contradicts something else.
@@ -110,8 +111,8 @@ impl fmt::Display for Finding {
 #[derive(Debug)]
 pub struct AllocationCheck {
     storage: Arc<Storage>,
-    /// By file, one bit an extent: in a run, or kept for allocation pages.
-    owned: HashMap<FileId, Vec<bool>>,
+    /// The files that there were when it began, each with one bit an extent: in a run, or kept for allocation pages.
+    owned: BTreeMap<FileId, (Arc<DataFile>, Vec<bool>)>,
     findings: Vec<Finding>,
     cancelled: Arc<AtomicBool>,
 }
@@ -123,7 +124,7 @@ impl AllocationCheck {
     /// A map cannot be read at all; damage is a finding.
     pub fn new(storage: &Arc<Storage>) -> Result<AllocationCheck, AccessError> {
         let mut findings = Vec::new();
-        let mut owned = HashMap::new();
+        let mut owned = BTreeMap::new();
         for file in storage.files() {
             let size = file.size_pages() / EXTENT_PAGES;
             let (mut taken, mut extents) = (0, 0);
@@ -149,7 +150,8 @@ impl AllocationCheck {
                 Err(error) => return Err(error),
             }
             let of_maps = |extent: u32| extent.is_multiple_of(EXTENTS_PER_MAP);
-            owned.insert(file.id(), (0..size.max(extents)).map(of_maps).collect());
+            let of_maps = (0..size.max(extents)).map(of_maps).collect();
+            owned.insert(file.id(), (file, of_maps));
         }
         Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default() })
     }
@@ -257,9 +259,8 @@ impl AllocationCheck {
 
     /// Ends the check; what is allocated and was not named by any heap is a finding.
     pub fn finish(mut self) -> Vec<Finding> {
-        for file in self.storage.files() {
-            // A file that was added since the check began is none of its business.
-            let owned = self.owned.get(&file.id()).into_iter().flatten();
+        // A file that was removed meanwhile is empty; one that came since is none of the check's business.
+        for (file, owned) in self.owned.values() {
             for (extent, owned) in (0..).zip(owned) {
                 if !owned && file.is_allocated(extent) {
                     self.findings.push(Finding::Unowned { extent: PageId::new(file.id(), extent * EXTENT_PAGES) });
@@ -271,11 +272,10 @@ impl AllocationCheck {
 
     fn own(&mut self, hobt: HobtId, run: &Run, extent: u32) {
         let first = PageId::new(run.first.file, run.first.number + extent * EXTENT_PAGES);
-        let place =
-            self.owned.get_mut(&first.file).and_then(|owned| owned.get_mut((first.number / EXTENT_PAGES) as usize));
-        let allocated = self.storage.file(first.file).is_ok_and(|file| file.is_allocated(first.number / EXTENT_PAGES));
-        match place {
-            Some(owned) if allocated => {
+        let extent = first.number / EXTENT_PAGES;
+        let known = self.owned.get_mut(&first.file);
+        match known.and_then(|(file, owned)| Some((file, owned.get_mut(extent as usize)?))) {
+            Some((file, owned)) if file.is_allocated(extent) => {
                 if std::mem::replace(owned, true) {
                     self.findings.push(Finding::OwnedTwice { extent: first, hobt });
                 }

@@ -1,6 +1,6 @@
 //! Which extents go where: proportional fill, growth, several intervals, what reopening finds.
 
-use hobt_access::{AccessError, Finding, StorageSettings};
+use hobt_access::{AccessError, AllocationCheck, Finding, StorageSettings};
 use hobt_base::{EXTENT_PAGES, PageId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig};
 use hobt_page::{EXTENTS_PER_MAP, INTERVAL_PAGES};
@@ -179,4 +179,22 @@ fn the_check_finds_a_leak_and_a_double_owner() {
         findings,
         [Finding::OwnedTwice { extent: hobt.run_list(), hobt: hobt.id() }, Finding::Unowned { extent: leak }]
     );
+}
+
+#[test]
+fn a_check_lets_files_come_and_go() {
+    let world = World::new(64, &[file_of(800), file_of(1600)]);
+    let check = AllocationCheck::new(&world.storage).expect("readable maps");
+    let second = world.storage.files()[1].id();
+    world.storage.set_aside(second, true).expect("it is there");
+    world.storage.release_file(second).expect("nobody holds a page of it");
+    // Another one of the same number, and one more: what is in them began behind the check.
+    world.disk.remove(&world.folder.join("file1.ndf")).expect("it is there");
+    for index in 1..3 {
+        world.storage.create_file(world.description(index, file_of(80), true)).expect("a new file");
+    }
+    world.storage.set_aside(world.storage.files()[0].id(), true).expect("it is there");
+    let (page, _) = world.allocate(9).expect("there is room");
+    assert_eq!(page.file, second);
+    assert_eq!(check.finish(), []);
 }
