@@ -264,14 +264,12 @@ impl PoolFile {
         latches::record(LatchClass::Buffer, elapsed);
         drop(wait);
         let checked = read.and_then(|()| self.check(&claim, frames[0].bytes(&self.pool.memory)));
-        if checked.is_ok() {
-            let page = frames[0].bytes(&self.pool.memory);
-            self.registered.words.waits().note(page, WaitTotal::default(), WaitTotal::one(elapsed));
-        }
         if let Err(error) = checked {
             self.pool.give_back(frames);
             return Err(error);
         }
+        let page = frames[0].bytes(&self.pool.memory);
+        self.registered.words.waits().note(page, WaitTotal::default(), WaitTotal::one(elapsed));
         self.pool.counters.misses.add(1);
         if let Some(counts) = options.counts {
             counts.logical.fetch_add(1, Ordering::Relaxed);

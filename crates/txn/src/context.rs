@@ -333,12 +333,10 @@ impl StatementContext {
     /// # Errors
     /// There is none, or readers keep as many versions as there may be; the statement fails.
     pub fn reserve_undo_memory(&self) -> Result<(), NoRoom> {
-        if self.transaction.undo_memory.is_due()
-            && let Some(running) = &*self.transaction.running.lock()
-        {
-            running.transactions().check_version_room()?;
-        }
-        Ok(self.transaction.undo_memory.reserve()?)
+        self.transaction.undo_memory.reserve(|| match &*self.transaction.running.lock() {
+            Some(running) => running.transactions().check_version_room(),
+            None => Ok(()),
+        })
     }
 
     /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::{MemoryAccount, MemoryBudget, OutOfMemory};
+use crate::memory::{MemoryAccount, MemoryBudget, NoRoom, VersionsFull};
 
 /// Taken at once for what is to come.
 const BYTES_AT_ONCE: u64 = 64 << 10;
@@ -44,18 +44,15 @@ impl UndoMemory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that there is memory for the next change.
+    /// Makes sure that there is memory for the next change. `may_take` is asked if some has to be taken for that.
     ///
     /// # Errors
-    /// The budget has too little left.
-    pub(crate) fn reserve(&self) -> Result<(), OutOfMemory> {
-        let Some(account) = self.account.get() else { return Ok(()) };
-        if self.is_due() { account.grow(BYTES_AT_ONCE) } else { Ok(()) }
-    }
-
-    /// Whether the next change needs more than the account holds.
-    pub(crate) fn is_due(&self) -> bool {
-        self.account.get().is_some_and(|account| account.held() < self.used() + BYTES_LEFT)
+    /// The budget has too little left, or what `may_take` returns.
+    pub(crate) fn reserve(&self, may_take: impl FnOnce() -> Result<(), VersionsFull>) -> Result<(), NoRoom> {
+        let due = self.account.get().filter(|account| account.held() < self.used() + BYTES_LEFT);
+        let Some(account) = due else { return Ok(()) };
+        may_take()?;
+        Ok(account.grow(BYTES_AT_ONCE)?)
     }
 
     /// Notes what is in use from now on.
@@ -78,6 +75,7 @@ impl UndoMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OutOfMemory;
 
     #[test]
     fn what_the_budget_does_not_have_is_refused_before_and_taken_behind() {
@@ -87,16 +85,19 @@ mod tests {
         memory.shrink_to(0);
         assert_eq!(budget.used(), 0, "nobody has said where it comes from");
         memory.is_of(&budget);
-        memory.reserve().expect("a step fits");
+        memory.reserve(|| Ok(())).expect("a step fits");
+        memory.reserve(|| unreachable!("nothing has to be taken")).expect("it is there");
         memory.take(10);
         assert_eq!((memory.used(), budget.used()), (10, BYTES_AT_ONCE));
         memory.take(90 << 10);
         assert_eq!(budget.used(), (90 << 10) + 10);
-        let refused = memory.reserve().expect_err("no further step fits");
-        assert_eq!(refused.requested, BYTES_AT_ONCE);
+        let full = VersionsFull { bytes: 2, bytes_max: 1 };
+        assert_eq!(memory.reserve(|| Err(full)), Err(NoRoom::Versions(full)));
+        let refused = memory.reserve(|| Ok(())).expect_err("no further step fits");
+        assert!(matches!(refused, NoRoom::Memory(OutOfMemory { requested: BYTES_AT_ONCE, .. })), "{refused:?}");
         memory.shrink_to(10);
         assert_eq!((memory.used(), budget.used()), (10, 10));
-        memory.reserve().expect("it is back");
+        memory.reserve(|| Ok(())).expect("it is back");
         drop(memory);
         assert_eq!(budget.used(), 0);
     }
