@@ -1,6 +1,6 @@
 //! ALTER DATABASE: filegroups, files and options.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::{Lsn, SessionId, number};
@@ -8,6 +8,7 @@ use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
+use super::file_removal::row_of;
 use super::log_files::refuse_system;
 use super::plan::Planning;
 use super::{DatabaseUse, Instance, does_not_exist};
@@ -136,7 +137,7 @@ impl Instance {
             }
             None => database.snapshot().default_filegroup(),
         };
-        let ids = database.free_file_ids(files.len(), &self.entry_of(database)?.removed_ids())?;
+        let ids = database.free_file_ids(files.len(), &self.entry_of(database)?.taken_ids())?;
         files.iter().zip(ids).map(|(file, id)| self.plan_file(planning, id, filegroup, file)).collect()
     }
 
@@ -161,37 +162,36 @@ impl Instance {
             is_removed: false,
             path: Text(self.allowed.stored(&plan.path)),
         };
-        let added = self
-            .sync_folders(&[&plan.path])
-            .and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, &row)))
-            .and_then(|()| {
-                self.run(database, |ctx| database.add_file(ctx, file)).inspect_err(|_| {
-                    // Whether a commit counts that nobody could make sure of, the database's recovery knows.
-                    if database.check_usable().is_err() {
-                        return;
-                    }
-                    // The first error is the one to report; if this fails too, the next start does.
-                    let _ = master.change_and_save(|heaps, ctx| {
-                        let matches = |each: &DatabaseFileRow| each.database == row.database && each.file == row.file;
-                        heaps.delete(ctx, matches).map(|_| ())
-                    });
-                })
-            });
-        match added {
-            Ok(()) => {
-                let mut files = entry.files.lock();
-                files.push((plan.file, plan.path.clone()));
-                files.sort();
-                Ok(())
-            }
-            Err(error) => {
-                // A master that nobody knows the list of may list it after its recovery, and so may the database.
-                if master.check_usable().is_ok() && database.check_usable().is_ok() {
-                    self.remove_files([plan.path.as_path()].into_iter());
-                }
-                Err(error)
+        let file = self.list_file(master, file, &row, &plan.path)?;
+        let added = self.run(database, |ctx| database.add_file(ctx, file));
+        // Whether a commit counts that nobody could make sure of, the database's recovery knows.
+        if added.is_err() && database.check_usable().is_ok() {
+            // The first error is the one to report.
+            if master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, plan.file)).map(|_| ())).is_ok() {
+                self.remove_files([plan.path.as_path()].into_iter());
+                return added;
             }
         }
+        // What master lists is the database's, from the next start on at the latest.
+        let mut files = entry.files.lock();
+        files.push((plan.file, plan.path.clone()));
+        files.sort();
+        added
+    }
+
+    /// Lists a file in `master` that was made at `path`, and gives it back; removes it if that fails.
+    pub(super) fn list_file<F>(&self, master: &DatabaseUse, file: F, row: &DatabaseFileRow, path: &Path) -> Result<F> {
+        let listed =
+            self.sync_folders(&[path]).and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, row)));
+        if let Err(error) = listed {
+            drop(file);
+            // A master that nobody knows the list of may list it after its recovery.
+            if master.check_usable().is_ok() {
+                self.remove_files([path].into_iter());
+            }
+            return Err(error);
+        }
+        Ok(file)
     }
 
     pub(super) fn alter(

@@ -10,11 +10,11 @@ use super::log_files::refuse_system;
 use super::registry::Entry;
 use super::{DatabaseUse, Instance};
 use crate::data_file::DataFile;
-use crate::database::{Unlisted, primary_file};
+use crate::database::{Database, Unlisted, primary_file};
 use crate::error::Result;
 
 /// Which row of `master` is that of a file.
-pub(super) fn row_of(database: &DatabaseUse, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
+pub(super) fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
     let number = (database.id().0.cast_signed(), file.0.cast_signed());
     move |row| (row.database, row.file) == number
 }

@@ -38,7 +38,7 @@ impl Instance {
         refuse_system(database)?;
         let entry = self.entry_of(database)?;
         let first_path = entry.files.lock().first().map(|(_, path)| path.clone()).unwrap_or_default();
-        let ids = database.free_file_ids(files.len(), &entry.removed_ids())?;
+        let ids = database.free_file_ids(files.len(), &entry.taken_ids())?;
         let mut planning = Planning::of(database);
         let plan = |(file, id)| self.plan_log_file(&mut planning, &first_path, id, file);
         let plans = files.iter().zip(ids).map(plan).collect::<Result<Vec<LogFilePlan>>>()?;
@@ -61,17 +61,7 @@ impl Instance {
             is_removed: false,
             path: Text(self.allowed.stored(&plan.path)),
         };
-        let listed = self
-            .sync_folders(&[&plan.path])
-            .and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, &row)));
-        if let Err(error) = listed {
-            drop(file);
-            // A master that nobody knows the list of may list it after its recovery.
-            if master.check_usable().is_ok() {
-                self.remove_files([plan.path.as_path()].into_iter());
-            }
-            return Err(error);
-        }
+        let file = self.list_file(&master, file, &row, &plan.path)?;
         self.entry_of(database)?.logs.lock().push((plan.file, plan.path.clone()));
         log.join(file).map_err(|error| database.storage_error(error.into()))
     }

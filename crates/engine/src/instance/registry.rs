@@ -75,6 +75,16 @@ impl Entry {
         self.files.lock().iter().chain(self.logs.lock().iter()).any(|(id, _)| *id == file)
     }
 
+    /// The ids that no new file may get: of those that `master` lists, also where the database does not know them yet, and
+    /// of those that were removed and may be there still.
+    pub(super) fn taken_ids(&self) -> Vec<FileId> {
+        [&self.files, &self.logs, &self.removed]
+            .iter()
+            .flat_map(|files| files.lock().clone())
+            .map(|(id, _)| id)
+            .collect()
+    }
+
     pub(super) fn unavailable(&self, state: DatabaseState, reason: &str) -> EngineError {
         EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
     }

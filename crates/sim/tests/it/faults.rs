@@ -83,9 +83,11 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
 fn what_was_mended_stays_mended() {
     let read_once = Fault::once(Operation::Read, 41, FaultKind::Error(EIO));
     let syncs_from = Fault { forever: true, ..Fault::once(Operation::Sync, 38, FaultKind::Error(EIO)) };
+    let write_once = Fault::once(Operation::Write, 14, FaultKind::Error(EIO));
     let writes_from = Fault { forever: true, ..Fault::once(Operation::Write, 43, FaultKind::Error(EIO)) };
     for (seed, fault, was) in [
         (11, read_once, "a count that a checkpoint had not saved was taken for saved"),
+        (1, write_once, "a file that could not be added was listed, and gone"),
         (17, syncs_from, "a file that was added by a commit nobody was sure of was gone"),
         (17, writes_from, "master listed a database whose files were gone"),
     ] {
