@@ -133,7 +133,7 @@ impl Hobt {
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.
         let undone = Arc::clone(&hobt);
-        context.on_undo(move || undone.storage.end(|| undone.uncreate(chain.as_ref(), lsn)));
+        context.on_undo(move || undone.storage.undo(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)
     }
 

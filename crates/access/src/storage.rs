@@ -327,6 +327,12 @@ impl Storage {
         })
     }
 
+    /// Takes back a change of pages that can be trusted. Behind an undo that failed, those of what came before it would not
+    /// find what they expect; recovery undoes the transaction instead.
+    pub(crate) fn undo(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
+        self.broken().map_or_else(|| self.end(action), |why| Err(UndoError(why.to_owned())))
+    }
+
     /// Runs the last that a statement does to pages, its undo or what it had put off: if it fails, they are broken.
     pub(crate) fn end(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.in_one_piece(action).map_err(|error| {
@@ -474,7 +480,7 @@ impl Storage {
         let chain = self.chain_of(context);
         let run = self.allocate(chain.as_ref(), Purpose::Work, filegroup, wanted)?;
         let storage = Arc::clone(self);
-        context.on_undo(move || storage.end(|| storage.free_undone(chain.as_ref(), &run)));
+        context.on_undo(move || storage.undo(|| storage.free_undone(chain.as_ref(), &run)));
         Ok(run)
     }
 
@@ -561,7 +567,7 @@ impl Storage {
         let lsn = self.log_pending_free(chain.as_ref(), first, extents)?;
         let (storage, undone) = (Arc::clone(self), chain.clone());
         // A statement may be undone whose transaction commits.
-        context.on_undo(move || storage.end(|| storage.undone(undone.as_ref(), lsn, HobtId(0), 0)));
+        context.on_undo(move || storage.undo(|| storage.undone(undone.as_ref(), lsn, HobtId(0), 0)));
         let storage = Arc::clone(self);
         context.on_commit(move || storage.end(|| storage.free_pending(chain.as_ref(), first, extents)));
         Ok(())

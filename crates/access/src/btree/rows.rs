@@ -217,7 +217,7 @@ impl BTree {
     ) {
         let (tree, writer) = (Arc::clone(self), context.stamp());
         context.on_undo_with(done.byte_count(), move || {
-            tree.hobt.storage().end(|| tree.undo_change(chain.as_ref(), lsn, &done, writer))
+            tree.hobt.storage().undo(|| tree.undo_change(chain.as_ref(), lsn, &done, writer))
         });
     }
 

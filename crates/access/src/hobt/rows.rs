@@ -85,7 +85,7 @@ impl Hobt {
                     drop(counting);
                     let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
                     let (hobt, writer) = (Arc::clone(self), context.stamp());
-                    context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer)));
+                    context.on_undo(move || hobt.storage.undo(|| hobt.undo_row(chain.as_ref(), &done, writer)));
                     return Ok((id, slot));
                 }
                 drop(counting);
@@ -246,7 +246,7 @@ impl Hobt {
             drop(counting);
             let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
             let (hobt, writer) = (Arc::clone(self), context.stamp());
-            context.on_undo(move || hobt.storage.end(|| hobt.undo_row(chain.as_ref(), &done, writer)));
+            context.on_undo(move || hobt.storage.undo(|| hobt.undo_row(chain.as_ref(), &done, writer)));
             Ok(())
         })
     }
@@ -307,7 +307,7 @@ impl Hobt {
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
         let (hobt, writer) = (Arc::clone(self), context.stamp());
         context.on_undo_with(done.row.byte_count(), move || {
-            hobt.storage.end(|| hobt.put_back(chain.as_ref(), &done, writer))
+            hobt.storage.undo(|| hobt.put_back(chain.as_ref(), &done, writer))
         });
         Ok(true)
     }

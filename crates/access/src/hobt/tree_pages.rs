@@ -98,7 +98,7 @@ impl Hobt {
         let lsn = made.expect("a page that is made anew has room").lsn;
         drop(page);
         let hobt = Arc::clone(self);
-        context.on_undo(move || hobt.storage.end(|| hobt.restore_page(chain.as_ref(), lsn, id, bytes)));
+        context.on_undo(move || hobt.storage.undo(|| hobt.restore_page(chain.as_ref(), lsn, id, bytes)));
         Ok(())
     }
 

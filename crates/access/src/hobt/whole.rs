@@ -41,7 +41,7 @@ impl Hobt {
             let hobt = Arc::clone(self);
             let pushed = self.push_loaded(&mut state, &runs, list_pages);
             let after = state.runs.len();
-            context.on_undo(move || hobt.storage.end(|| hobt.undo_publish(chain.as_ref(), lsn, before..after, rows)));
+            context.on_undo(move || hobt.storage.undo(|| hobt.undo_publish(chain.as_ref(), lsn, before..after, rows)));
             pushed
         })
     }
@@ -210,7 +210,7 @@ impl Hobt {
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
             let old = std::mem::replace(&mut *state, empty);
-            context.on_undo(move || hobt.storage.end(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
+            context.on_undo(move || hobt.storage.undo(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
             written
         })
     }

@@ -112,6 +112,22 @@ fn a_heap_is_its_model_through_commits_undo_and_reopening() {
 }
 
 #[test]
+fn nothing_is_undone_in_pages_that_cannot_be_trusted() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let mut random = SplitMix64::new(7);
+    let context = world.context();
+    let mut insert = || hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 200))).expect("room");
+    let places = [insert(), insert()];
+    hobt.delete(&context, places[1].0, places[1].1).expect("it is there");
+    let before = read_model(&hobt);
+    world.storage.mark_broken("an undo failed");
+    let error = context.roll_back().expect_err("recovery does it");
+    assert!(error.to_string().contains("an undo failed"), "{error}");
+    assert_eq!(read_model(&hobt), before);
+}
+
+#[test]
 fn undo_of_insert_after_truncate_brings_the_old_rows_back() {
     let world = World::new(256, &[file_of(8 * 200)]);
     let hobt = world.create(&table());

@@ -231,7 +231,7 @@ impl Database {
                 heaps,
                 files: Files {
                     files,
-                    marked: if recovered.is_some() { Marked::Unknown } else { Marked::Clean },
+                    marked: if recovered.is_some() { Marked::Unclean } else { Marked::Clean },
                     is_removal_in_doubt: false,
                 },
                 next_ids: NextIds {

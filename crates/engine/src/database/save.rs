@@ -135,6 +135,8 @@ impl Database {
 
     fn save(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
+        // Headers that could not be marked before a change may be clean still, and say where the log ends, which now moves.
+        files.mark(false)?;
         let begun = self.storage.begin_checkpoint().map_err(|error| self.storage_error(error))?;
         let mut hobts: Vec<Arc<Hobt>> = self.stores.read().values().map(|store| Arc::clone(store.hobt())).collect();
         // In an order that does not change from run to run.
