@@ -336,8 +336,17 @@ impl TransactionLog {
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
-        let (reservation, last, undo_place) = (Reservation::default(), Mutex::default(), AtomicU64::new(0));
-        Arc::new(LogChain { owner: Arc::clone(self), id, reservation, payer, undo_place, last, figures, lock_owner })
+        let (reservation, last, has_undo_reserve) = (Reservation::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(LogChain {
+            owner: Arc::clone(self),
+            id,
+            reservation,
+            payer,
+            has_undo_reserve,
+            last,
+            figures,
+            lock_owner,
+        })
     }
 }
 
@@ -348,8 +357,8 @@ pub struct LogChain {
     reservation: Reservation,
     /// Whose room it uses up first.
     payer: Option<Arc<LogChain>>,
-    /// For which place room was reserved last that an undo may need ([`LogChain::reserve_for_undo`]).
-    undo_place: AtomicU64,
+    /// [`LogChain::reserve_once_for_undo`] did.
+    has_undo_reserve: AtomicBool,
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
@@ -392,19 +401,15 @@ impl LogChain {
         self.payer.is_some().then_some(&self.reservation)
     }
 
-    /// Reserves what an undo at a place, numbered from 1 by the caller, may need beside the records that it takes back: so many
-    /// bytes where it is the first place, another than the last one, or the last one again.
+    /// Reserves, once for the transaction, what an undo may need beside the records that it takes back.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
-    pub fn reserve_for_undo(&self, place: u64, [first, next, again]: [usize; 3]) -> Result<(), LogError> {
-        let bytes = match self.undo_place.load(Ordering::Relaxed) {
-            0 => first,
-            last if last == place => again,
-            _ => next,
-        };
-        self.reserve(bytes)?;
-        self.undo_place.store(place, Ordering::Relaxed);
+    pub fn reserve_once_for_undo(&self, bytes: usize) -> Result<(), LogError> {
+        if !self.has_undo_reserve.load(Ordering::Relaxed) {
+            self.reserve(bytes)?;
+            self.has_undo_reserve.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod cursor;
 mod descent;
 mod estimate;
 mod ghosts;
+mod given_up;
 mod key;
 mod leaves;
 mod pages;
@@ -52,6 +53,7 @@ use crate::change::{Identity, Part};
 use crate::storage::Purpose;
 use crate::{AccessError, Hobt, Storage};
 use descent::Target;
+use given_up::GivenUpRoom;
 use leaves::SplitNotes;
 use pages::FileTable;
 
@@ -115,6 +117,7 @@ pub struct BTree {
     root: PageId,
     files: FileTable,
     notes: SplitNotes,
+    given_up: GivenUpRoom,
     /// Held by who puts its pages in order.
     reorganizing: Mutex<()>,
     /// Held exclusively while pages get other addresses or rows go to the left, and shared by who relies on where they are. Before
@@ -213,6 +216,7 @@ impl BTree {
             root,
             files: FileTable::new(),
             notes: SplitNotes::default(),
+            given_up: GivenUpRoom::default(),
             reorganizing: Mutex::default(),
             moves: RwLock::default(),
         }))

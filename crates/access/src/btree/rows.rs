@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Lsn, PAGE_SIZE, PageId, SlotId, Stamp};
+use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
 use hobt_sync::holds::Hold;
 use hobt_txn::locks::{KeyHash, LockMode};
@@ -19,15 +19,6 @@ use crate::AccessError;
 use crate::change::Logged;
 use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
-
-/// Bytes of log that the undo of the first row that gets shorter may need: the root and the page above the leaf are split, the
-/// leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages images may be logged.
-const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
-/// The same for the first row of another leaf: of what is above it, and of a run, it needs a share alone.
-const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
-/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page free at
-/// least, which is filled again before the next one.
-const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
 
 /// What became of a row that was to come into a leaf.
 enum Put {
@@ -117,6 +108,7 @@ impl BTree {
             Gap::Free(held) => held,
             Gap::Locked(in_the_way) => return Ok(Put::RangeLocked(in_the_way)),
         };
+        self.given_up.settle(step.id)?;
         let change = match found {
             Err(position) => {
                 let position = u16::try_from(position).expect("a position of the page");
@@ -141,7 +133,7 @@ impl BTree {
         self.hobt.count_rows(1);
         self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
-        self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() });
+        self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() }, 0);
         Ok(Put::Done)
     }
 
@@ -184,11 +176,14 @@ impl BTree {
         if before == *row {
             return Ok(true);
         }
-        if let Some(chain) = chain.filter(|_| row.byte_count() < before.byte_count()) {
-            // Others may have taken the room by then that the row gives up now.
-            let further = (before.byte_count() - row.byte_count()) * UNDO_SPLIT_BYTES_PER_BYTE;
-            let place = u64::from(step.id.file.0) << 32 | u64::from(step.id.number);
-            chain.reserve_for_undo(place, [UNDO_SPLIT_BYTES_FIRST, UNDO_SPLIT_BYTES, further.min(UNDO_SPLIT_BYTES)])?;
+        let rows = self.hobt.row_layout();
+        let (bytes_before, bytes) = (before.variable_bytes(rows), row.variable_bytes(rows));
+        let mut noted_bytes = 0;
+        if bytes > bytes_before {
+            self.given_up.settle(step.id)?;
+        } else if let Some(chain) = chain.filter(|_| bytes < bytes_before) {
+            // Others may have taken the room by the time of the undo.
+            noted_bytes = self.given_up.note(step.id, chain, bytes_before - bytes)?;
         }
         let is_ghost = view.is_deleted(usize::from(slot.0));
         let writer = self.begin_change(context, step)?;
@@ -204,19 +199,21 @@ impl BTree {
         }
         let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
         context.put_key_version(store, hobt, &key, before);
-        self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row });
+        self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row }, noted_bytes);
         Ok(true)
     }
 
+    /// `noted_bytes` of memory go with the transaction, beside the undo itself.
     fn undo_with(
         self: &Arc<BTree>,
         context: &StatementContext,
         chain: Option<Arc<LogChain>>,
         lsn: Lsn,
         done: KeyChange,
+        noted_bytes: usize,
     ) {
         let (tree, writer) = (Arc::clone(self), context.stamp());
-        context.on_undo_with(done.byte_count(), move || {
+        context.on_undo_with(done.byte_count() + noted_bytes, move || {
             tree.hobt.storage().undo(|| tree.undo_change(chain.as_ref(), lsn, &done, writer))
         });
     }
@@ -240,7 +237,7 @@ impl BTree {
             self.hobt.count_rows(-1);
             self.hobt.note_operations(Operation::LeafGhost, 1);
             drop(counting);
-            self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() });
+            self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() }, 0);
             Ok(true)
         })
     }

@@ -220,6 +220,7 @@ impl BTree {
             let entry = self.entry(parent, separator, id)?;
             let (left_changes, right_change) = divide(id)?;
             let mut right = self.create_page(id)?;
+            self.given_up.copy(left.id, id);
             let mut parts = [
                 list,
                 Part { id, page: &mut right, changes: vec![right_change] },
@@ -243,6 +244,7 @@ impl BTree {
             let header = PageHeader { level, ..self.header(PageType::Index, root.id) };
             let above = vec![PageChange::Format { header }, PageChange::SetLeftmost { child: id }];
             let mut child = self.create_page(id)?;
+            self.given_up.copy(root.id, id);
             let mut parts = [
                 list,
                 Part { id, page: &mut child, changes: vec![moved] },

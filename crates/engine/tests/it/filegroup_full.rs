@@ -117,3 +117,32 @@ fn rows_that_got_shorter_are_undone_although_a_file_has_to_grow_and_the_log_is_f
     drop(database);
     instance.close().expect("closed");
 }
+
+/// What nobody takes of the room that rows give up needs none in the log: a small one is enough to make many rows shorter.
+#[test]
+fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves() {
+    let disk = simulated();
+    let (instance, database) = with_full_leaves(&disk, Growth::Pages(8), 256);
+    let shorter = begin_as(&instance, SessionId(51), Arc::default());
+    let all = places(&database, "t").into_iter().zip(0..);
+    let updates: Vec<RowUpdate> =
+        all.map(|((at, _), id)| RowUpdate { at, partition: 0, row: image(id * 100, 10) }).collect();
+    writer(&database, "t").update(&shorter, &updates, &mut || false).expect("the log has room for what is written");
+    // Whoever takes it has to have room for the splits.
+    let refused = (0..ROWS).find_map(|id| {
+        (1..4).find_map(|more| {
+            let ctx = begin_as(&instance, SessionId(52), Arc::default());
+            let done = insert(&database, &ctx, "t", id * 100 + more, 600);
+            instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("ended");
+            done.err()
+        })
+    });
+    assert_eq!(refused.expect("the log is small").to_sql_error().number, number::LOG_FULL);
+    instance.end_statement(&shorter, false, &[&database]).expect("undone");
+    let sizes: Vec<usize> = places(&database, "t").into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(sizes.iter().filter(|bytes| **bytes == 1900).count(), usize::try_from(ROWS).expect("a few"));
+    assert_eq!(database.state(), DatabaseState::Online);
+    check_extents(&database);
+    drop(database);
+    instance.close().expect("closed");
+}

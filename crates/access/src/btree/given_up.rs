@@ -1,0 +1,129 @@
+//! Room in leaves that open transactions have given up, and that the undo of their changes needs again.
+//!
+//! A row that gets shorter leaves room. Where others have taken that by the time of the undo, the leaf is split, for which
+//! the log must have room whatever happens. As long as nobody takes it nothing is reserved: what a leaf held before fits
+//! into it again. So who is about to take room in a leaf, or to move its rows together with others, *settles* it: he
+//! reserves room in the log for those who gave room up there, and is refused if there is none.
+//!
+//! All of a leaf is looked at and changed by who holds it exclusively. Recovery knows nothing of this and needs not to: it
+//! undoes before anybody else takes anything.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_log::LogError;
+use hobt_txn::LogChain;
+use parking_lot::Mutex;
+
+/// Bytes of log that the undo of a transaction's first row that gets shorter may need: the root and the page above the leaf
+/// are split, the leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages images may be
+/// logged.
+const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
+/// The same for the first row of a leaf: of what is above it, and of a run, it needs a share alone.
+const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
+/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page free at
+/// least, which is filled again before the next one.
+const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
+
+/// What one transaction has given up in one leaf.
+#[derive(Clone)]
+struct GivenUp {
+    /// Gone with the transaction.
+    chain: Weak<LogChain>,
+    /// Bytes of log that its undo needs if others take the room.
+    log_bytes: usize,
+}
+
+#[derive(Default)]
+struct Leaves {
+    by_page: HashMap<PageId, Vec<GivenUp>>,
+    /// How often somebody has looked since those of ended transactions were taken away.
+    looks: usize,
+}
+
+impl Leaves {
+    /// Takes away what ended transactions had given up, each time that it costs no more than the looks since.
+    fn tidy(&mut self) {
+        self.looks += 1;
+        if self.looks > 16 + 2 * self.by_page.len() {
+            self.looks = 0;
+            self.by_page.retain(|_, all| {
+                all.retain(|one| one.chain.strong_count() > 0);
+                !all.is_empty()
+            });
+        }
+    }
+}
+
+/// The room that was given up in the leaves of a tree.
+#[derive(Default)]
+pub(super) struct GivenUpRoom {
+    leaves: Mutex<Leaves>,
+    /// How many leaves there are, so that nobody else pays for them.
+    count: AtomicUsize,
+}
+
+impl GivenUpRoom {
+    /// Notes that the transaction of `chain` gives up `room` bytes in a leaf; how many bytes of memory the note takes.
+    ///
+    /// # Errors
+    /// The log has no room for the first undo of a transaction, or has failed: nothing is noted.
+    pub(super) fn note(&self, leaf: PageId, chain: &Arc<LogChain>, room: usize) -> Result<usize, LogError> {
+        // Splits above the leaves come with the first leaf, and a row that does not fit although nobody took its room.
+        chain.reserve_once_for_undo(UNDO_SPLIT_BYTES_FIRST)?;
+        self.with_leaves(|leaves| {
+            let all = leaves.by_page.entry(leaf).or_default();
+            match all.iter_mut().find(|one| std::ptr::eq(one.chain.as_ptr(), Arc::as_ptr(chain))) {
+                Some(one) => {
+                    one.log_bytes += (room * UNDO_SPLIT_BYTES_PER_BYTE).min(UNDO_SPLIT_BYTES);
+                    Ok(0)
+                }
+                None => {
+                    all.push(GivenUp { chain: Arc::downgrade(chain), log_bytes: UNDO_SPLIT_BYTES });
+                    Ok(size_of::<(PageId, Vec<GivenUp>)>() + size_of::<GivenUp>())
+                }
+            }
+        })
+    }
+
+    /// To be called before room is taken in a leaf: reserves for those who gave some up. May make the log grow.
+    ///
+    /// # Errors
+    /// The log has no room for that, or has failed: the room is not to be taken.
+    pub(super) fn settle(&self, leaf: PageId) -> Result<(), LogError> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let Some(mut all) = self.with_leaves(|leaves| leaves.by_page.remove(&leaf)) else { return Ok(()) };
+        while let Some(one) = all.last() {
+            let reserved = one.chain.upgrade().map_or(Ok(()), |chain| chain.reserve(one.log_bytes));
+            if let Err(error) = reserved {
+                self.with_leaves(|leaves| leaves.by_page.insert(leaf, all));
+                return Err(error);
+            }
+            all.pop();
+        }
+        Ok(())
+    }
+
+    /// To be called before rows of a leaf go to a page that has room for all of them.
+    pub(super) fn copy(&self, leaf: PageId, to: PageId) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.with_leaves(|leaves| {
+                if let Some(all) = leaves.by_page.get(&leaf).cloned() {
+                    leaves.by_page.entry(to).or_default().extend(all);
+                }
+            });
+        }
+    }
+
+    fn with_leaves<R>(&self, look: impl FnOnce(&mut Leaves) -> R) -> R {
+        let mut leaves = self.leaves.lock();
+        leaves.tidy();
+        let result = look(&mut leaves);
+        self.count.store(leaves.by_page.len(), Ordering::Relaxed);
+        result
+    }
+}
