@@ -86,9 +86,11 @@ fn what_was_mended_stays_mended() {
     let write_once = Fault::once(Operation::Write, 14, FaultKind::Error(EIO));
     let writes_from = Fault { forever: true, ..Fault::once(Operation::Write, 43, FaultKind::Error(EIO)) };
     let full_once = Fault::once(Operation::Write, 10, FaultKind::Error(ENOSPC));
+    let sync_once = Fault::once(Operation::Sync, 10, FaultKind::Error(EIO));
     for (seed, fault, was) in [
         (11, read_once, "a count that a checkpoint had not saved was taken for saved"),
         (5, full_once, "a checkpoint wrote to the log of files that said they were clean"),
+        (7, sync_once, "a database was clean that knew a file of which master had taken leave"),
         (1, write_once, "a file that could not be added was listed, and gone"),
         (17, syncs_from, "a file that was added by a commit nobody was sure of was gone"),
         (17, writes_from, "master listed a database whose files were gone"),
