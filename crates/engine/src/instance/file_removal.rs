@@ -79,16 +79,22 @@ impl Instance {
         };
         self.run(database, |ctx| database.remove_file(ctx, name, unlist).map(drop))?;
         let (id, path) = removed.expect("it was removed");
+        // It is removed, whatever fails from here on: the next start does what is left.
+        let _done = self.delete_data_file(&master, database, id, &path);
+        Ok(())
+    }
+
+    /// Deletes a file that is off the lists, and has `master` forget it.
+    fn delete_data_file(&self, master: &DatabaseUse, database: &DatabaseUse, id: FileId, path: &Path) -> Result<()> {
         database.let_go_of_file(id)?;
-        self.remove_files([path.as_path()].into_iter());
-        if self.disk.exists(&path) {
-            // The next start tries again.
+        self.remove_files([path].into_iter());
+        if self.disk.exists(path) {
             return Ok(());
         }
         // Without the note in `master`, recovery could not tell why the database has a file that is not there.
         database.flush_log()?;
         master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()))?;
-        entry.removed.lock().retain(|(removed, _)| *removed != id);
+        self.entry_of(database)?.removed.lock().retain(|(removed, _)| *removed != id);
         Ok(())
     }
 

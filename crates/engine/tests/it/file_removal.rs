@@ -220,10 +220,10 @@ fn a_list_that_fails_leaves_the_file_or_nothing_of_it() {
         let kind = FaultKind::Error(EIO);
         disk.inject(Fault { operation, path_contains: "master".to_owned(), after, kind, forever: true });
         let removed = instance.remove_file(&database, "two");
+        assert!(after == 0 || removed.is_ok(), "what fails behind the decision is of no interest to the statement");
         disk.clear_faults();
         drop(database);
-        let closed = instance.close();
-        println!("{operation:?} {after}: {removed:?}, {closed:?}");
+        instance.close().expect("closed");
         drop(instance);
         let instance = open(&disk);
         let database = instance.database("shop").unwrap_or_else(|error| panic!("{operation:?} {after}: {error}"));
