@@ -137,11 +137,11 @@ fn sides_of(any: Target<'_>, objects: &Objects) -> Result<Vec<Side>, Wrong> {
 
 /// The pairs of partitions of which the first can be switched to the second.
 fn pairs_of(any: Target<'_>, objects: &Objects, sides: &[Side]) -> Result<Vec<(usize, usize)>, Wrong> {
+    let opened = sides.iter().map(|side| any.of(&side.table).open()).collect::<Result<Vec<_>, _>>()?;
     let mut pairs = Vec::new();
     for (from, side) in sides.iter().enumerate() {
-        for (to, other) in sides.iter().enumerate() {
+        for ((to, other), open) in sides.iter().enumerate().zip(&opened) {
             let (source, target) = (&objects.tables[&side.table].shape, &objects.tables[&other.table].shape);
-            let open = any.of(&other.table).open()?;
             let fits = side.keys.iter().all(|key| open.partition_of(*key) == other.partition);
             let is_alike = source.columns == target.columns && source.indexes.values().eq(target.indexes.values());
             let is_checked = target.constraints.is_empty() || !source.constraints.is_empty();

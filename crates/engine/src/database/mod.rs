@@ -66,7 +66,7 @@ pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
-pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole as whole_row};
+pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
 
 pub(crate) use file_removal::{Unlisted, primary_file};
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};

@@ -30,7 +30,7 @@ pub use check::IndexMismatch;
 use entry::IndexWriter;
 use key_lock::insert_locked;
 use row::with_uniqueifier;
-pub use row::{RowAt, RowUpdate, uniqueifier_of_key, whole};
+pub use row::{RowAt, RowUpdate, uniqueifier_of_key, whole_row};
 
 /// Why rows were not changed. The statement is to be undone, but for a duplicate that an insert may leave out.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl TableWriter {
         })?;
         let Some(found) = found else { return Ok(None) };
         let row = found.map_err(|damage| self.damaged(hobt, page_of_row, damage))?;
-        Ok(Some(whole(hobt, row)?))
+        Ok(Some(whole_row(hobt, row)?))
     }
 
     /// Whether a row was changed by somebody whom a snapshot does not see.
@@ -369,7 +369,7 @@ impl TableWriter {
         let hobt = self.base[partition].hobt();
         match at {
             // Index columns may lie on pages of their own.
-            RowAt::Heap { page, slot, .. } => Ok(whole(hobt, hobt.row(*page, *slot)?)?),
+            RowAt::Heap { page, slot, .. } => Ok(whole_row(hobt, hobt.row(*page, *slot)?)?),
             RowAt::Tree { key, .. } => self.find(partition, key)?.ok_or_else(|| self.missing(partition)),
         }
     }

@@ -28,7 +28,7 @@ pub struct SequenceRange {
 }
 
 /// 11728.
-pub(super) fn is_exhausted(name: &str) -> EngineError {
+fn is_exhausted(name: &str) -> EngineError {
     EngineError::statement(
         number::SEQUENCE_EXHAUSTED,
         format!(
@@ -39,7 +39,7 @@ pub(super) fn is_exhausted(name: &str) -> EngineError {
 }
 
 /// Where a sequence begins again.
-pub(super) fn beginning(sequence: &Sequence) -> i128 {
+fn beginning(sequence: &Sequence) -> i128 {
     if sequence.increment > 0 { sequence.minimum } else { sequence.maximum }
 }
 

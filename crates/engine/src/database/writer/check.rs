@@ -10,7 +10,7 @@ use hobt_base::PageId;
 use hobt_page::{PageDamage, RowImage};
 use hobt_txn::StatementContext;
 
-use super::{IndexWriter, RowAt, TableWriter, WriteError, whole};
+use super::{IndexWriter, RowAt, TableWriter, WriteError, whole_row};
 
 /// In what an index and its table differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,7 +156,7 @@ impl TableWriter {
         let stored = tree.find(&key, |page, slot| page.row_image(usize::from(slot.0)))?;
         let Some(stored) = stored else { return Ok(None) };
         let stored = stored.map_err(|damage| self.damage_of(tree.hobt(), tree.root(), damage))?;
-        let stored = whole(tree.hobt(), stored)?;
+        let stored = whole_row(tree.hobt(), stored)?;
         Ok(Some((0..entry.column_count()).all(|column| stored.value(column) == entry.value(column))))
     }
 

@@ -80,7 +80,7 @@ pub(super) fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
 ///
 /// # Errors
 /// A page is damaged or cannot be read.
-pub fn whole(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
+pub fn whole_row(hobt: &Hobt, row: RowImage) -> std::result::Result<RowImage, AccessError> {
     let mut long = Vec::new();
     for column in 0..row.column_count() {
         long.push(match row.stored(column) {
