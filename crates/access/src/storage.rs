@@ -37,8 +37,8 @@ pub(crate) enum Purpose {
     Undo,
 }
 
-/// By how much a file grows beyond its limit for an undo, in extents.
-const UNDO_GROWTH_EXTENTS: u32 = 8;
+/// By how much a file grows beyond its limit for an undo, in extents, and by how much where the disk has no room for that.
+const UNDO_GROWTH_EXTENTS: [u32; 2] = [8, 1];
 
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -505,12 +505,7 @@ impl Storage {
                     }
                 }
             }
-            match self.grow(filegroup, &files, wanted, chain) {
-                Err(AccessError::FilegroupFull { reason, .. }) if purpose == Purpose::Undo => {
-                    self.grow_beyond_limits(filegroup, &files, reason, chain)?;
-                }
-                grown => grown?,
-            }
+            self.grow(filegroup, purpose, &files, wanted, chain)?;
         }
     }
 
@@ -642,10 +637,12 @@ impl Storage {
         Ok(())
     }
 
-    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log.
+    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log; for an undo one that may not
+    /// grow, if none may.
     fn grow(
         &self,
         filegroup: FilegroupId,
+        purpose: Purpose,
         files: &[Arc<DataFile>],
         wanted: u32,
         chain: Option<&Arc<LogChain>>,
@@ -657,6 +654,7 @@ impl Storage {
         }
         let turn = turns.entry(filegroup).or_default();
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
+        let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
         for step in 0..files.len() {
             let file = files[(*turn + step) % files.len()];
             match self.grow_file(file, wanted, chain) {
@@ -665,35 +663,16 @@ impl Storage {
                     return Ok(());
                 }
                 Ok(false) => {}
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => {
-                    reason = format!("the disk of file '{}' has no room left", file.name());
-                }
+                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
                 Err(error) => return Err(error),
             }
         }
-        Err(AccessError::FilegroupFull { filegroup, reason })
-    }
-
-    /// Grows one file of the filegroup although none may grow: what is to be undone has to find room.
-    fn grow_beyond_limits(
-        &self,
-        filegroup: FilegroupId,
-        files: &[Arc<DataFile>],
-        mut reason: String,
-        chain: Option<&Arc<LogChain>>,
-    ) -> Result<(), AccessError> {
-        let _turns = self.growth.lock();
-        let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
-        if files.iter().any(|file| file.free_extents() > 0) {
-            return Ok(());
-        }
-        for (file, extents) in files.into_iter().flat_map(|file| [(file, UNDO_GROWTH_EXTENTS), (file, 1)]) {
+        let beyond_limits: &[u32] = if purpose == Purpose::Undo { &UNDO_GROWTH_EXTENTS } else { &[] };
+        for (file, extents) in files.into_iter().flat_map(|file| beyond_limits.iter().map(move |count| (file, count))) {
             let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
             let Some(target) = size.checked_add(extents * EXTENT_PAGES) else { continue };
             match self.resize_file(file, target, chain) {
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => {
-                    reason = format!("the disk of file '{}' has no room left", file.name());
-                }
+                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
                 resized => return resized,
             }
         }
