@@ -266,7 +266,7 @@ impl VersionStore {
         let is_unseen = |version: &Version| !version.is_undone && !snapshot.sees(version.writer);
         self.shards.iter().any(|shard| {
             let shard = shard.lock();
-            shard.iter().any(|(page, versions)| versions.iter().any(is_unseen) && is_wanted(*page))
+            shard.iter().any(|(page, versions)| is_wanted(*page) && versions.iter().any(is_unseen))
         })
     }
 
