@@ -51,7 +51,8 @@ pub(super) fn values_from(sequence: &Sequence, next: i128) -> u128 {
 
 /// The value `steps` behind `from`, which lies between the sequence's bounds.
 pub(super) fn value_at(sequence: &Sequence, from: i128, steps: u64) -> i128 {
-    from + sequence.increment * i128::from(steps)
+    // The steps together may be more than an `i128` holds; where they lead to is not.
+    from.wrapping_add(sequence.increment.wrapping_mul(i128::from(steps)))
 }
 
 /// Where a sequence is behind `count` values from `next` on, of which there are as many.
@@ -132,6 +133,18 @@ mod tests {
         assert_eq!(position_behind(&sequence(3, 1, 10, true), 4, 3), at(1));
         assert_eq!(position_behind(&sequence(-4, 1, 10, true), 6, 2), at(10));
         assert_eq!(position_behind(&sequence(1, 1, 10, false), 4, 3), at(7));
+    }
+
+    /// From one end of `decimal(38)` to the other is further than an `i128` reaches.
+    #[test]
+    fn steps_over_the_whole_of_the_widest_type_are_taken() {
+        let (end, step) = (10_i128.pow(38) - 1, 10_i128.pow(30));
+        let (up, down) = (sequence(step, -end, end, false), sequence(-step, -end, end, false));
+        let steps = u64::try_from(values_from(&up, -end) - 1).expect("not many");
+        assert_eq!(steps, 199_999_999);
+        let range = |sequence, next| range_of(sequence, at(next), steps + 1).ok().map(|range| range.last);
+        assert_eq!(range(&up, -end), Some(end - step + 2));
+        assert_eq!(range(&down, end), range(&up, -end).map(|last| -last));
     }
 
     #[test]
