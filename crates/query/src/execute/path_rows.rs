@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hobt_access::scan::RowPlace;
 use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::{PageId, SqlError};
-use hobt_catalog::{IndexKind, Table};
+use hobt_catalog::{IndexKind, IndexLeaf, Table};
 use hobt_engine::{RowAt, current_row};
 use hobt_page::{PageDamage, PageHeader, RowPage};
 use hobt_txn::Snapshot;
@@ -146,45 +146,49 @@ impl PathRows {
         let mut id = PageId::default();
         let found = index.find(key, |page, slot| {
             id = PageHeader::read(page.bytes()).map_or(id, |header| header.page);
-            self.reference(path, partition, page, usize::from(slot.0))
+            reference(&path.leaf, &self.stores, partition, (page, usize::from(slot.0)), Vec::new())
         });
         let found = found.map_err(|error| self.table.sql_error(error))?.transpose();
         found.map_err(|damage| self.table.sql_error(index.hobt().damaged(id, damage)))
     }
+}
 
-    /// To which row the entry in a slot of an index's leaf refers.
-    fn reference(
-        &self,
-        path: &SeekPath,
-        partition: usize,
-        page: &RowPage<'_>,
-        slot: usize,
-    ) -> Result<RowAt, PageDamage> {
-        let broken = |rule| PageDamage::Structure { rule };
-        let partition = match path.leaf.base_partition {
-            Some(column) => {
-                let number = page.value(column, slot)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
-                let number = number.and_then(|number| usize::try_from(number).ok());
-                number.ok_or_else(|| broken("the partition of a row"))?
-            }
-            None if self.stores.len() == 1 => 0,
-            None => partition,
-        };
-        match self.stores.get(partition).ok_or_else(|| broken("the partition of a row"))? {
-            RowStore::Heap(_) => {
-                let id = page.value(path.leaf.reference[0], slot)?.and_then(|bytes| bytes.try_into().ok());
-                let id = id.map(i64::from_le_bytes).ok_or_else(|| broken("the reference of a row"))?;
-                let narrow = u32::try_from(partition).expect("at most 15,000 partitions");
-                let RowPlace { page, slot, .. } = RowPlace::of_row_id(narrow, id);
-                Ok(RowAt::Heap { partition, page, slot })
-            }
-            RowStore::Tree(tree) => {
-                let values = path.leaf.reference.iter().map(|&column| page.value(column, slot));
-                let mut key = Vec::new();
-                let encoded = tree.key().encode_prefix(&values.collect::<Result<Vec<_>, _>>()?, &mut key);
-                encoded.map_err(|_| broken("the reference of a row"))?;
-                Ok(RowAt::Tree { partition, key })
-            }
+/// To which row of a table the entry in a slot of an index's leaf refers. The entry is in the index's partition `partition`, `stores`
+/// are the table's heaps or trees, and `key` is room for a key.
+///
+/// # Errors
+/// The entry refers to nothing.
+pub(super) fn reference(
+    leaf: &IndexLeaf,
+    stores: &[RowStore],
+    partition: usize,
+    (page, slot): (&RowPage<'_>, usize),
+    mut key: Vec<u8>,
+) -> Result<RowAt, PageDamage> {
+    let broken = |rule| PageDamage::Structure { rule };
+    let partition = match leaf.base_partition {
+        Some(column) => {
+            let number = page.value(column, slot)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
+            let number = number.and_then(|number| usize::try_from(number).ok());
+            number.ok_or_else(|| broken("the partition of a row"))?
+        }
+        None if stores.len() == 1 => 0,
+        None => partition,
+    };
+    match stores.get(partition).ok_or_else(|| broken("the partition of a row"))? {
+        RowStore::Heap(_) => {
+            let id = page.value(leaf.reference[0], slot)?.and_then(|bytes| bytes.try_into().ok());
+            let id = id.map(i64::from_le_bytes).ok_or_else(|| broken("the reference of a row"))?;
+            let narrow = u32::try_from(partition).expect("at most 15,000 partitions");
+            let RowPlace { page, slot, .. } = RowPlace::of_row_id(narrow, id);
+            Ok(RowAt::Heap { partition, page, slot })
+        }
+        RowStore::Tree(tree) => {
+            let values = leaf.reference.iter().map(|&column| page.value(column, slot));
+            key.clear();
+            let encoded = tree.key().encode_prefix(&values.collect::<Result<Vec<_>, _>>()?, &mut key);
+            encoded.map_err(|_| broken("the reference of a row"))?;
+            Ok(RowAt::Tree { partition, key })
         }
     }
 }

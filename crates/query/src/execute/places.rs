@@ -1,19 +1,18 @@
-//! Where the rows lie that a statement changes, as the first column of its plan says it.
+//! Where the rows lie that a statement changes, as the first column of its plan says it, and how a scan or seek says it.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, Decimal128Array, RecordBatch};
 use arrow::datatypes::Decimal128Type;
 use datafusion::common::Result as PlanResult;
-use hobt_access::scan::RowPlace;
+use hobt_access::scan::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 use hobt_base::SqlError;
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
 
+use super::scan_exec::array_of;
 use crate::source::place_type;
-
-/// Bytes before the key in the place of a clustered index's row: its partition.
-const PARTITION_BYTES: usize = 4;
+use crate::wrap::external;
 
 /// The places of a batch's rows.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +78,8 @@ impl<'b> Places<'b> {
     pub(super) fn key(&self, row: usize) -> Result<(usize, &'b [u8]), SqlError> {
         let Places::Keys(keys) = self else { return Err(nowhere()) };
         let place = keys.is_valid(row).then(|| keys.value(row)).ok_or_else(nowhere)?;
-        let (partition, key) = place.split_first_chunk::<PARTITION_BYTES>().ok_or_else(nowhere)?;
-        Ok((u32::from_be_bytes(*partition) as usize, key))
+        let KeyPlace { partition, key } = KeyPlace::read(place).ok_or_else(nowhere)?;
+        Ok((partition as usize, key))
     }
 
     /// The partition of a row.
@@ -112,6 +111,44 @@ impl<'b> Places<'b> {
     }
 }
 
+/// The places of a batch's rows while it is made.
+pub(super) enum PlaceBuilder {
+    /// Of a heap.
+    Numbers(PlaceVector),
+    /// Of a clustered index.
+    Keys(KeyPlaces),
+}
+
+impl PlaceBuilder {
+    /// None yet, of rows of `table`.
+    pub(super) fn of(table: &Table) -> PlaceBuilder {
+        match table.is_clustered() {
+            true => PlaceBuilder::Keys(KeyPlaces::new(0)),
+            false => PlaceBuilder::Numbers(PlaceVector::default()),
+        }
+    }
+
+    /// Those that there are, as a column; behind it there are none.
+    ///
+    /// # Errors
+    /// What Arrow returns.
+    pub(super) fn take(&mut self, table: &Table) -> PlanResult<ArrayRef> {
+        match self {
+            PlaceBuilder::Numbers(places) => number_array(table, std::mem::take(&mut places.numbers)),
+            PlaceBuilder::Keys(places) => {
+                let next = places.next();
+                array_of(&place_type(table), std::mem::replace(places, next).into_vector()).map_err(external)
+            }
+        }
+    }
+}
+
+/// Places in a heap, by their numbers.
+fn number_array(table: &Table, numbers: Vec<i128>) -> PlanResult<ArrayRef> {
+    let numbers = Decimal128Array::new(numbers.into(), None);
+    Ok(Arc::new(numbers.with_precision_and_scale(place_type(table).precision(), 0)?))
+}
+
 /// Where one row of a table lies, as a scan says it.
 ///
 /// # Errors
@@ -121,11 +158,11 @@ pub(super) fn place_array(table: &Table, at: &RowAt) -> PlanResult<ArrayRef> {
     match at {
         RowAt::Heap { partition, page, slot } => {
             let place = RowPlace { partition: narrow(*partition), page: *page, slot: *slot };
-            let numbers = Decimal128Array::from(vec![place.number()]);
-            Ok(Arc::new(numbers.with_precision_and_scale(place_type(table).precision(), 0)?))
+            number_array(table, vec![place.number()])
         }
         RowAt::Tree { partition, key } => {
-            let place = [narrow(*partition).to_be_bytes().as_slice(), key].concat();
+            let mut place = Vec::new();
+            KeyPlace { partition: narrow(*partition), key }.write(&mut place);
             Ok(Arc::new(BinaryViewArray::from_iter_values([place])))
         }
     }

@@ -23,9 +23,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::scan::{
-    ColumnKind, ColumnVector, KeyPlaces, NextPage, PageVisitor, PlaceVector, Scan, ScanWorker, VectorData,
-};
+use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
 use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexUse, Table};
@@ -35,10 +33,11 @@ use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
+use super::places::PlaceBuilder;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, Missing};
-use crate::source::{HeapTable, place_type};
+use crate::source::HeapTable;
 use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
@@ -212,10 +211,7 @@ impl ExecutionPlan for ScanExec {
             schema: Arc::clone(&self.schema),
             batch: BatchBuilder {
                 columns,
-                places: self.place_in_batch().map(|_| match self.table.table().is_clustered() {
-                    true => Places::Keys(KeyPlaces::new(0)),
-                    false => Places::Numbers(PlaceVector::default()),
-                }),
+                places: self.place_in_batch().map(|at| (at, PlaceBuilder::of(self.table.table()))),
                 partitions: Arc::clone(&self.partitions),
                 rows: 0,
                 page_rows: 0,
@@ -223,7 +219,6 @@ impl ExecutionPlan for ScanExec {
                 bytes_max: batch_bytes(&context, self.run.degree()),
                 scan: started.scan,
             },
-            place_in_batch: self.place_in_batch(),
             waiting: false,
             done: false,
         }))
@@ -264,16 +259,10 @@ pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
     ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
 }
 
-/// Where the rows of a batch lie.
-enum Places {
-    Numbers(PlaceVector),
-    Keys(KeyPlaces),
-}
-
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
-    /// Where the rows lie, if somebody asks.
-    places: Option<Places>,
+    /// Where in a batch the rows' places stand, and they, if somebody asks.
+    places: Option<(usize, PlaceBuilder)>,
     /// The places in the table of the partitions that are scanned.
     partitions: Arc<[usize]>,
     rows: usize,
@@ -309,8 +298,8 @@ impl PageVisitor for BatchBuilder {
         let in_table = self.partitions[partition];
         match &mut self.places {
             None => {}
-            Some(Places::Numbers(places)) => places.append_page(in_table, id, page),
-            Some(Places::Keys(places)) => {
+            Some((_, PlaceBuilder::Numbers(places))) => places.append_page(in_table, id, page),
+            Some((_, PlaceBuilder::Keys(places))) => {
                 let tree = self.scan.partitions()[partition].store.tree();
                 places.append_page(in_table, tree.expect("a clustered index is a tree"), id, page)?;
             }
@@ -332,7 +321,6 @@ struct ScanStream {
     run: Arc<StatementRun>,
     schema: SchemaRef,
     batch: BatchBuilder,
-    place_in_batch: Option<usize>,
     waiting: bool,
     done: bool,
 }
@@ -349,27 +337,8 @@ impl ScanStream {
         let next = self.batch.columns.iter().map(ColumnVector::next).collect();
         let columns = std::mem::replace(&mut self.batch.columns, next);
         let rows = std::mem::take(&mut self.batch.rows);
-        let arrays: Result<Vec<ArrayRef>, SqlError> = columns
-            .into_iter()
-            .map(|vector| array_of(&self.table.table().columns[vector.column].sql_type, vector))
-            .collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let mut arrays = arrays.map_err(external)?;
-        if let (Some(place), Some(places)) = (self.place_in_batch, &mut self.batch.places) {
-            let sql_type = place_type(self.table.table());
-            let array: ArrayRef = match places {
-                Places::Numbers(places) => {
-                    let numbers = Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None);
-                    Arc::new(numbers.with_precision_and_scale(sql_type.precision(), 0)?)
-                }
-                Places::Keys(places) => {
-                    let next = places.next();
-                    array_of(&sql_type, std::mem::replace(places, next).into_vector()).map_err(external)?
-                }
-            };
-            arrays.insert(place, array);
-        }
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+        let columns = columns.into_iter().map(|vector| (vector.column, vector));
+        batch_of(self.table.table(), &self.schema, columns, self.batch.places.as_mut(), rows)
     }
 }
 
@@ -422,6 +391,23 @@ impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
+}
+
+/// A batch of `rows` rows of a table: columns, by their places in the table, and where the rows lie, with its place in the batch.
+pub(super) fn batch_of(
+    table: &Table,
+    schema: &SchemaRef,
+    columns: impl Iterator<Item = (usize, ColumnVector)>,
+    places: Option<&mut (usize, PlaceBuilder)>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let arrays = columns.map(|(column, vector)| array_of(&table.columns[column].sql_type, vector));
+    let mut arrays = arrays.collect::<Result<Vec<ArrayRef>, SqlError>>().map_err(external)?;
+    if let Some((at, places)) = places {
+        arrays.insert(*at, places.take(table)?);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
 }
 
 fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffer>) -> PrimitiveArray<T> {

@@ -2,29 +2,24 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use hobt_access::scan::{ColumnVector, KeyPlaces, RowPlace};
+use hobt_access::scan::{ColumnVector, RowPlace};
 use hobt_access::{AccessError, BTree, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
-use hobt_base::{PageId, SqlError};
+use hobt_base::{PageId, SlotId, SqlError};
 use hobt_catalog::IndexKind;
+use hobt_engine::RowAt;
 use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
-use hobt_types::SqlType;
 
-use super::super::scan_exec::{array_of, column_vector};
+use super::super::path_rows::reference;
+use super::super::places::PlaceBuilder;
+use super::super::scan_exec::{batch_of, column_vector};
 use super::super::statement::StatementRun;
 use super::SeekExec;
 use crate::access_path::SeekPath;
-use crate::source::{HeapTable, place_type};
-use crate::wrap::external;
-
-/// Where the rows of a table lie, in a batch.
-enum PlaceBuilder {
-    Numbers(Vec<i128>),
-    Keys(KeyPlaces),
-}
+use crate::source::HeapTable;
 
 /// The rows of a batch that is being made.
 pub(super) struct RowBuilder {
@@ -41,7 +36,6 @@ pub(super) struct RowBuilder {
     pub(super) rows: usize,
     slots: Vec<usize>,
     key: Vec<u8>,
-    place_type: SqlType,
 }
 
 impl RowBuilder {
@@ -55,13 +49,7 @@ impl RowBuilder {
             let at = if path.covers { path.leaf_column(column).unwrap_or(column) } else { column };
             (column, column_vector(at, table.columns[column].sql_type))
         };
-        let places = exec.projection.iter().position(|&column| column >= table.columns.len()).map(|at| {
-            let builder = match table.is_clustered() {
-                true => PlaceBuilder::Keys(KeyPlaces::new(0)),
-                false => PlaceBuilder::Numbers(Vec::new()),
-            };
-            (at, builder)
-        });
+        let places = exec.projection.iter().position(|&column| column >= table.columns.len());
         Ok(RowBuilder {
             run: Arc::clone(run),
             counts,
@@ -69,11 +57,10 @@ impl RowBuilder {
             columns: stored.map(vector).collect(),
             base,
             path,
-            places,
+            places: places.map(|at| (at, PlaceBuilder::of(table))),
             rows: 0,
             slots: Vec::new(),
             key: Vec::new(),
-            place_type: place_type(table),
         })
     }
 
@@ -114,48 +101,29 @@ impl RowBuilder {
     /// Adds the row of the table that an entry refers to, if the statement sees it.
     fn follow(&mut self, partition: usize, seek: &TreeSeek, slot: usize) -> Result<(), AccessError> {
         let leaf = seek.leaf();
-        let index = seek.tree().hobt();
-        let value = |column: usize| leaf.page.value(column, slot).map_err(|damage| index.damaged(leaf.id, damage));
-        let broken = |rule| index.damaged(leaf.id, PageDamage::Structure { rule });
-        let partition = match self.path.leaf.base_partition {
-            Some(column) => {
-                let number = value(column)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
-                number
-                    .and_then(|number| usize::try_from(number).ok())
-                    .ok_or_else(|| broken("the partition of a row"))?
-            }
-            None if self.base.len() == 1 => 0,
-            None => partition,
-        };
-        let store = self.base.get(partition).cloned().ok_or_else(|| broken("the partition of a row"))?;
-        match &store {
-            RowStore::Heap(heap) => {
-                let bytes = value(self.path.leaf.reference[0])?.and_then(|bytes| bytes.try_into().ok());
-                let id = bytes.map(i64::from_le_bytes).ok_or_else(|| broken("the reference of a row"))?;
-                self.follow_to_heap(partition, heap, id)
-            }
-            RowStore::Tree(tree) => {
-                let mut values = Vec::with_capacity(self.path.leaf.reference.len());
-                for &column in &self.path.leaf.reference {
-                    values.push(value(column)?);
-                }
-                let mut key = std::mem::take(&mut self.key);
-                key.clear();
-                let encoded = tree.key().encode_prefix(&values, &mut key);
-                let done = match encoded {
-                    Ok(()) => self.follow_to_tree(partition, tree, &key),
-                    Err(_) => Err(broken("the reference of a row")),
-                };
+        let key = std::mem::take(&mut self.key);
+        let at = reference(&self.path.leaf, &self.base, partition, (&leaf.page, slot), key);
+        let at = at.map_err(|damage| seek.tree().hobt().damaged(leaf.id, damage))?;
+        match (&self.base[at.partition()].clone(), at) {
+            (RowStore::Tree(tree), RowAt::Tree { partition, key }) => {
+                let done = self.follow_to_tree(partition, tree, &key);
                 self.key = key;
                 done
             }
+            (RowStore::Heap(heap), RowAt::Heap { partition, page, slot }) => {
+                self.follow_to_heap(partition, heap, (page, slot))
+            }
+            _ => unreachable!("a reference is of its store's kind"),
         }
     }
 
-    fn follow_to_heap(&mut self, partition: usize, heap: &Arc<Hobt>, id: i64) -> Result<(), AccessError> {
+    fn follow_to_heap(
+        &mut self,
+        partition: usize,
+        heap: &Arc<Hobt>,
+        (page, slot): (PageId, SlotId),
+    ) -> Result<(), AccessError> {
         let partition = u32::try_from(partition).expect("at most 15,000 partitions");
-        let place = RowPlace::of_row_id(partition, id);
-        let RowPlace { page, slot, .. } = place;
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
@@ -166,7 +134,7 @@ impl RowBuilder {
         let Some(taken) = shown else { return Ok(()) };
         taken?;
         if let Some((_, PlaceBuilder::Numbers(numbers))) = &mut self.places {
-            numbers.push(place.number());
+            numbers.numbers.push(RowPlace { partition, page, slot }.number());
         }
         Ok(())
     }
@@ -205,26 +173,7 @@ impl RowBuilder {
         let next = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
         let columns = std::mem::replace(&mut self.columns, next);
         let rows = std::mem::take(&mut self.rows);
-        let arrays: Result<Vec<ArrayRef>, SqlError> = columns
-            .into_iter()
-            .map(|(column, vector)| array_of(&table.table().columns[column].sql_type, vector))
-            .collect();
-        let mut arrays = arrays.map_err(external)?;
-        if let Some((at, places)) = &mut self.places {
-            let array: ArrayRef = match places {
-                PlaceBuilder::Numbers(numbers) => {
-                    let numbers = Decimal128Array::new(std::mem::take(numbers).into(), None);
-                    Arc::new(numbers.with_precision_and_scale(self.place_type.precision(), 0)?)
-                }
-                PlaceBuilder::Keys(keys) => {
-                    let next = keys.next();
-                    array_of(&self.place_type, std::mem::replace(keys, next).into_vector()).map_err(external)?
-                }
-            };
-            arrays.insert(*at, array);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+        batch_of(table.table(), schema, columns.into_iter(), self.places.as_mut(), rows)
     }
 }
 
