@@ -19,7 +19,7 @@ use hobt_functions::array_value;
 use hobt_types::{Collation, KeyColumn, SqlType, Value};
 
 use super::predicate::{ColumnPredicate, Comparand, Test, is_wider_text};
-use super::{AccessHint, DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
+use super::{DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
 use crate::source::HeapTable;
 use crate::wrap::Operation;
 
@@ -113,12 +113,7 @@ impl Lookup {
     ) -> Result<Option<Lookup>, SqlError> {
         let mut best: Option<Lookup> = None;
         for (at, index) in table.table().indexes.iter().enumerate() {
-            let is_asked_for = match table.hint() {
-                AccessHint::Free | AccessHint::Seek => true,
-                AccessHint::Index(asked) => asked == at,
-                AccessHint::Scan => false,
-            };
-            if index.kind == IndexKind::Heap || index.options.is_disabled || !is_asked_for {
+            if index.kind == IndexKind::Heap || index.options.is_disabled || !table.hint().lets_seek(at) {
                 continue;
             }
             let Some(found) = Lookup::of_index(table, at, index, projection, predicates, joined)? else { continue };

@@ -45,6 +45,26 @@ pub enum AccessHint {
     Seek,
 }
 
+impl AccessHint {
+    /// Whether ranges of the index at this place of the table may be read.
+    fn lets_seek(self, at: usize) -> bool {
+        match self {
+            AccessHint::Free | AccessHint::Seek => true,
+            AccessHint::Index(asked) => asked == at,
+            AccessHint::Scan => false,
+        }
+    }
+
+    /// Whether all of the index at this place of the table may be read: that is no seek, and no scan of the table.
+    pub(crate) fn lets_read_all(self, at: usize) -> bool {
+        match self {
+            AccessHint::Free => true,
+            AccessHint::Index(asked) => asked == at,
+            AccessHint::Scan | AccessHint::Seek => false,
+        }
+    }
+}
+
 /// How a table is read.
 #[derive(Clone, Debug)]
 pub(crate) enum AccessPath {
@@ -131,11 +151,7 @@ fn choose_with(
     }
     let mut best: Option<SeekPath> = None;
     for (at, index) in definition.indexes.iter().enumerate() {
-        let is_asked_for = match table.hint() {
-            AccessHint::Index(asked) => asked == at,
-            _ => true,
-        };
-        if index.kind == IndexKind::Heap || index.options.is_disabled || !is_asked_for {
+        if index.kind == IndexKind::Heap || index.options.is_disabled || !table.hint().lets_seek(at) {
             continue;
         }
         let Some(path) = seek(table, at, index, projection, predicates)? else { continue };

@@ -29,7 +29,7 @@ use super::ordered_scan::{above, has_filter, source_below};
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::trace::{Leaf, trace};
-use crate::access_path::{AccessHint, JoinedColumn, KeyForm, SeekPath, is_one_value};
+use crate::access_path::{JoinedColumn, KeyForm, SeekPath, is_one_value};
 use crate::wrap::{SqlAggregate, external};
 
 /// Answers `MIN` and `MAX` from the ends of indexes.
@@ -129,12 +129,8 @@ fn end_of(
     let partitions = leaf.plan.downcast_ref::<ScanExec>().map(ScanExec::partitions).filter(|_| !has_filter);
     let Some(partitions) = partitions else { return Ok(None) };
     for (at, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.kind != IndexKind::Heap) {
-        let is_asked_for = match leaf.table.hint() {
-            AccessHint::Free => true,
-            AccessHint::Index(asked) => asked == at,
-            AccessHint::Scan | AccessHint::Seek => false,
-        };
-        let Some(part) = index.key.first().filter(|part| is_asked_for && part.column == column.column) else {
+        let may_be_read = leaf.table.hint().lets_read_all(at);
+        let Some(part) = index.key.first().filter(|part| may_be_read && part.column == column.column) else {
             continue;
         };
         let path = SeekPath::whole(&leaf.table, at, &leaf.projection, partitions).map_err(external)?;

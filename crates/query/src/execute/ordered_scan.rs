@@ -35,7 +35,7 @@ use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::trace::{Leaf, trace};
 use super::unseen_rows::UnseenRowsExec;
-use crate::access_path::{AccessHint, AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
+use crate::access_path::{AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
 use crate::binder::has_sort_key;
 use crate::wrap::external;
 
@@ -78,26 +78,11 @@ fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if source_below(sort.input()).is_none() {
         return Ok(None);
     }
-    let exprs = sort.expr().iter().map(|part| Some(Arc::clone(&part.expr))).collect();
-    let Some((leaf, columns)) = trace(sort.input(), exprs) else { return Ok(None) };
-    let wanted = columns.into_iter().zip(sort.expr().iter()).map(|(column, part)| Some((column?, part.options)));
-    let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let has_filter = has_filter(sort.input());
-    let fetch = sort.fetch().filter(|_| !has_filter);
-    for (at, index) in leaf.table.table().indexes.iter().enumerate() {
-        let Some(direction) = direction_of(&leaf, index, &wanted) else { continue };
-        let path = match leaf.plan.downcast_ref::<SeekExec>() {
-            Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
-            None => whole_path(&leaf, at, fetch.is_some_and(|rows| rows <= FOLLOWED_ROWS_MAX))?,
-        };
-        let Some(path) = path else { continue };
-        let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
-        let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
-        let seek = seek.knowing(Arc::clone(&leaf.predicates)).with_fetch(fetch);
-        let ordered = above(sort.input(), &(Arc::new(seek) as Arc<dyn ExecutionPlan>))?;
-        return Ok(Some(in_place_of(sort, ordered)));
-    }
-    Ok(None)
+    let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
+    let fetch = sort.fetch().filter(|_| !has_filter(sort.input()));
+    let Some(seek) = seek_in_order(&leaf, &wanted, fetch, |_| true)? else { return Ok(None) };
+    let ordered = above(sort.input(), &(Arc::new(seek.with_fetch(fetch)) as Arc<dyn ExecutionPlan>))?;
+    Ok(Some(in_place_of(sort, ordered)))
 }
 
 /// What stands below a sort that keeps the first rows of such as are locked, with rows that come to be locked in the order of
@@ -109,7 +94,7 @@ fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(None);
     };
     let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
-    let Some(seek) = seek_in_order(&leaf, &wanted, rows)? else { return Ok(None) };
+    let Some(seek) = seek_in_order(&leaf, &wanted, Some(rows), is_one_stream)? else { return Ok(None) };
     let by_value = wanted.iter().take_while(|(column, _)| column.form == KeyForm::Value);
     let place = |column: &JoinedColumn| leaf.projection.iter().position(|known| *known == column.column);
     let order: Option<Vec<_>> = by_value.map(|(column, options)| Some((place(column)?, *options))).collect();
@@ -143,7 +128,7 @@ fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(None);
     };
     let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
-    let Some(seek) = seek_in_order(&leaf, &wanted, rows)? else { return Ok(None) };
+    let Some(seek) = seek_in_order(&leaf, &wanted, Some(rows), is_one_stream)? else { return Ok(None) };
     let path = AccessPath::Seek(Arc::clone(seek.path()));
     let first = unseen.first_of(Arc::new(seek), path, filter, rows);
     replaced(sort.input(), node, &first).map(Some)
@@ -157,23 +142,32 @@ fn wanted_order(sort: &SortExec) -> Option<(Leaf, Vec<(JoinedColumn, SortOptions
     Some((leaf, wanted.collect::<Option<Vec<_>>>()?))
 }
 
-/// A seek that gives the rows of `leaf` in one stream and an order of which the first `rows` are wanted; `None` if no index does.
-fn seek_in_order(leaf: &Leaf, wanted: &[(JoinedColumn, SortOptions)], rows: usize) -> Result<Option<SeekExec>> {
+/// A seek that fits and gives the rows of `leaf` in an order of which the first `rows` are wanted; `None` if no index does.
+fn seek_in_order(
+    leaf: &Leaf,
+    wanted: &[(JoinedColumn, SortOptions)],
+    rows: Option<usize>,
+    fits: impl Fn(&SeekExec) -> bool,
+) -> Result<Option<SeekExec>> {
     for (at, index) in leaf.table.table().indexes.iter().enumerate() {
         let Some(direction) = direction_of(leaf, index, wanted) else { continue };
         let path = match leaf.plan.downcast_ref::<SeekExec>() {
             Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
-            None => whole_path(leaf, at, rows <= FOLLOWED_ROWS_MAX)?,
+            None => whole_path(leaf, at, rows.is_some_and(|rows| rows <= FOLLOWED_ROWS_MAX))?,
         };
         let Some(path) = path else { continue };
         let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
         let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
-        // Several trees have each an order of their own.
-        if seek.properties().output_partitioning().partition_count() == 1 {
+        if fits(&seek) {
             return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates))));
         }
     }
     Ok(None)
+}
+
+/// Whether a seek gives its rows in one stream: several trees have each an order of their own.
+fn is_one_stream(seek: &SeekExec) -> bool {
+    seek.properties().output_partitioning().partition_count() == 1
 }
 
 /// The operator that locks rows, below nodes that give each of its rows once.
@@ -189,15 +183,10 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
 /// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows are
 /// wanted.
 fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<SeekPath>>> {
-    let is_asked_for = match leaf.table.hint() {
-        AccessHint::Free => true,
-        AccessHint::Index(asked) => asked == at,
-        // All of an index is no seek.
-        AccessHint::Scan | AccessHint::Seek => false,
+    let Some(scan) = leaf.plan.downcast_ref::<ScanExec>().filter(|_| leaf.table.hint().lets_read_all(at)) else {
+        return Ok(None);
     };
-    let partitions = leaf.plan.downcast_ref::<ScanExec>().map(ScanExec::partitions).filter(|_| is_asked_for);
-    let Some(partitions) = partitions else { return Ok(None) };
-    let path = SeekPath::whole(&leaf.table, at, &leaf.projection, partitions).map_err(external)?;
+    let path = SeekPath::whole(&leaf.table, at, &leaf.projection, scan.partitions()).map_err(external)?;
     Ok(path.filter(|path| path.covers || keeps_few).map(Arc::new))
 }
 
