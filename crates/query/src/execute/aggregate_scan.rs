@@ -42,6 +42,7 @@ use hobt_types::{SqlType, Value};
 
 use super::inputs::without_inputs;
 use super::scan_exec::{ScanExec, Started};
+use super::trace::substituted;
 use crate::access_path::AccessHint;
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
@@ -111,7 +112,8 @@ fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let (scan, below) = scan_below(projection.input())?;
-        let above: Option<Vec<_>> = projection.expr().iter().map(|item| substitute(&item.expr, &below)).collect();
+        let definition = |at: usize| below.get(at).cloned();
+        let above: Option<Vec<_>> = projection.expr().iter().map(|item| substituted(&item.expr, &definition)).collect();
         return Some((scan, above?));
     }
     if plan.is::<CooperativeExec>() || plan.is::<RepartitionExec>() {
@@ -120,22 +122,13 @@ fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
     None
 }
 
-/// `expr` with each column replaced by what it stands for.
-fn substitute(expr: &Arc<dyn PhysicalExpr>, columns: &[Arc<dyn PhysicalExpr>]) -> Option<Arc<dyn PhysicalExpr>> {
-    let replaced = Arc::clone(expr).transform_up(|node| {
-        let replacement = node.downcast_ref::<Column>().and_then(|column| columns.get(column.index())).cloned();
-        Ok(replacement.map_or_else(|| Transformed::no(node), Transformed::yes))
-    });
-    replaced.data().ok()
-}
-
 fn scan_aggregate(
     definition: &Aggregate,
     argument: &Arc<dyn PhysicalExpr>,
     columns: &[Arc<dyn PhysicalExpr>],
     scan: &ScanExec,
 ) -> Option<ScanAggregate> {
-    let argument = substitute(argument, columns)?;
+    let argument = substituted(argument, &|at| columns.get(at).cloned())?;
     let column = table_column(&argument, scan);
     let text = definition.input.is_text();
     Some(match definition.kind {

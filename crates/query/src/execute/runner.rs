@@ -9,7 +9,6 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use datafusion::common::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -197,11 +196,6 @@ pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -
         }
     }
     result
-}
-
-/// An error of DataFusion as the user sees it.
-pub(super) fn user_error(error: DataFusionError) -> SqlError {
-    sql_error_of(error)
 }
 
 #[cfg(test)]

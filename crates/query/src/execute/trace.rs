@@ -143,7 +143,7 @@ fn column_at(schema: &arrow::datatypes::SchemaRef, at: usize) -> Expr {
 }
 
 /// `expr` with each column replaced; `None` if one stands for nothing.
-fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr>) -> Option<Expr> {
+pub(super) fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr>) -> Option<Expr> {
     let mut is_whole = true;
     let replaced = Arc::clone(expr).transform_up(|node| {
         let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };

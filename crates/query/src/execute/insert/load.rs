@@ -23,11 +23,12 @@ use hobt_functions::array_value;
 
 use super::super::change::HeldBatches;
 use super::super::index_build::IndexBuild;
-use super::super::runner::{drain, finish, run_query, user_error};
+use super::super::runner::{drain, finish, run_query};
 use super::super::statement::StatementRun;
 use super::super::workers::WorkerPool;
 use super::{InsertTarget, column, insert_one_by_one};
 use crate::binder::column_order;
+use crate::wrap::sql_error_of;
 
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
 const FEW_ROWS: usize = 1000;
@@ -90,13 +91,13 @@ fn insert_sorted(
 ) -> Result<u64, SqlError> {
     let table = target.table();
     let index = table.indexes.iter().find(|index| !index.key.is_empty());
-    let schema = DFSchema::try_from(plan.schema()).map_err(user_error)?;
+    let schema = DFSchema::try_from(plan.schema()).map_err(sql_error_of)?;
     let mut order = Vec::new();
     for part in index.map_or(&[][..], |index| &index.key) {
         let column = LogicalColumn::from_name(plan.schema().field(part.column).name());
         let sort = column_order(column, &table.columns[part.column], part.is_descending);
         let context = PhysicalPlanningContext::default();
-        order.push(create_physical_sort_expr(&sort, &schema, &ExecutionProps::new(), &context).map_err(user_error)?);
+        order.push(create_physical_sort_expr(&sort, &schema, &ExecutionProps::new(), &context).map_err(sql_error_of)?);
     }
     let Some(order) = LexOrdering::new(order) else {
         return Err(SqlError::internal("a table without an index to sort by"));
@@ -204,7 +205,7 @@ impl Job {
         partition: usize,
         task: Arc<TaskContext>,
     ) -> Result<Written, SqlError> {
-        let mut stream = plan.execute(partition, task).map_err(user_error)?;
+        let mut stream = plan.execute(partition, task).map_err(sql_error_of)?;
         let mut writer = Writer::new(&self.run, &self.target);
         if self.few {
             let (held, ended) = hold_few(&mut stream).await?;
@@ -218,7 +219,7 @@ impl Job {
                 let mut all = HeldBatches::new(&self.run, &self.target);
                 held.into_iter().try_for_each(|batch| all.keep(batch))?;
                 while let Some(batch) = stream.next().await {
-                    all.keep(batch.map_err(user_error)?)?;
+                    all.keep(batch.map_err(sql_error_of)?)?;
                 }
                 drop(stream);
                 return self.insert_few(all.batches());
@@ -226,7 +227,7 @@ impl Job {
             held.iter().try_for_each(|batch| writer.append(batch))?;
         }
         while let Some(batch) = stream.next().await {
-            writer.append(&batch.map_err(user_error)?)?;
+            writer.append(&batch.map_err(sql_error_of)?)?;
         }
         writer.finish()
     }
@@ -242,7 +243,7 @@ async fn hold_few(stream: &mut SendableRecordBatchStream) -> Result<(Vec<RecordB
     let mut rows = 0;
     while rows <= FEW_ROWS {
         let Some(batch) = stream.next().await else { return Ok((held, true)) };
-        let batch = batch.map_err(user_error)?;
+        let batch = batch.map_err(sql_error_of)?;
         rows += batch.num_rows();
         held.push(batch);
     }
