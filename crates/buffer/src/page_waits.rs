@@ -99,7 +99,13 @@ mod tests {
         let of = waits.all.of(DatabaseId(5), hobt);
         let latch = WaitTotal { count: 2, ns: 15 };
         assert_eq!(of, HobtPageWaits { latch, io: one(100), tree_latch: one(10), tree_io: none });
-        assert_eq!(waits.all.of(DatabaseId(5), HobtId(0)), HobtPageWaits::default(), "pages of nobody are not counted");
+        for nobody in [HobtId(0), HobtId(u64::MAX)] {
+            assert_eq!(
+                waits.all.of(DatabaseId(5), nobody),
+                HobtPageWaits::default(),
+                "pages of nobody are not counted"
+            );
+        }
         assert_eq!(waits.all.of(DatabaseId(6), hobt), HobtPageWaits::default());
     }
 }
