@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the rules that keep the workspace's crates apart (ARCHITECTURE.md).
+"""Checks the rules that keep the workspace's crates apart (ARCHITECTURE.md), and their files together.
 
 1. A crate depends only on crates that come before it in ORDER.
 2. Only `query` names DataFusion.
 3. `unsafe` is allowed only in the crates of UNSAFE; every other crate inherits the workspace's lints.
+4. Every source file is a target's or a module: what no `mod` names is neither built nor run, and nobody is told.
 """
 
 import re
@@ -74,9 +75,25 @@ def source_problems(packages):
                 yield f"{shown} names DataFusion; only {', '.join(DATAFUSION)} may"
 
 
+def module_problems(packages):
+    """Rule 4."""
+    for package in packages:
+        roots = {Path(target["src_path"]) for target in package["targets"]}
+        for path in sorted(Path(package["manifest_path"]).parent.rglob("*.rs")):
+            if path in roots:
+                continue
+            place = path.parent if path.stem == "mod" else path
+            parents = {place.parent / "mod.rs", place.parent.with_suffix(".rs")}
+            parents |= {root for root in roots if root.parent == place.parent}
+            names = re.compile(rf"\bmod\s+{place.stem}\s*;")
+            if not any(parent.exists() and names.search(without_comments(parent.read_text(encoding="utf-8")))
+                       for parent in parents):
+                yield f"{path.relative_to(ROOT)} is no module of its crate: nothing says mod {place.stem}"
+
+
 def main():
     packages = cargo_metadata("--no-deps")["packages"]
-    problems = [*dependency_problems(packages), *source_problems(packages)]
+    problems = [*dependency_problems(packages), *source_problems(packages), *module_problems(packages)]
     lints = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     if not re.search(r'^unsafe_code\s*=\s*"(?:deny|forbid)"', lints, re.MULTILINE):
         problems.append('Cargo.toml does not say unsafe_code = "deny" under [workspace.lints.rust]')
