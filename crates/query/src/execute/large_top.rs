@@ -1,22 +1,36 @@
 //! `TOP n … ORDER BY` with a large n.
 //!
 //! A sort that knows how many rows are wanted keeps the best so far in memory, with the batches that they came in, and
-//! cannot spill. From so many rows on that they may not fit, all are sorted, on disk if need be, and cut off behind.
+//! cannot spill. From so many rows on that they may not fit, all are sorted, on disk if need be, and cut off behind. So it is with the
+//! first of many groups.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// The plan in which no sort keeps more than `rows_max` rows in memory.
+/// The most groups of which the first are kept apart while they come: there are tables for ten times as many before the first
+/// row, which are in no account.
+const GROUPS_MAX: usize = 10_000;
+
+/// The plan in which no sort keeps more than `rows_max` rows in memory, and no grouping tables of that size.
 ///
 /// # Errors
 /// An operator refuses its new input.
 pub(crate) fn sort_large_tops(plan: Arc<dyn ExecutionPlan>, rows_max: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let sorted = plan.transform_up(|node| {
+        if let Some(groups) = node.downcast_ref::<AggregateExec>() {
+            // What is above takes the first of them all the same.
+            let is_large = groups.limit_options().is_some_and(|limit| limit.limit() > GROUPS_MAX.min(rows_max));
+            return Ok(match is_large {
+                true => Transformed::yes(Arc::new(groups.with_new_limit_options(None)) as Arc<dyn ExecutionPlan>),
+                false => Transformed::no(node),
+            });
+        }
         let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
         Ok(match sort.fetch() {
             Some(rows) if rows > rows_max => {
