@@ -17,6 +17,7 @@ use super::comparison::{has_key, key};
 use super::condition::balanced;
 use super::convert::implicit;
 use super::hash_join::{all_join_by_hash, no_plan};
+use super::next_value::Wrapped;
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
 use super::scope::{Names, Scope};
 use super::stored::Stored;
@@ -61,6 +62,8 @@ impl Binder<'_> {
         query: &Query,
         usage: QueryUse,
     ) -> Result<Body, SqlError> {
+        // Before the statement's own query was wrapped it was bound as it is written, and was not refused.
+        let is_wrapped = self.progress.wrapped.get() == Wrapped::Inside;
         let names_sequences = self.enter_select(usage);
         let (mut plan, scope) = match select.from.as_slice() {
             [] => (empty_row(), Scope::default()),
@@ -85,8 +88,10 @@ impl Binder<'_> {
             self.items(select, Site { names: &item_names, ..site }, usage, &variables)
         })?;
         let is_limited = select.top.is_some() || query.offset.is_some();
-        self.check_next_values(&next_values, select.distinct, is_limited, !query.order_by.is_empty())
-            .map_err(|error| error.at(select.span.position))?;
+        if !is_wrapped {
+            self.check_next_values(&next_values, select.distinct, is_limited, !query.order_by.is_empty())
+                .map_err(|error| error.at(select.span.position))?;
+        }
         let having = select
             .having
             .as_ref()

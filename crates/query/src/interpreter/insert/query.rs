@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_tsql::ast::{
-    ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert, Literal, ObjectName, OrderItem, Query,
-    QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource, Window,
+    ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert, Literal, ObjectName, Offset,
+    OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource, Window,
 };
 
 use super::super::changed_table::stored_batch;
@@ -119,8 +119,12 @@ fn wrap(target: &Target, mut query: Query, numbers_identity: bool) -> Result<Que
     let span = query.span;
     let with = std::mem::take(&mut query.with);
     let has_limit = matches!(&query.body, QueryBody::Select(select) if select.top.is_some()) || query.offset.is_some();
-    if !has_limit {
-        query.order_by.clear();
+    if !has_limit && !query.order_by.is_empty() {
+        match numbers_identity {
+            // Within another query that is an order only where it says which rows there are.
+            true => query.offset = Some(all_rows(span)),
+            false => query.order_by.clear(),
+        }
     }
     let names: Vec<Identifier> =
         (1..=target.listed().len()).map(|place| Identifier::new(format!("c{place}"))).collect();
@@ -152,6 +156,12 @@ fn wrap(target: &Target, mut query: Query, numbers_identity: bool) -> Result<Que
         span,
     };
     Ok(Query { with, body: QueryBody::Select(Box::new(select)), order_by: Vec::new(), offset: None, span })
+}
+
+/// `OFFSET 0 ROWS FETCH NEXT 9223372036854775807 ROWS ONLY`.
+fn all_rows(span: Span) -> Offset {
+    let integer = |value: i64| Expression::Literal { value: Literal::Integer(value), span };
+    Offset { skip: integer(0), fetch: Some(integer(i64::MAX)) }
 }
 
 /// `ROW_NUMBER() OVER (ORDER BY (SELECT NULL))`.
