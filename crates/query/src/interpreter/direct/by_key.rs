@@ -24,7 +24,7 @@ use super::super::names::UsedTable;
 use super::super::run::Interpreter;
 use super::insert::Locked;
 use super::{GivenValues, is_plain};
-use crate::binder::{BindOptions, Binder, BoundExpr, RowUse};
+use crate::binder::{BindOptions, Binder, BoundExpr, BoundRow, RowUse};
 use crate::execute::{DirectValue, InsertTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
@@ -33,14 +33,49 @@ pub(in super::super) struct DirectChange {
     store: InsertTarget,
     snapshot: Arc<DatabaseSnapshot>,
     current: DatabaseId,
-    /// The values of the key's columns, with their places in the table.
-    key: Vec<(usize, Formula)>,
-    /// What else must be true of the row.
-    rest: Option<Formula>,
+    row: SoughtRow,
     /// What the columns that change become; `None` for a `DELETE`.
     values: Option<Vec<(usize, Formula)>>,
     locks: RowLockSettings,
     locked: RefCell<Option<Locked>>,
+}
+
+/// The columns of the unique key by which a row of `table` is found in one tree; `None` where it is not found so.
+pub(super) fn key_columns(table: &Table) -> Option<Vec<usize>> {
+    let base = table.base_index();
+    let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
+    let is_usable = has_tree && !base.options.is_disabled && !table.is_system;
+    is_usable.then(|| base.key.iter().map(|part| part.column).collect())
+}
+
+/// Which row a statement is about.
+pub(super) struct SoughtRow {
+    /// The values of the key's columns, with their places in the table.
+    key: Vec<(usize, Formula)>,
+    /// What else must be true of it.
+    rest: Option<Formula>,
+}
+
+impl SoughtRow {
+    /// `None` where a part of it is no formula; `key` are the columns of the key.
+    pub(super) fn compile(
+        key: &[usize],
+        bound: &BoundRow,
+        compile: impl Fn(&BoundExpr) -> Option<Formula>,
+    ) -> Option<SoughtRow> {
+        let formulas = key.iter().zip(&bound.key).map(|(place, bound)| Some((*place, compile(bound)?)));
+        let key = formulas.collect::<Option<Vec<_>>>()?;
+        let rest = match &bound.rest {
+            Some(rest) => Some(compile(rest)?),
+            None => None,
+        };
+        Some(SoughtRow { key, rest })
+    }
+
+    /// Whether a row with the key is the one.
+    pub(super) fn is(&self, given: &GivenRow<'_>) -> Result<bool, SqlError> {
+        self.rest.as_ref().map_or(Ok(true), |rest| Ok(rest.evaluate(given)? == Value::Int(1)))
+    }
 }
 
 /// A row, and a session's values.
@@ -109,9 +144,8 @@ impl Interpreter<'_> {
         let place = self.place(name).ok()?;
         let snapshot = place.database.snapshot();
         let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
-        let base = table.base_index();
-        let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1 && !table.is_system;
-        if place.database.id() != self.state.database.id() || !has_tree || !is_plain(table) {
+        let key = key_columns(table)?;
+        if place.database.id() != self.state.database.id() || !is_plain(table) {
             return None;
         }
         let store = store_of(place.database.clone(), Arc::clone(table)).ok()?;
@@ -121,7 +155,6 @@ impl Interpreter<'_> {
         let used = UsedTable::changed(place.database.clone(), Arc::clone(table), &target.hints);
         let names = self.names_alone();
         let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
-        let key: Vec<usize> = base.key.iter().map(|part| part.column).collect();
         let usage = RowUse::Change(assignments.unwrap_or_default());
         let bound = binder.bind_row_by_key(table, &name.name.value, &key, condition, usage)?;
         if !binder.is_timeless() {
@@ -130,12 +163,7 @@ impl Interpreter<'_> {
         let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
         let place_of = |name: &str| self.frame().place_of(name);
         let over_row = |bound: &BoundExpr| formula::compile_over(bound, &types, &place_of);
-        let formulas = key.iter().zip(&bound.key).map(|(place, bound)| Some((*place, over_row(bound)?)));
-        let key = formulas.collect::<Option<Vec<_>>>()?;
-        let rest = match &bound.rest {
-            Some(rest) => Some(over_row(rest)?),
-            None => None,
-        };
+        let row = SoughtRow::compile(&key, &bound, over_row)?;
         let values = bound.values.iter().map(|(place, bound)| Some((*place, over_row(bound)?)));
         let values = values.collect::<Option<Vec<_>>>()?;
         let store = match assignments {
@@ -145,7 +173,7 @@ impl Interpreter<'_> {
         let locks = self.row_lock_settings(&[used]);
         let current = self.state.database.id();
         let values = assignments.is_some().then_some(values);
-        Some(DirectChange { store, snapshot, current, key, rest, values, locks, locked: RefCell::default() })
+        Some(DirectChange { store, snapshot, current, row, values, locks, locked: RefCell::default() })
     }
 
     /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
@@ -179,7 +207,7 @@ impl Interpreter<'_> {
         let now = OnceCell::new();
         let hobt = writer.base()[0].hobt();
         let tree = writer.base()[0].tree().ok_or_else(|| SqlError::internal("a clustered index that is no tree"))?;
-        let Some(key) = self.sought_key(tree, &change.key, &types, &now)? else { return Ok(0) };
+        let Some(key) = self.sought_key(tree, &change.row, &types, &now)? else { return Ok(0) };
         let row_locks = context.row_locks(hobt.storage().database_tag(), hobt.id());
         let mut taken = Vec::new();
         if let Some(locks) = &row_locks {
@@ -204,12 +232,12 @@ impl Interpreter<'_> {
     pub(super) fn sought_key(
         &self,
         tree: &BTree,
-        key: &[(usize, Formula)],
+        row: &SoughtRow,
         types: &[SqlType],
         now: &OnceCell<FunctionContext>,
     ) -> Result<Option<Vec<u8>>, Failure> {
         let mut values = vec![Value::Null; types.len()];
-        for (place, formula) in key {
+        for (place, formula) in &row.key {
             let value = formula.evaluate(&self.given_at(now))?;
             if value.is_null() {
                 return Ok(None);
@@ -238,9 +266,7 @@ impl Interpreter<'_> {
         (types, now): (&[SqlType], &OnceCell<FunctionContext>),
     ) -> Result<bool, Failure> {
         let given = GivenRow { row, types, session: self.given_at(now) };
-        if let Some(rest) = &change.rest
-            && rest.evaluate(&given)? != Value::Int(1)
-        {
+        if !change.row.is(&given)? {
             return Ok(false);
         }
         let at = RowAt::Tree { partition: 0, key: key.to_vec() };

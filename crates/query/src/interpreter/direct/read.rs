@@ -23,9 +23,9 @@ use super::super::failure::Failure;
 use super::super::query::shown_columns;
 use super::super::reading::{Reading, Rows};
 use super::super::run::{Interpreter, Outcome};
-use super::by_key::GivenRow;
+use super::by_key::{GivenRow, SoughtRow, key_columns};
 use super::insert::is_in;
-use crate::binder::{BindOptions, Binder, RowUse};
+use crate::binder::{BindOptions, Binder, BoundExpr, RowUse};
 use crate::execute::lock_error;
 use crate::formula::{self, Formula};
 use crate::source::access_error;
@@ -36,8 +36,7 @@ pub(in super::super) struct DirectRead {
     tree: Arc<BTree>,
     current: DatabaseId,
     patience: Patience,
-    key: Vec<(usize, Formula)>,
-    rest: Option<Formula>,
+    row: SoughtRow,
     values: Vec<Formula>,
     goes_to: GoesTo,
 }
@@ -72,31 +71,23 @@ impl Interpreter<'_> {
         let place = self.place(&named.name).ok()?;
         let (database, snapshot) = (&place.database, place.database.snapshot());
         let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
-        let base = table.base_index();
-        let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
-        let is_usable = has_tree && !base.options.is_disabled && !table.is_system;
+        let key = key_columns(table)?;
         let reading = Reading::of(&[], false, self.state.options.isolation, (database, table), false);
-        if database.id() != self.state.database.id() || !is_usable || reading.rows != Rows::OfStatement {
+        if database.id() != self.state.database.id() || reading.rows != Rows::OfStatement {
             return None;
         }
         let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
         let name = named.alias.as_ref().unwrap_or(&named.name.name);
         let names = self.names_alone();
         let binder = Binder::new(&names, BindOptions { keeps_variables: true, ..BindOptions::default() });
-        let key: Vec<usize> = base.key.iter().map(|part| part.column).collect();
         let usage = RowUse::Read(&body.items);
         let bound = binder.bind_row_by_key(table, &name.value, &key, body.condition.as_ref()?, usage)?;
         if !binder.is_timeless() {
             return None;
         }
         let place_of = |name: &str| self.frame().place_of(name);
-        let over_row = |bound| formula::compile_over(bound, &types, &place_of);
-        let formulas = key.iter().zip(&bound.key).map(|(place, bound)| Some((*place, over_row(bound)?)));
-        let key = formulas.collect::<Option<Vec<_>>>()?;
-        let rest = match &bound.rest {
-            Some(rest) => Some(over_row(rest)?),
-            None => None,
-        };
+        let over_row = |bound: &BoundExpr| formula::compile_over(bound, &types, &place_of);
+        let row = SoughtRow::compile(&key, &bound, over_row)?;
         let values = bound.read.iter().map(|(_, value)| over_row(value)).collect::<Option<Vec<_>>>()?;
         let goes_to = match body.items.first()? {
             SelectItem::Assign { .. } => {
@@ -130,7 +121,7 @@ impl Interpreter<'_> {
         let tree = Arc::clone(opened.base()[0].tree()?);
         let patience = self.state.options.patience();
         let (table, current) = (Arc::clone(table), self.state.database.id());
-        Some(DirectRead { table, tree, current, patience, key, rest, values, goes_to })
+        Some(DirectRead { table, tree, current, patience, row, values, goes_to })
     }
 
     /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
@@ -192,7 +183,7 @@ impl Interpreter<'_> {
         context.read_versions(self.state.viewer());
         let types: Vec<SqlType> = read.table.columns.iter().map(|column| column.sql_type).collect();
         let now = OnceCell::new();
-        let Some(key) = self.sought_key(&read.tree, &read.key, &types, &now)? else { return Ok(Some(None)) };
+        let Some(key) = self.sought_key(&read.tree, &read.row, &types, &now)? else { return Ok(Some(None)) };
         let show = |id: PageId, page: &RowPage<'_>, slot: SlotId| {
             page.row_image(usize::from(slot.0)).map_err(|damage| (id, damage))
         };
@@ -202,9 +193,7 @@ impl Interpreter<'_> {
         let row = row.map_err(|(id, damage)| access_error(&self.database(), read.tree.hobt().damaged(id, damage)))?;
         let row = whole_row(read.tree.hobt(), row).map_err(|error| access_error(&self.database(), error))?;
         let given = GivenRow { row: &row, types: &types, session: self.given_at(&now) };
-        if let Some(rest) = &read.rest
-            && rest.evaluate(&given)? != Value::Int(1)
-        {
+        if !read.row.is(&given)? {
             return Ok(Some(None));
         }
         let values = read.values.iter().map(|formula| formula.evaluate(&given)).collect::<Result<Vec<_>, _>>()?;
