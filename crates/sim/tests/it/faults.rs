@@ -1,5 +1,7 @@
 //! Operations of the disk that fail, each in its turn: no panic, and after a start what was acknowledged.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_sim::{OPERATIONS, Options, simulate};
 
@@ -56,13 +58,24 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
             (seed, faults_of(report.operations))
         })
         .collect();
-    let total: usize = scripts.iter().map(|(_, faults)| faults.len()).sum();
     // A stride that shares no factor with most counts comes to every kind of fault in the end.
     let longest = scripts.iter().map(|(_, faults)| faults.len()).max().unwrap_or(0);
-    let (mut done, mut errors, mut failures) = (0, 0, Vec::new());
-    for round in 0..if all { longest } else { ROUNDS } {
-        for (seed, faults) in scripts.iter().filter(|(_, faults)| round < faults.len()) {
-            let fault = faults[(round * 7919) % faults.len()].clone();
+    let to_do: Vec<(u64, Fault)> = (0..if all { longest } else { ROUNDS })
+        .flat_map(|round| scripts.iter().map(move |(seed, faults)| (round, *seed, faults)))
+        .filter(|(round, _, faults)| *round < faults.len())
+        .map(|(round, seed, faults)| (seed, faults[(round * 7919) % faults.len()].clone()))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        if at > 0 && at.is_multiple_of(1000) {
+            println!("{at} of {} faults", to_do.len());
+        }
+        to_do.get(at)
+    };
+    let work = || {
+        let (mut errors, mut failures) = (0, Vec::new());
+        while let Some((seed, fault)) = take() {
             match simulate(*seed, &script(vec![fault.clone()])) {
                 Ok(report) => errors += report.errors,
                 Err(failure) => {
@@ -70,15 +83,18 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
                     failures.push((*seed, fault));
                 }
             }
-            done += 1;
         }
-        if round % 100 == 99 {
-            println!("{done} of {total} faults, {} failures", failures.len());
-        }
-    }
-    println!("{done} of {total} faults in {SCRIPTS} scripts, {errors} errors");
+        (errors, failures)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (errors, failures): (Vec<u64>, Vec<Vec<_>>) = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a simulation reports its panics")).unzip()
+    });
+    let (errors, failures) = (errors.iter().sum::<u64>(), failures.concat());
+    println!("{} faults in {SCRIPTS} scripts, {errors} errors", to_do.len());
     assert!(failures.is_empty(), "{failures:?}");
-    assert!(done >= 10 && errors > 5, "{done} faults, {errors} errors");
+    assert!(to_do.len() >= 10 && errors > 5, "{} faults, {errors} errors", to_do.len());
 }
 
 /// What has shown a bug once, by what it was.
