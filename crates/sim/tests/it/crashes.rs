@@ -42,7 +42,8 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
     assert!(seeds >= SEEDS_MIN * seconds() / SECONDS, "{seeds} seeds in {time:?}");
     assert!(total.crashes > seeds && total.crashes_in_recovery > seeds / 4, "it does crash: {total:?}");
     assert!(total.commits_across > seeds / 4 && total.commits_delayed > seeds, "{total:?}");
-    assert!(total.files_removed > seeds / 10, "{total:?}");
+    // Few seeds may happen to remove none.
+    assert!(seeds < SEEDS_MIN || total.files_removed > seeds / 10, "{total:?}");
     assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
 }
 
