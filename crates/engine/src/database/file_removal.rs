@@ -109,6 +109,8 @@ impl Database {
             return Err(EngineError::statement(number::ONLY_DEFAULT_FILE, text));
         }
         let id = file.id;
+        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for nothing.
+        self.expect_empty(file)?;
         let was_aside = self.storage.set_aside(id, true).map_err(|error| self.storage_error(error))?;
         let unlisted = match self.write_removal(ctx, file) {
             Ok(()) => unlist(file),
@@ -132,16 +134,21 @@ impl Database {
         }
     }
 
+    /// 5042 unless nothing is in a file.
+    fn expect_empty(&self, file: &DatabaseFile) -> Result<()> {
+        if self.storage.file(file.id).map_err(|error| self.storage_error(error))?.is_empty() {
+            return Ok(());
+        }
+        let why = "Move what is in it to other files of its filegroup first: DBCC SHRINKFILE (…, EMPTYFILE).";
+        Err(not_empty("file", &file.name, why))
+    }
+
     /// Looks whether a file that is set aside is empty, and writes what is to be durable before it goes.
     fn write_removal(&self, ctx: &StatementContext, file: &DatabaseFile) -> Result<()> {
-        let storage_error = |error| self.storage_error(error);
-        if !self.storage.file(file.id).map_err(storage_error)?.is_empty() {
-            let why = "Move what is in it to other files of its filegroup first: DBCC SHRINKFILE (…, EMPTYFILE).";
-            return Err(not_empty("file", &file.name, why));
-        }
+        self.expect_empty(file)?;
         self.write_rows(ctx, |heaps, rows| heaps.delete_file(rows, file.id))?;
         // A commit after which the file was empty is not lost any more.
-        self.storage.log().map_or(Ok(()), |log| log.flush()).map_err(|error| storage_error(error.into()))
+        self.storage.log().map_or(Ok(()), |log| log.flush()).map_err(|error| self.storage_error(error.into()))
     }
 
     /// Closes a file that [`Database::remove_file`] has taken off the lists.

@@ -37,6 +37,8 @@ impl Interpreter<'_> {
         }
         let storage_error = |error| Failure::from(SqlError::from(database.storage_error(error)).at(position));
         database.begin_change().map_err(|error: EngineError| error.to_sql_error().at(position))?;
+        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for nothing.
+        expect_other_file(&database, &file).map_err(|error| error.at(position))?;
         let was_aside = database.storage().set_aside(file.id, true).map_err(storage_error)?;
         let emptied = self.empty_file(&database, &file, position);
         if emptied.is_err() && !was_aside {
@@ -65,11 +67,7 @@ impl Interpreter<'_> {
         if is_empty() {
             return Ok(());
         }
-        if !storage.files().iter().any(|other| other.filegroup() == file.filegroup && !other.is_set_aside()) {
-            let text = "There is insufficient space in the filegroup to complete the emptyfile operation: it has no \
-                        other file that takes anything. Add one.";
-            return Err(SqlError::new(number::NO_ROOM_TO_EMPTY_FILE, text).at(position).into());
-        }
+        expect_other_file(database, file).map_err(|error| error.at(position))?;
         let snapshot = database.snapshot();
         let mut tables: Vec<Arc<Table>> = snapshot.tables.values().filter(|table| !table.is_system).cloned().collect();
         tables.sort_unstable_by_key(|table| table.id);
@@ -158,4 +156,18 @@ fn not_emptied(file: &DatabaseFile, why: &str) -> SqlError {
         file.name
     );
     SqlError::new(number::FILE_NOT_EMPTIED, text)
+}
+
+/// An error where a file that is not empty is the only one of its filegroup that takes anything.
+fn expect_other_file(database: &DatabaseUse, file: &DatabaseFile) -> Result<(), SqlError> {
+    let files = database.storage().files();
+    let takes_all = |other: &Arc<hobt_access::DataFile>| other.filegroup() == file.filegroup && !other.is_set_aside();
+    if files.iter().any(|own| own.id() == file.id && own.is_empty())
+        || files.iter().any(|other| other.id() != file.id && takes_all(other))
+    {
+        return Ok(());
+    }
+    let text = "There is insufficient space in the filegroup to complete the emptyfile operation: it has no other \
+                file that takes anything. Add one.";
+    Err(SqlError::new(number::NO_ROOM_TO_EMPTY_FILE, text))
 }
