@@ -72,7 +72,7 @@ impl NextValues {
         let mut values = Vec::with_capacity(rows);
         if rows > 0 {
             (self.take)(rows as u64, &mut |first, count| {
-                values.extend((0..count).map(|step| first + self.increment * i128::from(step)));
+                values.extend((0..count).map(|steps| self.value_at(first, steps)));
             })?;
         }
         self.array(values)
@@ -91,7 +91,7 @@ impl NextValues {
         if wanted > numbered.rows {
             let Numbered { runs, rows } = &mut *numbered;
             (self.take)(wanted - *rows, &mut |first, count| {
-                let follows = |run: &Run| run.first + self.increment * i128::from(*rows - run.row) == first;
+                let follows = |run: &Run| self.value_at(run.first, *rows - run.row) == first;
                 if !runs.last().is_some_and(follows) {
                     runs.push(Run { row: *rows, first });
                 }
@@ -102,9 +102,15 @@ impl NextValues {
         self.array(numbers.values().iter().map(value).collect())
     }
 
+    /// The value `steps` behind `first`, which the sequence has.
+    fn value_at(&self, first: i128, steps: u64) -> i128 {
+        // The steps together may be more than an `i128` holds; where they lead to is not.
+        first.wrapping_add(self.increment.wrapping_mul(i128::from(steps)))
+    }
+
     fn of_row(&self, numbered: &Numbered, row: u64) -> i128 {
         let run = &numbered.runs[numbered.runs.partition_point(|run| run.row <= row) - 1];
-        run.first + self.increment * i128::from(row - run.row)
+        self.value_at(run.first, row - run.row)
     }
 
     /// The value that the row of a number, which begins with 1, has taken; `None` if it has none yet.
@@ -163,6 +169,21 @@ mod tests {
         assert_eq!(of(vec![1, 10]), [1, 10]);
         assert_eq!(of(vec![13, 21]), [103, 201]);
         assert_eq!(values.numbered.lock().runs.len(), 3);
+    }
+
+    #[test]
+    fn steps_that_are_more_than_a_number_holds_lead_to_one_that_it_does() {
+        let last = 10_i128.pow(38) - 1;
+        let take = move |count: u64, take: &mut dyn FnMut(i128, u64)| {
+            take(-last, count);
+            Ok(())
+        };
+        let decimal = SqlType::Decimal { precision: 38, scale: 0 };
+        let values = NextValues::new("s".to_owned(), decimal, last, Arc::new(take));
+        let of = |array: ArrayRef| array.as_primitive::<arrow::datatypes::Decimal128Type>().values().to_vec();
+        assert_eq!(of(values.of_rows(3).expect("values")), [-last, 0, last]);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![3_i64, 1]));
+        assert_eq!(of(values.of_numbers(&numbers).expect("values")), [last, -last]);
     }
 
     #[test]
