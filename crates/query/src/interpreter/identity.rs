@@ -298,8 +298,14 @@ impl Interpreter<'_> {
         self.environment.executor.identities.put(context, (database, table), None);
     }
 
-    /// After a statement that gave an identity column its values: the next one goes on behind the greatest.
-    pub(super) fn reseed(&mut self, run: &Arc<StatementRun>, target: &Target) -> Result<(), Failure> {
+    /// After a statement that gave an identity column its values: the next one goes on behind the greatest, which `greatest`
+    /// finds out (the least, when the step is negative).
+    pub(super) fn reseed(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        greatest: impl FnOnce(&mut Self, &TableColumn) -> Result<Option<i128>, Failure>,
+    ) -> Result<(), Failure> {
         let Some((_, column)) = target.explicit_identity() else { return Ok(()) };
         let Some(identity) = column.identity else { return Ok(()) };
         let key = (target.place.database.id(), target.table.id);
@@ -313,7 +319,7 @@ impl Interpreter<'_> {
             self.know_identity(place, &target.table, column)?;
         }
         let (is_rising, increment) = (identity.increment > 0, i128::from(identity.increment));
-        let Some(last) = self.last_identity(&target.place, column)? else { return Ok(()) };
+        let Some(last) = greatest(self, column)? else { return Ok(()) };
         let is_behind_noted = {
             let mut states = identities.states.lock();
             let Some(state) = states.get_mut(&key) else { return Ok(()) };
@@ -361,16 +367,21 @@ impl Interpreter<'_> {
                 Ok(())
             },
         )?;
-        Ok(match last {
-            Value::Int(last) => Some(i128::from(last)),
-            Value::Decimal(last) => Some(last),
-            _ => None,
-        })
+        Ok(identity_of(&last))
     }
 
     pub(super) fn note_identity(&mut self, value: i128) {
         self.state.identity = Value::Decimal(value);
         self.frame_mut().scope_identity = Value::Decimal(value);
+    }
+}
+
+/// The number that an identity column has as its value.
+pub(super) fn identity_of(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(value) => Some(i128::from(*value)),
+        Value::Decimal(value) => Some(*value),
+        _ => None,
     }
 }
 

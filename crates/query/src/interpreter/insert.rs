@@ -84,7 +84,6 @@ impl Interpreter<'_> {
                 }
             }?;
             this.check_new_keys(&run, &write.store)?;
-            this.reseed(&run, &write.target)?;
             Ok(rows)
         })?;
         if run.left_duplicates_out() {

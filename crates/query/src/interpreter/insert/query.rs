@@ -40,7 +40,9 @@ impl Interpreter<'_> {
             let bind = |binder: &Binder<'_>| {
                 binder.limited(binder.bind_insert_source(&query, target.columns())?, insert.top.as_ref())
             };
-            return self.insert_bound(run, options, &bind, write, parallel);
+            let rows = self.insert_bound(run, options, &bind, write, parallel)?;
+            self.reseed_by_table(run, target)?;
+            return Ok(rows);
         }
         let identity = target.table.columns.iter().position(|column| column.identity.is_some());
         let identity = match identity.filter(|_| target.explicit_identity().is_none()) {
@@ -68,7 +70,13 @@ impl Interpreter<'_> {
         if let Some(last) = identity.and_then(|(_, values)| values.taken_by(rows)) {
             self.note_identity(last);
         }
+        self.reseed_by_table(run, target)?;
         Ok(rows)
+    }
+
+    /// Lets identity values go on behind those that the table has, if the query gave them.
+    fn reseed_by_table(&mut self, run: &Arc<StatementRun>, target: &Target) -> Result<(), Failure> {
+        self.reseed(run, target, |this, column| this.last_identity(&target.place, column))
     }
 
     /// Runs a bound query into the target, and puts out what went in.

@@ -9,7 +9,7 @@ use hobt_types::{SqlType, TypedValue, Value};
 
 use super::super::changed_table::{nullable_schema, stored_batch};
 use super::super::failure::Failure;
-use super::super::identity::integer_of_type;
+use super::super::identity::{identity_of, integer_of_type};
 use super::super::run::Interpreter;
 use super::super::system_views::batch_of_values;
 use super::{Target, Write};
@@ -56,19 +56,28 @@ impl Interpreter<'_> {
             let limit = binder.bind_row_limit(top).map_err(Failure::of_binding)?.of(rows.len() as u64);
             rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         }
-        if let (Some((place, _)), Some(row)) = (write.target.explicit_identity(), rows.last()) {
-            match row[place] {
-                Value::Int(value) => self.note_identity(i128::from(value)),
-                Value::Decimal(value) => self.note_identity(value),
-                _ => {}
-            }
+        let given: Vec<i128> = match write.target.explicit_identity() {
+            Some((place, _)) => rows.iter().filter_map(|row| identity_of(&row[place])).collect(),
+            None => Vec::new(),
+        };
+        if let Some(&last) = given.last() {
+            self.note_identity(last);
         }
-        let Some(sink) = &write.sink else { return Ok(insert_rows(run, &write.store, &rows)?) };
+        let count = self.write_rows(run, write, &rows)?;
+        self.reseed(run, &write.target, |_, column| {
+            let is_rising = column.identity.is_none_or(|identity| identity.increment > 0);
+            Ok(if is_rising { given.into_iter().max() } else { given.into_iter().min() })
+        })?;
+        Ok(count)
+    }
+
+    fn write_rows(&mut self, run: &Arc<StatementRun>, write: &Write, rows: &[Vec<Value>]) -> Result<u64, Failure> {
+        let Some(sink) = &write.sink else { return Ok(insert_rows(run, &write.store, rows)?) };
         let table = write.store.table();
         let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
-        let batch = batch_of_values(nullable_schema(table), &types, &rows)?;
+        let batch = batch_of_values(nullable_schema(table), &types, rows)?;
         let stored = stored_batch(&write.store, &batch)?;
-        let count = insert_rows(run, &write.store, &rows)?;
+        let count = insert_rows(run, &write.store, rows)?;
         self.put_out_inserted(run, sink, &[stored])?;
         Ok(count)
     }
