@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::Instance;
-use hobt_query::execute::{InsertTarget, StatementRun, insert_batches};
+use hobt_query::execute::{StatementRun, WriteTarget, insert_batches};
 
 use super::Batches;
 use crate::error::{LabError, Result};
@@ -36,7 +36,7 @@ fn load_part(instance: &Arc<Instance>, database: &str, table: &str, batches: Bat
         .values()
         .find(|found| Some(found.schema) == schema && found.name.eq_ignore_ascii_case(table))
         .ok_or_else(|| SqlError::new(hobt_base::number::INVALID_OBJECT, format!("Invalid object name '{table}'.")))?;
-    let target = InsertTarget::new(database.clone(), Arc::clone(found), "dbo", None)?;
+    let target = WriteTarget::new(database.clone(), Arc::clone(found), "dbo", None)?;
     let run = StatementRun::new(instance, LOADER, Some(1), Arc::default(), false)?;
     run.uses_database(&database);
     let ended = insert_batches(&run, &target, batches.map(Ok));

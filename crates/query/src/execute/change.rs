@@ -17,7 +17,7 @@ use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::array_value;
 use hobt_types::Value;
 
-use super::insert::{InsertTarget, column};
+use super::insert::{WriteTarget, column};
 use super::places::Places;
 use super::statement::StatementRun;
 use super::unseen_rows::UnseenRows;
@@ -30,7 +30,7 @@ const SEEN_BYTES: u64 = 32;
 #[derive(Debug)]
 pub struct HeldBatches {
     run: Arc<StatementRun>,
-    target: InsertTarget,
+    target: WriteTarget,
     batches: Vec<RecordBatch>,
     rows: u64,
     held_bytes: u64,
@@ -38,7 +38,7 @@ pub struct HeldBatches {
 
 impl HeldBatches {
     /// None yet, for a change of `target`.
-    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget) -> HeldBatches {
+    pub fn new(run: &Arc<StatementRun>, target: &WriteTarget) -> HeldBatches {
         let (run, target) = (Arc::clone(run), target.clone());
         HeldBatches { run, target, batches: Vec::new(), rows: 0, held_bytes: 0 }
     }
@@ -116,7 +116,7 @@ pub struct ChangedRows {
 
 impl ChangedRows {
     /// For a query over `target` that may bring a row more than once if `repeats`; `limit` is how many rows count.
-    pub fn new(run: &Arc<StatementRun>, target: &InsertTarget, repeats: bool, limit: Option<RowLimit>) -> ChangedRows {
+    pub fn new(run: &Arc<StatementRun>, target: &WriteTarget, repeats: bool, limit: Option<RowLimit>) -> ChangedRows {
         ChangedRows { held: HeldBatches::new(run, target), seen: repeats.then(HashSet::new), limit }
     }
 
@@ -174,7 +174,7 @@ impl MergedRows {
     /// For a change of `target`; `actions` are what the actions do, by their numbers.
     pub fn new(
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         actions: Vec<ChangeKind>,
         unseen: Option<&Arc<UnseenRows>>,
     ) -> MergedRows {
@@ -299,7 +299,7 @@ fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
 /// # Errors
 /// 515, 2628, 8115.
 pub fn stored_columns(
-    target: &InsertTarget,
+    target: &WriteTarget,
     columns: Vec<(usize, ArrayRef)>,
 ) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
     let definitions = &target.table().columns;
@@ -312,7 +312,7 @@ pub fn stored_columns(
 ///
 /// # Errors
 /// 3617 and what storage returns.
-pub fn delete_rows(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch) -> Result<(), SqlError> {
+pub fn delete_rows(run: &StatementRun, target: &WriteTarget, rows: &RecordBatch) -> Result<(), SqlError> {
     let places = Places::of(rows)?;
     for row in 0..rows.num_rows() {
         check_cancelled(run)?;
@@ -328,7 +328,7 @@ pub fn delete_rows(run: &StatementRun, target: &InsertTarget, rows: &RecordBatch
 /// 511, 1105, 2601, 2627, 3617, 701 and what storage returns.
 pub fn update_rows<'b>(
     run: &StatementRun,
-    target: &InsertTarget,
+    target: &WriteTarget,
     pieces: impl IntoIterator<Item = (&'b RecordBatch, Result<Vec<ArrayRef>, SqlError>)>,
 ) -> Result<(), SqlError> {
     let types = || target.table().columns.iter().map(|column| column.sql_type);
@@ -366,7 +366,7 @@ struct Held<'r> {
 }
 
 impl Held<'_> {
-    fn hold(&mut self, target: &InsertTarget, bytes: u64) -> Result<(), SqlError> {
+    fn hold(&mut self, target: &WriteTarget, bytes: u64) -> Result<(), SqlError> {
         let grown = self.run.context.memory().grow(bytes);
         grown.map_err(|error| target.sql_error(AccessError::OutOfMemory(error)))?;
         self.bytes += bytes;
@@ -380,7 +380,7 @@ impl Drop for Held<'_> {
     }
 }
 
-fn apply(run: &StatementRun, target: &InsertTarget, updates: &[RowUpdate]) -> Result<(), SqlError> {
+fn apply(run: &StatementRun, target: &WriteTarget, updates: &[RowUpdate]) -> Result<(), SqlError> {
     let updated = target.writer().update(&run.context, updates, &mut || run.is_cancelled());
     updated.map_err(|error| target.write_error(error))?;
     check_cancelled(run)

@@ -15,7 +15,7 @@ use hobt_engine::{DatabaseUse, key_bytes_max, key_value_bytes, may_exceed_key_by
 use hobt_functions::array_value;
 use hobt_types::{SqlType, Value};
 
-use super::insert::{InsertTarget, column, entry_too_long, key_too_long};
+use super::insert::{WriteTarget, column, entry_too_long, key_too_long};
 use super::places::Places;
 use super::statement::StatementRun;
 
@@ -23,7 +23,7 @@ use super::statement::StatementRun;
 pub struct IndexBuild<'r> {
     run: &'r Arc<StatementRun>,
     /// The table, for messages.
-    target: &'r InsertTarget,
+    target: &'r WriteTarget,
     /// The definition that the index belongs to.
     table: Arc<Table>,
     /// Its place there.
@@ -65,7 +65,7 @@ impl<'r> IndexBuild<'r> {
     /// A tree cannot be opened, or is not empty.
     pub fn new(
         run: &'r Arc<StatementRun>,
-        target: &'r InsertTarget,
+        target: &'r WriteTarget,
         database: &DatabaseUse,
         table: &Arc<Table>,
         index: usize,
@@ -287,7 +287,7 @@ impl<'r> IndexBuild<'r> {
     }
 }
 
-fn tree_error(target: &InsertTarget, index: &hobt_catalog::Index, error: BTreeError) -> SqlError {
+fn tree_error(target: &WriteTarget, index: &hobt_catalog::Index, error: BTreeError) -> SqlError {
     match error {
         BTreeError::Storage(error) => target.sql_error(error),
         BTreeError::Duplicate => target.duplicate_in_build(index, &[]),

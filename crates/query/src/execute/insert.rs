@@ -31,7 +31,7 @@ pub use load::{insert_batches, insert_held, insert_select};
 
 /// The table that rows go into.
 #[derive(Clone)]
-pub struct InsertTarget {
+pub struct WriteTarget {
     database: DatabaseUse,
     writer: TableWriter,
     /// The heaps of its partitions, if rows may be loaded into them: no index is to be kept.
@@ -46,9 +46,9 @@ pub struct InsertTarget {
     rules: Option<Arc<RowRules>>,
 }
 
-impl std::fmt::Debug for InsertTarget {
+impl std::fmt::Debug for WriteTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InsertTarget").field("table", &self.table().name).finish_non_exhaustive()
+        f.debug_struct("WriteTarget").field("table", &self.table().name).finish_non_exhaustive()
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn entry_too_long(index: &Index, bytes: usize) -> SqlError {
     SqlError::new(number::KEY_TOO_LONG, text)
 }
 
-impl InsertTarget {
+impl WriteTarget {
     /// A table of `database`; `partitioning` is the partitioning column's place and the function, if it is on a scheme.
     ///
     /// # Errors
@@ -85,31 +85,31 @@ impl InsertTarget {
         table: Arc<Table>,
         schema_name: &str,
         partitioning: Option<(usize, Arc<PartitionFunction>)>,
-    ) -> Result<InsertTarget, SqlError> {
+    ) -> Result<WriteTarget, SqlError> {
         let name = format!("{}.{schema_name}.{}", database.name(), table.name);
         let writer = TableWriter::open(&database, &database.snapshot(), table);
         let writer = writer.map_err(|error| error.to_sql_error())?;
         let heaps = writer.heaps();
         let object = format!("{schema_name}.{}", written_table_name(&writer.table().name));
-        Ok(InsertTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
+        Ok(WriteTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
     }
 
     /// The same target under another name in messages: that of a table variable.
     #[must_use]
-    pub fn called(self, name: String) -> InsertTarget {
-        InsertTarget { object: format!("dbo.{name}"), name, ..self }
+    pub fn called(self, name: String) -> WriteTarget {
+        WriteTarget { object: format!("dbo.{name}"), name, ..self }
     }
 
     /// The same target for another statement than `INSERT`: messages name it.
     #[must_use]
-    pub fn written_by(self, statement: &'static str) -> InsertTarget {
-        InsertTarget { statement, ..self }
+    pub fn written_by(self, statement: &'static str) -> WriteTarget {
+        WriteTarget { statement, ..self }
     }
 
     /// The same target, whose rows are held against what its definition says of them.
     #[must_use]
-    pub fn ruled_by(self, rules: RowRules) -> InsertTarget {
-        InsertTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
+    pub fn ruled_by(self, rules: RowRules) -> WriteTarget {
+        WriteTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
     }
 
     /// The values of its foreign keys that were written, if it has some.
@@ -168,7 +168,7 @@ impl InsertTarget {
     /// New rows with their computed columns, held against the constraints.
     ///
     /// # Errors
-    /// As [`InsertTarget::completed`].
+    /// As [`WriteTarget::completed`].
     pub fn completed_batch(&self, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
         if self.rules.is_none() {
             return Ok(batch.clone());
@@ -304,13 +304,13 @@ impl InsertTarget {
 
 /// A column's value on its way into a row.
 pub enum DirectValue<'a> {
-    /// As pages hold it, checked before ([`InsertTarget::stored_bytes`]).
+    /// As pages hold it, checked before ([`WriteTarget::stored_bytes`]).
     Stored(Option<&'a [u8]>),
     /// To be checked.
     Value(Value),
 }
 
-impl InsertTarget {
+impl WriteTarget {
     /// A column's value as pages hold it; `None` for NULL.
     ///
     /// # Errors
@@ -380,7 +380,7 @@ fn shown_value(sql_type: SqlType, value: &Value) -> String {
 ///
 /// # Errors
 /// 515, 2628, 511, 1105 and what storage returns.
-pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
+pub fn insert_rows(run: &StatementRun, target: &WriteTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
     let Some(rules) = target.rules.as_ref().filter(|_| !rows.is_empty()) else {
         return write_rows(run, target, rows);
     };
@@ -390,7 +390,7 @@ pub fn insert_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>
 }
 
 /// The values of a batch whose columns are the table's.
-fn rows_of(target: &InsertTarget, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, SqlError> {
+fn rows_of(target: &WriteTarget, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, SqlError> {
     let row = |row: usize| {
         let columns = batch.columns().iter().zip(&target.table().columns);
         columns.map(|(array, column)| array_value(array, row, column.sql_type)).collect()
@@ -399,7 +399,7 @@ fn rows_of(target: &InsertTarget, batch: &RecordBatch) -> Result<Vec<Vec<Value>>
 }
 
 /// Writes rows that are complete.
-fn write_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
+fn write_rows(run: &StatementRun, target: &WriteTarget, rows: &[Vec<Value>]) -> Result<u64, SqlError> {
     let columns = &target.table().columns;
     let types = || columns.iter().map(|column| column.sql_type);
     let mut written = 0;
@@ -429,7 +429,7 @@ fn write_rows(run: &StatementRun, target: &InsertTarget, rows: &[Vec<Value>]) ->
 }
 
 /// Writes the rows of batches one at a time. Returns their number.
-fn insert_one_by_one(run: &StatementRun, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
+fn insert_one_by_one(run: &StatementRun, target: &WriteTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let mut written = 0;
     for batch in batches {
         written += write_rows(run, target, &rows_of(target, &target.completed_batch(batch)?)?)?;

@@ -37,7 +37,7 @@ pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_colum
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
 pub use index_join::{ForcedLoopRule, IndexJoinRule, JoinWay};
-pub use insert::{DirectValue, InsertTarget, insert_batches, insert_held, insert_rows, insert_select};
+pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use lock_rows::LockRowsExec;
 pub(crate) use lock_rows::LockRowsSettings;

@@ -5,7 +5,7 @@ use hobt_base::{SessionId, SqlError, number};
 use hobt_engine::{DatabaseUse, RowAt};
 use hobt_txn::locks::{LockError, LockMode, LockResource};
 
-use super::insert::InsertTarget;
+use super::insert::WriteTarget;
 use super::places::Places;
 use super::statement::StatementRun;
 use super::unseen_rows::UnseenRows;
@@ -58,7 +58,7 @@ impl FoundRows {
     pub fn lock(
         &self,
         run: &StatementRun,
-        target: &InsertTarget,
+        target: &WriteTarget,
         taken: &mut Vec<LockResource>,
     ) -> Result<(), SqlError> {
         let Some(locks) = target.row_locks(run) else { return Ok(()) };
@@ -73,7 +73,7 @@ impl FoundRows {
     }
 
     /// Whether one of them was changed by somebody whom the statement does not see.
-    pub fn is_any_changed(&self, run: &StatementRun, target: &InsertTarget) -> bool {
+    pub fn is_any_changed(&self, run: &StatementRun, target: &WriteTarget) -> bool {
         run.context.view().is_some_and(|view| self.0.iter().any(|row| target.writer().is_changed(row, &view)))
     }
 }

@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use hobt_base::{SqlError, number};
 use parking_lot::Mutex;
 
-use super::insert::InsertTarget;
+use super::insert::WriteTarget;
 use crate::wrap::sql_error_of;
 
 /// A computed column that is stored.
@@ -117,7 +117,7 @@ impl RowRules {
     /// 547.
     pub(super) fn check(
         &self,
-        target: &InsertTarget,
+        target: &WriteTarget,
         columns: &[ArrayRef],
         rows: usize,
         changed: Option<&[usize]>,
@@ -143,7 +143,7 @@ impl RowRules {
 }
 
 /// 547.
-fn violation(target: &InsertTarget, rule: &CheckRule) -> SqlError {
+fn violation(target: &WriteTarget, rule: &CheckRule) -> SqlError {
     let column = match rule.reads.as_slice() {
         [column] => format!(", column '{}'", target.table().columns[*column].name),
         _ => String::new(),

@@ -23,7 +23,7 @@ use super::query::bind_options;
 use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
-use crate::execute::{ChangedRows, HeldBatches, InsertTarget, StatementRun, delete_rows, stored_columns, update_rows};
+use crate::execute::{ChangedRows, HeldBatches, StatementRun, WriteTarget, delete_rows, stored_columns, update_rows};
 
 /// A statement that changes rows where they are.
 #[derive(Clone, Copy)]
@@ -174,7 +174,7 @@ impl Interpreter<'_> {
         options: BindOptions,
         change: Change<'_>,
         columns: Option<&binder::InsertTarget>,
-    ) -> Result<(BoundChange, InsertTarget, HeldBatches, bool), Failure> {
+    ) -> Result<(BoundChange, WriteTarget, HeldBatches, bool), Failure> {
         let bound: RefCell<Option<BoundChange>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let change = change.bind(binder, columns)?;
@@ -222,7 +222,7 @@ fn target_of(bound: &BoundChange) -> Result<(DatabaseUse, Arc<Table>), SqlError>
 }
 
 /// The heaps that change, under the name that messages give them.
-fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<InsertTarget, SqlError> {
+fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<WriteTarget, SqlError> {
     let (database, table) = target_of(bound)?;
     let store = store_of(database, table)?.written_by(match change {
         Change::Update(_) => "UPDATE",
@@ -235,7 +235,7 @@ fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<InsertTarget,
 }
 
 /// Counts that the statement changes the table, and those of its indexes that have a column which it may change.
-fn note_update(run: &StatementRun, bound: &BoundChange, target: &InsertTarget) {
+fn note_update(run: &StatementRun, bound: &BoundChange, target: &WriteTarget) {
     let columns = bound.values.as_ref().map(|values| {
         let computed = target.table().columns.iter().enumerate().filter(|(_, column)| column.computed.is_some());
         values.columns().chain(computed.map(|(place, _)| place)).collect::<Vec<_>>()
@@ -244,7 +244,7 @@ fn note_update(run: &StatementRun, bound: &BoundChange, target: &InsertTarget) {
 }
 
 /// Computes and checks what the rows become, before any of them changes.
-fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &InsertTarget) -> Result<Rows, SqlError> {
+fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &WriteTarget) -> Result<Rows, SqlError> {
     let mut new = Vec::with_capacity(held.batches().len());
     for place in 0..held.batches().len() {
         let columns = match &mut bound.values {
@@ -262,7 +262,7 @@ fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &InsertTarge
 fn completed(
     before: &RecordBatch,
     bound: &BoundChange,
-    target: &InsertTarget,
+    target: &WriteTarget,
     mut new: Vec<(usize, ArrayRef)>,
 ) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
     if bound.values.is_none() || !target.has_rules() {
@@ -285,7 +285,7 @@ fn completed(
     Ok(new)
 }
 
-fn apply(run: &StatementRun, target: &InsertTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
+fn apply(run: &StatementRun, target: &WriteTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
     let batches = rows.held.batches();
     if bound.values.is_none() {
         return batches.iter().try_for_each(|batch| delete_rows(run, target, batch));

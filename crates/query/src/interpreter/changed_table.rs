@@ -13,12 +13,12 @@ use super::failure::Failure;
 use super::foreign_key::{foreign_keys_of, places_of};
 use super::run::Interpreter;
 use crate::binder::{BindOptions, Binder};
-use crate::execute::{InsertTarget, NewKeys, RowRules, StatementRun, stored_columns};
+use crate::execute::{NewKeys, RowRules, StatementRun, WriteTarget, stored_columns};
 use crate::source::{clustered_disabled, table_schema};
 
 impl Interpreter<'_> {
     /// A target with what its definition says of its rows.
-    pub(super) fn ruled(&self, run: &Arc<StatementRun>, store: InsertTarget) -> Result<InsertTarget, Failure> {
+    pub(super) fn ruled(&self, run: &Arc<StatementRun>, store: WriteTarget) -> Result<WriteTarget, Failure> {
         let table = store.table();
         let keys = foreign_keys_of(table);
         if !has_rules(table) {
@@ -46,7 +46,7 @@ pub(super) fn has_rules(table: &Table) -> bool {
 ///
 /// # Errors
 /// 8655 the clustered index is disabled.
-pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
+pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<WriteTarget, SqlError> {
     if table.base_index().options.is_disabled {
         return Err(clustered_disabled(&table));
     }
@@ -54,12 +54,12 @@ pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<Inser
 }
 
 /// The same of a table whose clustered index may be disabled.
-pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<InsertTarget, SqlError> {
+pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<WriteTarget, SqlError> {
     let snapshot = database.snapshot();
     let partitioning = snapshot.partitioning_of(&table.base_index().data_space);
     let partitioning = partitioning.map(|(column, function)| (column, Arc::clone(function)));
     let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
-    InsertTarget::new(database, table, &schema, partitioning)
+    WriteTarget::new(database, table, &schema, partitioning)
 }
 
 /// A table's columns in their carriers, any of which may be NULL until it is checked.
@@ -70,7 +70,7 @@ pub(super) fn nullable_schema(table: &Table) -> SchemaRef {
 }
 
 /// Rows of the whole table as it stores them.
-pub(super) fn stored_batch(store: &InsertTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
+pub(super) fn stored_batch(store: &WriteTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
     if store.has_rules() {
         let columns = store.completed(batch.columns().to_vec(), batch.num_rows(), None)?;
         return whole_batch(store, columns);
@@ -80,6 +80,6 @@ pub(super) fn stored_batch(store: &InsertTarget, batch: &RecordBatch) -> Result<
 }
 
 /// Rows of the whole table from its columns.
-pub(super) fn whole_batch(store: &InsertTarget, columns: Vec<ArrayRef>) -> Result<RecordBatch, SqlError> {
+pub(super) fn whole_batch(store: &WriteTarget, columns: Vec<ArrayRef>) -> Result<RecordBatch, SqlError> {
     RecordBatch::try_new(nullable_schema(store.table()), columns).map_err(|error| SqlError::internal(error.to_string()))
 }

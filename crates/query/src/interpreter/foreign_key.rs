@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::run::Interpreter;
 use super::table_locks::definition_changed;
 use crate::binder::{BindOptions, Resolved, SourceColumn};
-use crate::execute::{InsertTarget, StatementRun};
+use crate::execute::{StatementRun, WriteTarget};
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
@@ -110,7 +110,7 @@ struct Followed<'k> {
 
 impl Interpreter<'_> {
     /// The foreign keys in force that refer to a table, now that it is locked.
-    pub(super) fn referring_keys(&self, target: &InsertTarget) -> Vec<ReferringKey> {
+    pub(super) fn referring_keys(&self, target: &WriteTarget) -> Vec<ReferringKey> {
         let snapshot = target.database().snapshot();
         let mut keys = Vec::new();
         for table in snapshot.tables.values() {
@@ -125,7 +125,7 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// 547.
-    pub(super) fn check_new_keys(&mut self, run: &Arc<StatementRun>, target: &InsertTarget) -> Result<(), Failure> {
+    pub(super) fn check_new_keys(&mut self, run: &Arc<StatementRun>, target: &WriteTarget) -> Result<(), Failure> {
         let Some(new_keys) = target.new_keys() else { return Ok(()) };
         let table = Arc::clone(target.table());
         for (at, key) in foreign_keys_of(&table).into_iter().enumerate() {
@@ -148,7 +148,7 @@ impl Interpreter<'_> {
     pub(super) fn hold_all_rows(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         rows: Arc<HeapTable>,
         key: &ForeignKey,
     ) -> Result<(), Failure> {
@@ -175,7 +175,7 @@ impl Interpreter<'_> {
     fn hold_added(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         key: &ForeignKey,
         keys: &str,
         hint: &str,
@@ -209,7 +209,7 @@ impl Interpreter<'_> {
     pub(super) fn follow_keys(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         referring: &[ReferringKey],
         changed: &[KeyRows],
     ) -> Result<(), Failure> {
@@ -232,7 +232,7 @@ impl Interpreter<'_> {
     fn follow_key(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         (child, key): (&Arc<Table>, &ForeignKey),
         changed: &[KeyRows],
         rule: ReferentialRule,
@@ -267,7 +267,7 @@ impl Interpreter<'_> {
     fn follow_added(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         followed: &Followed<'_>,
         rule: ReferentialRule,
     ) -> Result<(), Failure> {
@@ -394,19 +394,19 @@ fn values_of(column: &SourceColumn, at: usize, batches: &[RecordBatch]) -> Resul
 }
 
 /// The schema that a table lies in.
-fn schema_of(target: &InsertTarget, table: &Table) -> String {
+fn schema_of(target: &WriteTarget, table: &Table) -> String {
     let snapshot = target.database().snapshot();
     snapshot.schema_by_id(table.schema).map_or_else(|| "dbo".to_owned(), |schema| schema.name.clone())
 }
 
-fn full_name(target: &InsertTarget, table: &Table) -> Result<String, SqlError> {
+fn full_name(target: &WriteTarget, table: &Table) -> Result<String, SqlError> {
     let database = quote(target.database().name());
     Ok(format!("{database}.{}.{}", quote(&schema_of(target, table)), quote(&table.name)))
 }
 
 /// 547.
 fn conflict(
-    target: &InsertTarget,
+    target: &WriteTarget,
     key: &ForeignKey,
     (kind, of_same): (&str, &str),
     other: &Table,

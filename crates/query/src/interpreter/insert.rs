@@ -24,7 +24,7 @@ use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
 use super::run::{Interpreter, Outcome};
 use crate::binder::{BindOptions, Binder, OutputInput, QueryHints, SourceColumn};
-use crate::execute::{InsertTarget, StatementRun};
+use crate::execute::{StatementRun, WriteTarget};
 
 pub(super) use execute::Capture;
 pub(super) use target::Target;
@@ -33,7 +33,7 @@ pub(super) use values::default_of;
 /// What an `INSERT` writes to, and what it puts out.
 struct Write {
     target: Target,
-    store: InsertTarget,
+    store: WriteTarget,
     sink: Option<OutputSink>,
 }
 

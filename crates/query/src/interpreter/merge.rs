@@ -26,7 +26,7 @@ use super::query::bind_options;
 use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
 use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
-use crate::execute::{InsertTarget, MergedRows, StatementRun, delete_rows, insert_held, stored_columns, update_rows};
+use crate::execute::{MergedRows, StatementRun, WriteTarget, delete_rows, insert_held, stored_columns, update_rows};
 
 /// Rows with which one thing is done, and what they become.
 struct Piece<'r> {
@@ -87,7 +87,7 @@ impl Interpreter<'_> {
         options: BindOptions,
         merge: &Merge,
         columns: Option<&binder::InsertTarget>,
-    ) -> Result<(BoundMerge, InsertTarget, MergedRows, bool), Failure> {
+    ) -> Result<(BoundMerge, WriteTarget, MergedRows, bool), Failure> {
         let bound: RefCell<Option<BoundMerge>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let merge = binder.bind_merge(merge, columns)?;
@@ -134,7 +134,7 @@ impl Interpreter<'_> {
         &mut self,
         run: &Arc<StatementRun>,
         bound: &BoundMerge,
-        store: &InsertTarget,
+        store: &WriteTarget,
         held: &mut MergedRows,
     ) -> Result<Vec<Vec<ArrayRef>>, Failure> {
         let pieces: Vec<(ChangeKind, RecordBatch)> = held.pieces().map(|(kind, rows)| (kind, rows.clone())).collect();
@@ -195,7 +195,7 @@ impl Piece<'_> {
     }
 
     /// A column that `OUTPUT` reads.
-    fn column(&self, bound: &BoundMerge, store: &InsertTarget, input: OutputInput) -> Result<ArrayRef, SqlError> {
+    fn column(&self, bound: &BoundMerge, store: &WriteTarget, input: OutputInput) -> Result<ArrayRef, SqlError> {
         let nothing = |column: usize| {
             let sql_type = store.table().columns[column].sql_type;
             Ok(new_null_array(&carrier(sql_type), self.rows.num_rows()))
@@ -225,7 +225,7 @@ impl Piece<'_> {
 }
 
 /// The heaps that change, under the name that messages give them.
-fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<InsertTarget, SqlError> {
+fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<WriteTarget, SqlError> {
     let table = bound.table()?;
     let store = store_of(table.database().clone(), Arc::clone(table.table()))?;
     Ok(match &merge.target.name {
@@ -234,7 +234,7 @@ fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<InsertTarget, SqlErr
     })
 }
 
-fn apply(run: &Arc<StatementRun>, store: &InsertTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
+fn apply(run: &Arc<StatementRun>, store: &WriteTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
     let of_kind = |kind| pieces.iter().filter(move |piece| piece.kind == kind);
     // Keys that go are free for rows that change and rows that come.
     for piece in of_kind(ChangeKind::Delete) {

@@ -15,12 +15,12 @@ use super::insert::Target;
 use super::names::UsedTable;
 use super::run::Interpreter;
 use crate::binder::{self, BoundOutput};
-use crate::execute::{InsertTarget, StatementRun, insert_rows};
+use crate::execute::{StatementRun, WriteTarget, insert_rows};
 
 /// The table of `OUTPUT … INTO`.
 pub(super) struct OutputTarget {
     target: Target,
-    store: InsertTarget,
+    store: WriteTarget,
 }
 
 impl OutputTarget {

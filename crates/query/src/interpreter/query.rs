@@ -27,7 +27,7 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    InsertTarget, JoinWay, StatementRun, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
+    JoinWay, StatementRun, WriteTarget, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -208,7 +208,7 @@ impl Interpreter<'_> {
                 .map_err(|error| error.to_sql_error().at(into.name.position()))?;
             let lock = this.lock(&run.context, &place.database, table.id, LockMode::SchemaModification)?;
             run.hold_locks(vec![lock]);
-            let target = InsertTarget::new(place.database.clone(), table, &place.schema, None)?;
+            let target = WriteTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
             Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, &target, true)?)
         })?;
@@ -224,7 +224,7 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         parallel: bool,
     ) -> Result<u64, Failure> {
         let prepared = self.prepare(run, options, bind)?;

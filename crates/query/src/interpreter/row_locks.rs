@@ -15,7 +15,7 @@ use super::names::UsedTable;
 use super::reading::is_private;
 use super::run::Interpreter;
 use super::table_locks::mode_of;
-use crate::execute::{FoundRows, InsertTarget, StatementRun, UnseenRows, UnseenUse, snapshot_conflict};
+use crate::execute::{FoundRows, StatementRun, UnseenRows, UnseenUse, WriteTarget, snapshot_conflict};
 
 /// How often a statement that changes rows looks for them anew before it locks the table.
 const ROUNDS: usize = 5;
@@ -104,7 +104,7 @@ impl Interpreter<'_> {
     pub(super) fn lock_found_rows<'r>(
         &self,
         run: &StatementRun,
-        target: &InsertTarget,
+        target: &WriteTarget,
         (batches, others): (impl IntoIterator<Item = &'r RecordBatch>, &Others<'_>),
         rounds: &mut Rounds,
     ) -> Result<bool, Failure> {

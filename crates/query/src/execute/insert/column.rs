@@ -14,7 +14,7 @@ use hobt_catalog::TableColumn;
 use hobt_page::ValidityBits;
 use hobt_types::{MaxLength, PhysicalType, SqlType, Value};
 
-use super::InsertTarget;
+use super::WriteTarget;
 
 /// A column's values in their physical form, borrowed from the batch where they can be.
 pub(in super::super) struct Prepared {
@@ -39,7 +39,7 @@ enum Values {
 /// # Errors
 /// 515 for a NULL, 2628 for a value that is too long, 8115 for a decimal outside its precision.
 pub(in super::super) fn prepare(
-    target: &InsertTarget,
+    target: &WriteTarget,
     definition: &TableColumn,
     array: &ArrayRef,
 ) -> Result<Prepared, SqlError> {
@@ -75,7 +75,7 @@ fn wrong_carrier(definition: &TableColumn, array: &ArrayRef) -> SqlError {
     ))
 }
 
-fn null_error(target: &InsertTarget, definition: &TableColumn) -> SqlError {
+fn null_error(target: &WriteTarget, definition: &TableColumn) -> SqlError {
     SqlError::new(
         number::NULL_NOT_ALLOWED,
         format!(
@@ -88,7 +88,7 @@ fn null_error(target: &InsertTarget, definition: &TableColumn) -> SqlError {
     .with_state(2)
 }
 
-fn truncation_error(target: &InsertTarget, definition: &TableColumn, value: &str) -> SqlError {
+fn truncation_error(target: &WriteTarget, definition: &TableColumn, value: &str) -> SqlError {
     let shown: String = value.chars().take(100).collect();
     SqlError::new(
         number::TRUNCATION,
@@ -117,7 +117,7 @@ fn text_length(sql_type: SqlType, text: &str) -> usize {
 }
 
 /// Without trailing spaces when only they are too many, which T-SQL cuts in silence; an error for more.
-fn fit<'a>(target: &InsertTarget, definition: &TableColumn, text: &'a str) -> Result<&'a str, SqlError> {
+fn fit<'a>(target: &WriteTarget, definition: &TableColumn, text: &'a str) -> Result<&'a str, SqlError> {
     let limit = limit_of(definition.sql_type);
     if text.len() <= limit || text_length(definition.sql_type, text) <= limit {
         return Ok(text);
@@ -132,7 +132,7 @@ fn fit<'a>(target: &InsertTarget, definition: &TableColumn, text: &'a str) -> Re
     Ok(&text[..end])
 }
 
-fn text(target: &InsertTarget, definition: &TableColumn, array: &StringViewArray) -> Result<Values, SqlError> {
+fn text(target: &WriteTarget, definition: &TableColumn, array: &StringViewArray) -> Result<Values, SqlError> {
     let limit = limit_of(definition.sql_type);
     let padded = matches!(definition.sql_type, SqlType::Char(_) | SqlType::NChar(_));
     if !padded && array.views().iter().all(|view| (*view as u32) as usize <= limit) {
@@ -154,7 +154,7 @@ fn text(target: &InsertTarget, definition: &TableColumn, array: &StringViewArray
     Ok(Values::Padded { bytes, ends })
 }
 
-fn binary(target: &InsertTarget, definition: &TableColumn, array: &BinaryViewArray) -> Result<Values, SqlError> {
+fn binary(target: &WriteTarget, definition: &TableColumn, array: &BinaryViewArray) -> Result<Values, SqlError> {
     let limit = limit_of(definition.sql_type);
     let padded = matches!(definition.sql_type, SqlType::Binary(_));
     let mut bytes = Vec::new();
@@ -268,7 +268,7 @@ impl Prepared {
 /// # Errors
 /// As [`prepare`].
 pub(in super::super) fn stored(
-    target: &InsertTarget,
+    target: &WriteTarget,
     definition: &TableColumn,
     array: &ArrayRef,
 ) -> Result<ArrayRef, SqlError> {
@@ -293,7 +293,7 @@ pub(in super::super) fn stored(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(super) fn checked_value(target: &InsertTarget, definition: &TableColumn, value: &Value) -> Result<Value, SqlError> {
+pub(super) fn checked_value(target: &WriteTarget, definition: &TableColumn, value: &Value) -> Result<Value, SqlError> {
     match value {
         Value::Null if !definition.nullable => Err(null_error(target, definition)),
         Value::Text(text) => {
@@ -319,7 +319,7 @@ pub(super) fn checked_value(target: &InsertTarget, definition: &TableColumn, val
 }
 
 /// The partition of each row by binary search over integer boundaries; `None` for other types or NULLs.
-pub(super) fn partitions_of_integers(target: &InsertTarget, array: &ArrayRef) -> Option<Vec<u32>> {
+pub(super) fn partitions_of_integers(target: &WriteTarget, array: &ArrayRef) -> Option<Vec<u32>> {
     let (_, function) = target.partitioning.as_ref()?;
     if array.null_count() > 0 {
         return None;

@@ -26,7 +26,7 @@ use super::super::index_build::IndexBuild;
 use super::super::runner::{drain, finish, run_query};
 use super::super::statement::StatementRun;
 use super::super::workers::WorkerPool;
-use super::{InsertTarget, column, insert_one_by_one};
+use super::{WriteTarget, column, insert_one_by_one};
 use crate::binder::column_order;
 use crate::wrap::sql_error_of;
 
@@ -43,7 +43,7 @@ pub fn insert_select(
     pool: &WorkerPool,
     plan: Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
-    target: &InsertTarget,
+    target: &WriteTarget,
     parallel: bool,
 ) -> Result<u64, SqlError> {
     if target.heaps.is_none() {
@@ -86,7 +86,7 @@ fn insert_sorted(
     pool: &WorkerPool,
     plan: Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
-    target: &InsertTarget,
+    target: &WriteTarget,
     may_build: bool,
 ) -> Result<u64, SqlError> {
     let table = target.table();
@@ -125,7 +125,7 @@ fn insert_sorted(
 /// As [`insert_select`], and what the batches' source returns.
 pub fn insert_batches(
     run: &Arc<StatementRun>,
-    target: &InsertTarget,
+    target: &WriteTarget,
     batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
 ) -> Result<u64, SqlError> {
     if target.heaps.is_none() {
@@ -147,7 +147,7 @@ pub fn insert_batches(
 ///
 /// # Errors
 /// As [`insert_rows`](super::insert_rows).
-pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
+pub fn insert_held(run: &Arc<StatementRun>, target: &WriteTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     match rows <= FEW_ROWS || !target.may_load(run) {
         true => insert_one_by_one(run, target, batches),
@@ -156,7 +156,7 @@ pub fn insert_held(run: &Arc<StatementRun>, target: &InsertTarget, batches: &[Re
 }
 
 /// Makes loaded runs part of the table, after the files are safe on disk.
-fn publish(run: &StatementRun, target: &InsertTarget, written: Vec<Written>) -> Result<u64, SqlError> {
+fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> Result<u64, SqlError> {
     let mut by_partition: Vec<Vec<LoadedRuns>> = target.heaps().iter().map(|_| Vec::new()).collect();
     let mut rows = 0;
     let mut files = Vec::new();
@@ -193,7 +193,7 @@ struct Written {
 
 struct Job {
     run: Arc<StatementRun>,
-    target: InsertTarget,
+    target: WriteTarget,
     /// Few rows may go into the heap's last page.
     few: bool,
 }
@@ -253,12 +253,12 @@ async fn hold_few(stream: &mut SendableRecordBatchStream) -> Result<(Vec<RecordB
 /// One worker's loaders.
 struct Writer<'a> {
     run: &'a Arc<StatementRun>,
-    target: &'a InsertTarget,
+    target: &'a WriteTarget,
     loaders: Vec<Option<Loader>>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(run: &'a Arc<StatementRun>, target: &'a InsertTarget) -> Writer<'a> {
+    fn new(run: &'a Arc<StatementRun>, target: &'a WriteTarget) -> Writer<'a> {
         Writer { run, target, loaders: target.heaps().iter().map(|_| None).collect() }
     }
 

@@ -25,7 +25,7 @@ use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::table::data_space;
 use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn, column_order};
-use crate::execute::{IndexBuild, InsertTarget, StatementRun};
+use crate::execute::{IndexBuild, StatementRun, WriteTarget};
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
@@ -148,7 +148,7 @@ impl Interpreter<'_> {
         database: &DatabaseUse,
         source: &Arc<Table>,
         table: &Arc<Table>,
-        target: &InsertTarget,
+        target: &WriteTarget,
         (at, partitions): (usize, &[usize]),
     ) -> Result<(), Failure> {
         let index = &table.indexes[at];

@@ -25,12 +25,12 @@ use super::super::run::Interpreter;
 use super::insert::Locked;
 use super::{GivenValues, is_plain};
 use crate::binder::{BindOptions, Binder, BoundExpr, BoundRow, RowUse};
-use crate::execute::{DirectValue, InsertTarget, lock_error};
+use crate::execute::{DirectValue, WriteTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
 /// A change of one row that is known well enough to be run without being bound.
 pub(in super::super) struct DirectChange {
-    store: InsertTarget,
+    store: WriteTarget,
     snapshot: Arc<DatabaseSnapshot>,
     current: DatabaseId,
     row: SoughtRow,

@@ -21,13 +21,13 @@ use super::super::names::UsedTable;
 use super::super::run::Interpreter;
 use super::is_plain;
 use crate::binder::{BindOptions, Binder};
-use crate::execute::{DirectValue, InsertTarget};
+use crate::execute::{DirectValue, WriteTarget};
 use crate::formula::{self, Formula};
 
 /// An `INSERT` that is known well enough to be run without being bound.
 pub(in super::super) struct DirectInsert {
     target: Target,
-    store: InsertTarget,
+    store: WriteTarget,
     /// The session's database then.
     current: DatabaseId,
     rows: Vec<Vec<Source>>,
@@ -93,7 +93,7 @@ impl Interpreter<'_> {
         &self,
         binder: &Binder<'_>,
         target: &Target,
-        store: &InsertTarget,
+        store: &WriteTarget,
         given: Option<&Vec<Expression>>,
     ) -> Option<Vec<Source>> {
         let columns = &target.table.columns;

@@ -35,7 +35,7 @@ use super::globals;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
 use crate::binder::{BindOptions, Binder, BoundExpr};
-use crate::execute::{InsertTarget, lock_error};
+use crate::execute::{WriteTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
 use by_key::DirectChange;
@@ -221,7 +221,7 @@ impl Interpreter<'_> {
     fn lock_directly(
         &self,
         context: &StatementContext,
-        store: &InsertTarget,
+        store: &WriteTarget,
         settings: &RowLockSettings,
         locked: &RefCell<Option<Locked>>,
     ) -> Result<(), Failure> {

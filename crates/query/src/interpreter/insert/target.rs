@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 use super::super::names::{invalid_object, written};
 use super::super::run::Interpreter;
 use crate::binder::{self, TargetColumn, cannot_be_modified};
-use crate::execute::InsertTarget;
+use crate::execute::WriteTarget;
 
 /// What an `INSERT` writes to.
 pub(in super::super) struct Target {
@@ -67,7 +67,7 @@ impl Target {
     }
 
     /// The heaps behind it.
-    pub(in super::super) fn store(&self) -> Result<InsertTarget, SqlError> {
+    pub(in super::super) fn store(&self) -> Result<WriteTarget, SqlError> {
         let store = store_of(self.place.database.clone(), Arc::clone(&self.table))?;
         Ok(match self.is_variable {
             true => store.called(self.written.clone()),
