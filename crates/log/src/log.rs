@@ -86,6 +86,11 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// How many bytes are reserved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Takes up to so many bytes out; how many it had.
     fn take(&self, bytes: u64) -> u64 {
         let take = |had: u64| Some(had - bytes.min(had));

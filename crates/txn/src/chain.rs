@@ -97,11 +97,12 @@ struct Open {
     figures: Arc<Figures>,
 }
 
-/// What a transaction has written, for those who look on.
+/// What a transaction has written and may still write, also for those who look on.
 #[derive(Default)]
 struct Figures {
     records: AtomicU64,
     bytes: AtomicU64,
+    reservation: Reservation,
     first: AtomicU64,
     last: AtomicU64,
 }
@@ -126,6 +127,8 @@ pub struct OpenChain {
     pub records: u64,
     /// Bytes of them.
     pub bytes: u64,
+    /// Bytes that it may still need, for its undo above all.
+    pub reserved_bytes: u64,
     /// The position of its first record; 0 if it has none.
     pub first: Lsn,
     /// The position of its last record; 0 if it has none.
@@ -281,6 +284,7 @@ impl TransactionLog {
                 transaction: *id,
                 records: read(&open.figures.records),
                 bytes: read(&open.figures.bytes),
+                reserved_bytes: open.figures.reservation.bytes(),
                 first: Lsn(read(&open.figures.first)),
                 last: Lsn(read(&open.figures.last)),
             })
@@ -336,17 +340,8 @@ impl TransactionLog {
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
-        let (reservation, last, has_undo_reserve) = (Reservation::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(LogChain {
-            owner: Arc::clone(self),
-            id,
-            reservation,
-            payer,
-            has_undo_reserve,
-            last,
-            figures,
-            lock_owner,
-        })
+        let (last, has_undo_reserve) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(LogChain { owner: Arc::clone(self), id, payer, has_undo_reserve, last, figures, lock_owner })
     }
 }
 
@@ -354,7 +349,6 @@ impl TransactionLog {
 pub struct LogChain {
     owner: Arc<TransactionLog>,
     id: u64,
-    reservation: Reservation,
     /// Whose room it uses up first.
     payer: Option<Arc<LogChain>>,
     /// [`LogChain::reserve_once_for_undo`] did.
@@ -391,14 +385,16 @@ impl LogChain {
         self.owner.tell_if_due();
         let bytes = record_bytes(bytes) as u64;
         let log = &self.owner.log;
-        let paid =
-            self.payer.as_ref().map_or(0, |payer| log.move_reserved(&payer.reservation, &self.reservation, bytes));
-        if paid == bytes { Ok(()) } else { self.owner.reserve_bytes(&self.reservation, bytes - paid) }
+        let paid = self
+            .payer
+            .as_ref()
+            .map_or(0, |payer| log.move_reserved(&payer.figures.reservation, &self.figures.reservation, bytes));
+        if paid == bytes { Ok(()) } else { self.owner.reserve_bytes(&self.figures.reservation, bytes - paid) }
     }
 
     /// What it has reserved, if it uses up the room of another: for changes that belong to it and to no transaction.
     pub fn paid_reservation(&self) -> Option<&Reservation> {
-        self.payer.is_some().then_some(&self.reservation)
+        self.payer.is_some().then_some(&self.figures.reservation)
     }
 
     /// Reserves, once for the transaction, what an undo may need beside the records that it takes back.
@@ -427,7 +423,7 @@ impl LogChain {
     pub fn append_in(&self, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
         let mut last = self.last.lock();
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
-        let appended = self.owner.log.append(epoch, &record, &self.reservation)?;
+        let appended = self.owner.log.append(epoch, &record, &self.figures.reservation)?;
         *last = appended.lsn;
         self.count(appended, payload);
         Ok(appended)
@@ -440,7 +436,7 @@ impl LogChain {
     pub fn append(&self, kind: u8, payload: &[u8]) -> Result<Appended, LogError> {
         let mut last = self.last.lock();
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
-        let appended = self.owner.log.append_always(&record, &self.reservation)?;
+        let appended = self.owner.log.append_always(&record, &self.figures.reservation)?;
         *last = appended.lsn;
         self.count(appended, payload);
         Ok(appended)
@@ -475,9 +471,9 @@ impl LogChain {
     fn give_back(&self) {
         match &self.payer {
             Some(payer) => {
-                self.owner.log.move_reserved(&self.reservation, &payer.reservation, u64::MAX);
+                self.owner.log.move_reserved(&self.figures.reservation, &payer.figures.reservation, u64::MAX);
             }
-            None => self.owner.log.release(&self.reservation),
+            None => self.owner.log.release(&self.figures.reservation),
         }
     }
 }

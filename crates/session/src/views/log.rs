@@ -197,7 +197,7 @@ fn database_transactions(sources: &Sources, _: &ViewContext, _: &[Value]) -> Row
                 chain.records,
                 0,
                 chain.bytes,
-                0,
+                chain.reserved_bytes,
                 0,
                 0,
                 lsn(chain.first),
