@@ -5,6 +5,7 @@
 2. Only `query` names DataFusion.
 3. `unsafe` is allowed only in the crates of UNSAFE; every other crate inherits the workspace's lints.
 4. Every source file is a target's or a module: what no `mod` names is neither built nor run, and nobody is told.
+5. Lines of comments have at most 120 characters, drawings apart: the formatter leaves them as they are.
 """
 
 import re
@@ -23,6 +24,8 @@ DATAFUSION = {"query"}
 ALLOWS_UNSAFE = re.compile(r"#!?\[\s*(?:cfg_attr\([^)]*,\s*)?(?:allow|warn|expect)\s*\([^\])]*\bunsafe_code\b")
 CARGO_ALLOWS_UNSAFE = re.compile(r'^\s*unsafe_code\s*=\s*(?:"(?:allow|warn)"|\{[^}]*"(?:allow|warn)")', re.MULTILINE)
 INHERITS_LINTS = re.compile(r"^\[lints\]\s*\n\s*workspace\s*=\s*true", re.MULTILINE)
+LINE_MAX = 120
+FENCE = re.compile(r"\s*//[/!]? *```")
 NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")
 
 
@@ -91,9 +94,24 @@ def module_problems(packages):
                 yield f"{path.relative_to(ROOT)} is no module of its crate: nothing says mod {place.stem}"
 
 
+def comment_problems(packages):
+    """Rule 5."""
+    for package in packages:
+        for path in sorted(Path(package["manifest_path"]).parent.rglob("*.rs")):
+            is_drawing = False
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if not line.lstrip().startswith("//"):
+                    is_drawing = False
+                elif FENCE.match(line):
+                    is_drawing = not is_drawing
+                elif len(line) > LINE_MAX and not is_drawing:
+                    yield f"{path.relative_to(ROOT)}:{number}: a comment of more than {LINE_MAX} characters"
+
+
 def main():
     packages = cargo_metadata("--no-deps")["packages"]
-    problems = [*dependency_problems(packages), *source_problems(packages), *module_problems(packages)]
+    problems = [*dependency_problems(packages), *source_problems(packages), *module_problems(packages),
+                *comment_problems(packages)]
     lints = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     if not re.search(r'^unsafe_code\s*=\s*"(?:deny|forbid)"', lints, re.MULTILINE):
         problems.append('Cargo.toml does not say unsafe_code = "deny" under [workspace.lints.rust]')

@@ -1,9 +1,8 @@
 //! How long an insert into a B+tree takes, by the order of the keys and the number of threads.
 //!
-//! `cargo run --release -p hobt-access --example btree_insert -- [ROWS [no-log]]`: rows of a `bigint` key, an `int` and 24 bytes of
-//! text, over a disk in memory that takes no time, with a log and without one. A thousand rows are a
-//! statement. Prints nanoseconds of a
-//! thread for a row, those in which it was busy and all.
+//! `cargo run --release -p hobt-access --example btree_insert -- [ROWS [no-log]]`: rows of a `bigint` key, an `int` and
+//! 24 bytes of text, over a disk in memory that takes no time, with a log and without one. A thousand rows are a
+//! statement. Prints nanoseconds of a thread for a row, those in which it was busy and all.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -348,8 +348,8 @@ impl Storage {
         }
     }
 
-    /// Changes several pages of a HOBT that are held, with one record: after a crash all of it is there or nothing. Never
-    /// undone. `None` if a page has no room, and nothing is changed.
+    /// Changes several pages of a HOBT that are held, with one record: after a crash all of it is there or nothing.
+    /// Never undone. `None` if a page has no room, and nothing is changed.
     ///
     /// With a `chain` the record takes the room that its transaction has reserved: for what an undo needs.
     ///

@@ -37,7 +37,8 @@ pub enum AccessError {
     },
     /// The log failed: nothing can be changed until the database is recovered.
     LogFailed(String),
-    /// A transaction was prepared whose outcome another database knows, which cannot be asked: why. Nothing was written.
+    /// A transaction was prepared whose outcome another database knows, which cannot be asked: why. Nothing was
+    /// written.
     Undecided(String),
     /// The device failed: error 823.
     Disk(DiskError),

@@ -1,8 +1,8 @@
 //! The free extents of a file, in memory: one bit an extent, and how far a search may start.
 //!
 //! A search wants a run of some length and takes the first that is long enough to its power of two; when there is none,
-//! the next smaller power, down to one extent. For each power a hint says where such a run can begin at the earliest, so
-//! that a file of millions of extents is not searched from its start for each allocation: hints rise as extents are
+//! the next smaller power, down to one extent. For each power a hint says where such a run can begin at the earliest,
+//! so that a file of millions of extents is not searched from its start for each allocation: hints rise as extents are
 //! taken and fall when some are freed, for the lengths that this makes possible.
 
 use hobt_base::EXTENT_PAGES;
@@ -101,7 +101,8 @@ impl FreeExtents {
         Ok(())
     }
 
-    /// Extents have become free: with their neighbours they make a run, and shorter runs of it may begin a little before.
+    /// Extents have become free: with their neighbours they make a run, and shorter runs of it may begin a little
+    /// before.
     fn lower_hints(&mut self, first: u32, count: u32) {
         let start = self.run_start(first, first.saturating_sub(LENGTH_MAX));
         let stop = self.next_allocated(first + count, (first + count).saturating_add(LENGTH_MAX).min(self.extents()));

@@ -137,8 +137,8 @@ impl Hobt {
         Ok(hobt)
     }
 
-    /// Takes its making back, but for its first run. The runs that it got since are free only when it is in the log that
-    /// they are to be.
+    /// Takes its making back, but for its first run. The runs that it got since are free only when it is in the log
+    /// that they are to be.
     fn uncreate(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn) -> Result<(), AccessError> {
         let mut state = self.state.write();
         state.dropped = true;
@@ -167,8 +167,8 @@ impl Hobt {
     /// Opens a heap whose run list starts at `run_list`.
     ///
     /// # Errors
-    /// A page of the list is damaged, belongs to another HOBT, or names pages that do not exist or are not the HOBT's to
-    /// free: such that are not allocated, hold allocation pages, or stand in two of its runs.
+    /// A page of the list is damaged, belongs to another HOBT, or names pages that do not exist or are not the HOBT's
+    /// to free: such that are not allocated, hold allocation pages, or stand in two of its runs.
     pub fn open(
         storage: &Arc<Storage>,
         id: HobtId,
@@ -425,8 +425,8 @@ impl Hobt {
         Ok(state)
     }
 
-    /// The last that happens to a heap before its extents are free: a checkpoint under way has done with it, and a later
-    /// one leaves its pages alone.
+    /// The last that happens to a heap before its extents are free: a checkpoint under way has done with it, and a
+    /// later one leaves its pages alone.
     fn leave(&self) -> Result<(), UndoError> {
         self.state.write().dropped = true;
         Ok(())

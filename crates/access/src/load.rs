@@ -1,8 +1,8 @@
 //! Bulk insert: pages built in private memory, written straight into runs of the loader's own.
 //!
 //! Each worker of a parallel insert has one loader a target partition. A loader fills pages in table order; its
-//! `RunWriter` writes them, a few writes in flight, and allocates ever longer runs. Values that do not fit their rows are
-//! written first, as chains of pages in runs of their own. Nothing that a loader writes is visible before
+//! `RunWriter` writes them, a few writes in flight, and allocates ever longer runs. Values that do not fit their rows
+//! are written first, as chains of pages in runs of their own. Nothing that a loader writes is visible before
 //! [`crate::Hobt::publish`]; when the statement fails its runs are freed.
 
 mod run_writer;
@@ -139,8 +139,8 @@ impl Loader {
         Ok((loaded, self.chain.take().expect("a loader of leaves")))
     }
 
-    /// How many of the rows, whose variable bytes these are, come into a page behind `rows` others with `bytes` variable
-    /// bytes; 0 if not even one fits an empty page.
+    /// How many of the rows, whose variable bytes these are, come into a page behind `rows` others with `bytes`
+    /// variable bytes; 0 if not even one fits an empty page.
     fn rows_that_fit(&self, builder: &BulkPageBuilder<'_>, rows: usize, bytes: usize, variable_bytes: &[u32]) -> usize {
         let room = builder.rows_that_fit_behind(rows, bytes, variable_bytes);
         let Some(leaf_bytes) = self.chain.as_ref().and_then(LeafChain::leaf_bytes) else { return room };
@@ -159,7 +159,8 @@ impl Loader {
     /// Adds `rows` rows. Blocks when too many writes are in flight.
     ///
     /// # Errors
-    /// A row is larger than a page even without its long values, the filegroup is full, the device fails, the statement is cancelled.
+    /// A row is larger than a page even without its long values, the filegroup is full, the device fails, the statement
+    /// is cancelled.
     ///
     /// # Panics
     /// If the columns do not have the table's shape, or a NOT NULL column has a NULL: the caller checks both.

@@ -11,9 +11,9 @@
 //! grow     file u16 | pages u32
 //! page:    file u16 | number u32
 //! ```
-//! All numbers little-endian. The log's checksum guards the bytes: what does not decode all the same is another version's.
-//! A page that was not changed since the last checkpoint has its image in the place of its change, which says the same
-//! and needs no former state: so a write that a crash tore is repaired.
+//! All numbers little-endian. The log's checksum guards the bytes: what does not decode all the same is another
+//! version's. A page that was not changed since the last checkpoint has its image in the place of its change, which
+//! says the same and needs no former state: so a write that a crash tore is repaired.
 //!
 //! What undoes a change stands in its record in words of its own, because others may have changed the page meanwhile:
 //! a heap's row is undone by its place, a B+tree's by its key, extents by their bits.

@@ -1,4 +1,5 @@
-//! Bugs on purpose, for the simulator, which has to find them. Not in any build but its tests' (feature `planted-bugs`).
+//! Bugs on purpose, for the simulator, which has to find them. Not in any build but its tests' (feature
+//! `planted-bugs`).
 
 use std::cell::Cell;
 

@@ -1,7 +1,7 @@
 //! Pages that are read before they are asked for, by somebody who then reads them through guards.
 //!
-//! What is under way is published before its owner waits for anything else, or by whoever has waited for one of the pages
-//! for a moment ([`LoadOwner`]).
+//! What is under way is published before its owner waits for anything else, or by whoever has waited for one of the
+//! pages for a moment ([`LoadOwner`]).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -79,8 +79,8 @@ impl ReadAhead {
         ReadAhead { shared }
     }
 
-    /// Starts to read those of these pages that are not resident; neighbours by one read. Does not block. Pages that have no
-    /// frame now are left to who reads them.
+    /// Starts to read those of these pages that are not resident; neighbours by one read. Does not block. Pages that
+    /// have no frame now are left to who reads them.
     pub(crate) fn start(&self, storage: &Storage, pages: &[PageId], counts: &IoCounts) {
         let mut loads = self.shared.0.lock();
         let is_next =

@@ -1,14 +1,15 @@
 //! What a crash left is made whole again: analysis, redo, undo.
 //!
 //! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need: which
-//!    transactions did not end, what those that committed had put off, where each HOBT's run list lies and what its rows
-//!    look like, how many rows it has more than the count that was saved last.
-//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. A page that does not
-//!    pass its checks and whose first change since the checkpoint is an image becomes the image.
-//!    A transaction that was prepared to do as another database decides is asked after before that: it is one that
-//!    committed, or one that did not.
-//! 3. *Undo* takes back what open transactions did, the latest first, logging each step as the compensation of a record,
-//!    so that a crash in the middle begins again where it was. Then what committed transactions had put off is done.
+//!    transactions did not end, what those that committed had put off, where each HOBT's run list lies and what its
+//!    rows look like, how many rows it has more than the count that was saved last.
+//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. A page that does
+//!    not pass its checks and whose first change since the checkpoint is an image becomes the image. A transaction that
+//!    was prepared to do as another database decides is asked after before that: it is one that committed, or one that
+//!    did not.
+//! 3. *Undo* takes back what open transactions did, the latest first, logging each step as the compensation of a
+//!    record, so that a crash in the middle begins again where it was. Then what committed transactions had put off is
+//!    done.
 //!
 //! Everything here is done by the functions that did it before the crash ([`Storage::change`], [`Hobt`]). Nothing else
 //! may use the database meanwhile.
@@ -97,7 +98,8 @@ fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError
 /// `ask` is asked before anything is written. Its log then has the decisions that others may ask for.
 ///
 /// # Errors
-/// [`AccessError::Undecided`]: whoever decides on a transaction cannot be asked. A file cannot be read or written, the log has what is no record, or a page is damaged that the log cannot repair.
+/// [`AccessError::Undecided`]: whoever decides on a transaction cannot be asked. A file cannot be read or written, the
+/// log has what is no record, or a page is damaged that the log cannot repair.
 ///
 /// # Panics
 /// The database has no log.
@@ -296,8 +298,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Extents that a committed transaction had put off to free are free once the record of their bits is there, which is
-    /// the only change of such a page that it makes then.
+    /// Extents that a committed transaction had put off to free are free once the record of their bits is there, which
+    /// is the only change of such a page that it makes then.
     fn forget_freed(&mut self, id: u64, change: &ChangeRecord) {
         let Some(known) = self.transactions.get_mut(&id).filter(|known| known.committed) else { return };
         if let Some(freed) = &change.freed {

@@ -37,7 +37,8 @@ pub(crate) enum Purpose {
     Undo,
 }
 
-/// By how much a file grows beyond its limit for an undo, in extents, and by how much where the disk has no room for that.
+/// By how much a file grows beyond its limit for an undo, in extents, and by how much where the disk has no room for
+/// that.
 const UNDO_GROWTH_EXTENTS: [u32; 2] = [8, 1];
 
 /// How runs of pages grow, in extents of 64 KiB.
@@ -281,8 +282,9 @@ impl Storage {
         })
     }
 
-    /// Says whether pages that loads build are in the log too, from the next page on: for backups of the log, from which
-    /// they are to be restored. Recovery from a crash needs them in neither case: they are on the disk before their commit.
+    /// Says whether pages that loads build are in the log too, from the next page on: for backups of the log, from
+    /// which they are to be restored. Recovery from a crash needs them in neither case: they are on the disk before
+    /// their commit.
     pub fn set_logs_loads(&self, logs: bool) {
         self.logs_loads.store(logs, Ordering::Relaxed);
     }
@@ -327,8 +329,8 @@ impl Storage {
         })
     }
 
-    /// Takes back a change of pages that can be trusted. Behind an undo that failed, those of what came before it would not
-    /// find what they expect; recovery undoes the transaction instead.
+    /// Takes back a change of pages that can be trusted. Behind an undo that failed, those of what came before it would
+    /// not find what they expect; recovery undoes the transaction instead.
     pub(crate) fn undo(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.broken().map_or_else(|| self.end(action), |why| Err(UndoError(why.to_owned())))
     }
@@ -538,8 +540,8 @@ impl Storage {
         self.free_as(run.first, run.extents, Logged::of(chain).compensating(run.lsn))
     }
 
-    /// Notes that extents are to be given back once the transaction has committed, also if a crash comes in between; the
-    /// position of the record.
+    /// Notes that extents are to be given back once the transaction has committed, also if a crash comes in between;
+    /// the position of the record.
     fn log_pending_free(&self, chain: Option<&Arc<LogChain>>, first: PageId, extents: u32) -> Result<Lsn, AccessError> {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
         // The record, and that of the extents' bits later, which may need an image.
@@ -578,8 +580,8 @@ impl Storage {
         self.free_as(first, extents, Logged::of(chain).freeing(first, extents))
     }
 
-    /// Begins a small transaction that frees runs once it has committed; the caller commits it with the change after which
-    /// nothing names them any more. `None` in a database without a log.
+    /// Begins a small transaction that frees runs once it has committed; the caller commits it with the change after
+    /// which nothing names them any more. `None` in a database without a log.
     pub(crate) fn begin_freeing(&self, gone: &[Run]) -> Result<Option<Arc<LogChain>>, AccessError> {
         let Some(log) = self.log.as_ref().filter(|_| !gone.is_empty()) else { return Ok(None) };
         let chain = log.begin_structure();
@@ -637,8 +639,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log; for an undo one that may not
-    /// grow, if none may.
+    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log; for an undo one that may
+    /// not grow, if none may.
     fn grow(
         &self,
         filegroup: FilegroupId,
@@ -710,8 +712,8 @@ impl Storage {
         Ok(true)
     }
 
-    /// The file stays larger whatever becomes of `chain`. Where that uses up the room in the log that another has reserved,
-    /// so does this.
+    /// The file stays larger whatever becomes of `chain`. Where that uses up the room in the log that another has
+    /// reserved, so does this.
     fn resize_file(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
         self.format_maps(file, file.size_pages(), target, Logged::structure_of(Logged::of(chain)))?;

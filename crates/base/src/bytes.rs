@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// The order of two slices, as their own `cmp` gives it. Keys mostly differ in their first word, which is compared without
-/// a call.
+/// The order of two slices, as their own `cmp` gives it. Keys mostly differ in their first word, which is compared
+/// without a call.
 #[inline]
 pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     first_word(one).cmp(&first_word(other)).then_with(|| one.cmp(other))

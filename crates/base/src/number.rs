@@ -310,7 +310,8 @@ pub const TOO_MANY_PARTITIONS: i32 = 7719;
 pub const PARTITION_COLUMN_TYPE: i32 = 7726;
 /// Error converting data type %s to %s.
 pub const CONVERSION_TYPE: i32 = 8114;
-/// An explicit value for the identity column can only be specified when a column list is used and IDENTITY_INSERT is ON.
+/// An explicit value for the identity column can only be specified when a column list is used and IDENTITY_INSERT is
+/// ON.
 pub const IDENTITY_WITHOUT_LIST: i32 = 8101;
 /// Arithmetic overflow error converting %s to data type %s.
 pub const OVERFLOW: i32 = 8115;

@@ -1,8 +1,8 @@
 //! Frames for those who need them: the free list first, then the clock's hand (second chance).
 //!
-//! The hand goes over frames in batches, one atomic add a batch, so sweeping threads do not meet. It takes what is clean,
-//! held by nobody and not used since it last came by; a used page loses its mark. Changed pages are written only when
-//! clean ones are short, in runs with their changed neighbours.
+//! The hand goes over frames in batches, one atomic add a batch, so sweeping threads do not meet. It takes what is
+//! clean, held by nobody and not used since it last came by; a used page loses its mark. Changed pages are written only
+//! when clean ones are short, in runs with their changed neighbours.
 //!
 //! Pages that a scan's load brings in are not marked, so the hand takes them first; and a load sweeps a bounded number
 //! of frames and never writes. So a page that anybody else uses once in a round of the hand stays, however much is
@@ -120,8 +120,8 @@ impl BufferPool {
         }
     }
 
-    /// Empties the frames of clean pages that nobody holds, of one database or of all (`DBCC DROPCLEANBUFFERS`). How many.
-    /// Changed pages stay: flush first. Does not wait.
+    /// Empties the frames of clean pages that nobody holds, of one database or of all (`DBCC DROPCLEANBUFFERS`). How
+    /// many. Changed pages stay: flush first. Does not wait.
     pub fn drop_clean_buffers(&self, database: Option<DatabaseId>) -> u64 {
         let mut dropped = 0;
         let mut taken = Vec::new();

@@ -27,8 +27,8 @@ pub struct ReadCounts {
 /// How a page is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions<'a> {
-    /// If the page must be read from disk: how many pages behind it are read along, up to 7. They stop at the first that
-    /// is resident, and at the end of the file.
+    /// If the page must be read from disk: how many pages behind it are read along, up to 7. They stop at the first
+    /// that is resident, and at the end of the file.
     pub ahead: u32,
     /// Where the read counts.
     pub counts: Option<&'a ReadCounts>,
@@ -145,8 +145,8 @@ impl PoolFile {
         }
     }
 
-    /// A page that is new: zeroed, changed, and held exclusively; what the disk has is not read. The page must lie in the
-    /// file. The caller writes its header. Blocks on whoever holds an earlier page of this number.
+    /// A page that is new: zeroed, changed, and held exclusively; what the disk has is not read. The page must lie in
+    /// the file. The caller writes its header. Blocks on whoever holds an earlier page of this number.
     ///
     /// # Errors
     /// As [`PoolFile::read`], but never `Damaged`.
@@ -172,8 +172,8 @@ impl PoolFile {
         self.registered.words.get(number).map_or(TryRead::NotResident, try_read_cell)
     }
 
-    /// Copies 64-bit words of the page, from word `first_word` on, without a latch and without waiting. Does not count as
-    /// use. For many pages in turn [`PoolFile::page_run`] is cheaper.
+    /// Copies 64-bit words of the page, from word `first_word` on, without a latch and without waiting. Does not count
+    /// as use. For many pages in turn [`PoolFile::page_run`] is cheaper.
     ///
     /// # Panics
     /// The words reach over the page's end.
@@ -193,13 +193,14 @@ impl PoolFile {
         }
     }
 
-    /// A cursor over neighbouring pages: optimistic copies and prefetches that do not look up the state words each time.
+    /// A cursor over neighbouring pages: optimistic copies and prefetches that do not look up the state words each
+    /// time.
     pub fn page_run(&self, first: u32, count: u32) -> PageRun<'_> {
         PageRun::new(&self.registered.words, first, count)
     }
 
-    /// Forgets pages whose extent was freed: they are not written, whatever was in them. Waits up to ten seconds for each
-    /// page that somebody holds.
+    /// Forgets pages whose extent was freed: they are not written, whatever was in them. Waits up to ten seconds for
+    /// each page that somebody holds.
     ///
     /// # Errors
     /// [`BufferError::InUse`] when a page stays held; the pages before it are forgotten.
@@ -227,7 +228,8 @@ impl PoolFile {
         self.registered.check_range(number)?;
         let cell = self.registered.words.get_or_allocate(number);
         let Some(claim) = cell.try_claim(&self.registered.words) else { return Ok(None) };
-        // Unregistering sets the mark and then looks at every word: either it sees the claim or the claim sees the mark.
+        // Unregistering sets the mark and then looks at every word: either it sees the claim or the claim sees the
+        // mark.
         fence(Ordering::SeqCst);
         if self.registered.closed.load(Ordering::Relaxed) {
             return Err(BufferError::Closed);

@@ -8,15 +8,15 @@
 //!   a state word ──try_evict, discard──► OwnedFrame
 //! ```
 //!
-//! A state word is private to this file, so no other code can make a word name a frame or let go of a latch that it does
-//! not hold. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came from, and cannot be copied.
+//! A state word is private to this file, so no other code can make a word name a frame or let go of a latch that it
+//! does not hold. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came from, and cannot be copied.
 //!
 //! Optimistic copies are the exception: they read a frame that they do not own, word by word through relaxed atomic
-//! loads, and throw the copy away unless the state word proves that nobody wrote meanwhile (a sequence lock; Boehm, "Can
-//! seqlocks get along with programming language memory models?", MSPC 2012). No reference to the bytes exists, and the
-//! words copied are plain integers, so a torn copy is a wrong number and not an invalid value. The owner's own accesses
-//! are ordinary ones. That pair is a race in the letter of the language's memory model; the loads are compiled to plain
-//! aligned loads on every supported target, which is what the scheme needs.
+//! loads, and throw the copy away unless the state word proves that nobody wrote meanwhile (a sequence lock; Boehm,
+//! "Can seqlocks get along with programming language memory models?", MSPC 2012). No reference to the bytes exists, and
+//! the words copied are plain integers, so a torn copy is a wrong number and not an invalid value. The owner's own
+//! accesses are ordinary ones. That pair is a race in the letter of the language's memory model; the loads are compiled
+//! to plain aligned loads on every supported target, which is what the scheme needs.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -86,8 +86,8 @@ impl FrameMemory {
         // SAFETY: rounding up to a huge page moves by less than `HUGE_PAGE`, which the mapping has to spare.
         let first = unsafe { mapping.add(mapping.align_offset(HUGE_PAGE)) };
         #[cfg(target_os = "linux")]
-        // SAFETY: the range lies in the mapping. Advice changes no contents; a kernel that does not take it says so, and
-        // frames are then backed by small pages.
+        // SAFETY: the range lies in the mapping. Advice changes no contents; a kernel that does not take it says so,
+        // and frames are then backed by small pages.
         let _advice = unsafe { libc::madvise(first.as_ptr().cast(), mapped - HUGE_PAGE, libc::MADV_HUGEPAGE) };
         let backed = (0..mapped / HUGE_PAGE).map(|_| OnceLock::new()).collect();
         Ok(FrameMemory { mapping, mapped, first, frames, backed })
@@ -274,8 +274,8 @@ impl StateWords {
     pub(crate) fn segment(&self, number: u32) -> Option<SegmentRef<'_>> {
         let index = number as usize / SEGMENT_PAGES;
         let segment = self.segments[index].load(Acquire);
-        // SAFETY: a pointer in the table is null or came from `Box::into_raw` in `segment_or_allocate`, and is freed only
-        // when this value is dropped.
+        // SAFETY: a pointer in the table is null or came from `Box::into_raw` in `segment_or_allocate`, and is freed
+        // only when this value is dropped.
         let cells = unsafe { segment.as_ref() }?;
         // Below 2³²: the index comes from a `u32`.
         Some(SegmentRef { words: self, cells, first: (index * SEGMENT_PAGES) as u32 })
@@ -422,8 +422,8 @@ impl<'a> PageCell<'a> {
         std::ptr::from_ref(self.cell).addr()
     }
 
-    /// Replaces `old` by `new`. Whoever gains access by it sees what those before did, and those who come after see what
-    /// this thread did.
+    /// Replaces `old` by `new`. Whoever gains access by it sees what those before did, and those who come after see
+    /// what this thread did.
     #[inline]
     fn exchange(self, old: StateWord, new: StateWord) -> Result<(), StateWord> {
         self.cell.0.compare_exchange_weak(old.0, new.0, AcqRel, Acquire).map(|_| ()).map_err(StateWord)
@@ -608,8 +608,8 @@ impl<'a> PageCell<'a> {
         Some(LoadClaim { words: words.clone(), number: self.number, open: true })
     }
 
-    /// Takes the frame of a page that is clean and not held. `spare_referenced` gives a page that was used since the last
-    /// time a second chance: its mark is taken away instead.
+    /// Takes the frame of a page that is clean and not held. `spare_referenced` gives a page that was used since the
+    /// last time a second chance: its mark is taken away instead.
     pub(crate) fn try_evict(self, frame: u32, spare_referenced: bool) -> Evicted {
         let word = self.load();
         if word.frame() != frame || word.is_latched() || word.has(WAITERS) {
@@ -657,8 +657,8 @@ impl<'a> PageCell<'a> {
         }
         let words = self.words.memory.address(before.frame()).as_ptr().cast::<u64>();
         for (at, out) in out.iter_mut().enumerate() {
-            // SAFETY: the word lies in the frame by the assertion above, is aligned as frames are, and the mapping lives
-            // as long as `self.words`. Others may write it meanwhile: see the file's header.
+            // SAFETY: the word lies in the frame by the assertion above, is aligned as frames are, and the mapping
+            // lives as long as `self.words`. Others may write it meanwhile: see the file's header.
             *out = unsafe { AtomicU64::from_ptr(words.add(first_word + at)) }.load(Relaxed);
         }
         fence(Acquire);
@@ -844,8 +844,8 @@ impl Deref for SharedGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &PageBytes {
-        // SAFETY: while the latch is held the word names this frame, so it is in no `OwnedFrame`, and no exclusive guard
-        // exists: nobody writes. The mapping outlives `page`.
+        // SAFETY: while the latch is held the word names this frame, so it is in no `OwnedFrame`, and no exclusive
+        // guard exists: nobody writes. The mapping outlives `page`.
         unsafe { self.page.words.memory.address(self.frame).as_ref() }
     }
 }
@@ -864,8 +864,8 @@ impl Drop for SharedGuard<'_> {
 
 /// Exclusive access to a page in its frame. Changing its bytes marks it dirty.
 ///
-/// A thread that holds a guard must not ask for the same page again, nor flush or unregister its file: it would wait for
-/// itself.
+/// A thread that holds a guard must not ask for the same page again, nor flush or unregister its file: it would wait
+/// for itself.
 pub struct ExclusiveGuard<'a> {
     page: PageCell<'a>,
     frame: u32,

@@ -1,8 +1,8 @@
 //! The buffer pool: frames, guards, eviction, read-ahead.
 //!
 //! Frames are 8 KiB pieces of one permanent mapping; a registered file has one 64-bit state word per page, which says
-//! where the page is, who holds it and whether it changed (`state.rs` lists who may touch what in which state). There is
-//! no hash table: finding a resident page is one load of its state word.
+//! where the page is, who holds it and whether it changed (`state.rs` lists who may touch what in which state). There
+//! is no hash table: finding a resident page is one load of its state word.
 //!
 //! Three ways to a page:
 //! * guards ([`PoolFile::read`], [`PoolFile::write`], [`PoolFile::create`]): block, read what is missing, hold a latch;

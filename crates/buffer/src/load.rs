@@ -31,8 +31,8 @@ pub struct LoadOutcome {
 
 /// Reads under way into frames of the pool.
 ///
-/// Dropping it before it is finished blocks until its queue has nothing in flight, and drops whatever the queue delivers:
-/// every load of one queue then has to be dropped too.
+/// Dropping it before it is finished blocks until its queue has nothing in flight, and drops whatever the queue
+/// delivers: every load of one queue then has to be dropped too.
 pub struct PendingLoad {
     file: PoolFile,
     pieces: Vec<Piece>,
@@ -42,9 +42,9 @@ pub struct PendingLoad {
 }
 
 impl PoolFile {
-    /// Starts to read the pages of `first..first + count` that are not resident. The reads complete on `queue`, each with
-    /// `tag`. Does not block, and never writes a changed page to make room. The pages come in clean and not marked as
-    /// used, so that a scan cannot push out what others use.
+    /// Starts to read the pages of `first..first + count` that are not resident. The reads complete on `queue`, each
+    /// with `tag`. Does not block, and never writes a changed page to make room. The pages come in clean and not marked
+    /// as used, so that a scan cannot push out what others use.
     ///
     /// # Errors
     /// [`BufferError::NoFrames`]: the scan reads into buffers of its own. [`BufferError::OutOfRange`],

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 /// Somebody who starts loads and may be kept from finishing them.
 pub trait LoadOwner: Send + Sync {
     /// Publishes the pages of the owner's loads and waits for their reads first. Returns at once while the owner is at
-    /// work: it then comes to them itself. Must not wait for a page, a latch or a lock: the caller may hold any of them.
+    /// work: it then comes to them itself. Must not wait for a page, a latch or a lock: the caller may hold any of
+    /// them.
     fn publish_loads(&self);
 }
 

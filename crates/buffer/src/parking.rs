@@ -2,13 +2,13 @@
 //! bytes.
 //!
 //! No wake is lost. A waiter marks the word while the lot's queue is locked, and the lock is given up only by going to
-//! sleep. Who lets go of the word takes the mark away and wakes the one who has waited longest, or if that one reads all who
-//! read. If others sleep on, who was woken owes them the mark: he puts it back when he has got the latch, marks the word by
-//! himself when he goes to sleep again, or else passes the wake on. Until then nobody else is woken: who lets go of the word
-//! again and again meanwhile would have one thread after the other run, and find it held.
+//! sleep. Who lets go of the word takes the mark away and wakes the one who has waited longest, or if that one reads
+//! all who read. If others sleep on, who was woken owes them the mark: he puts it back when he has got the latch, marks
+//! the word by himself when he goes to sleep again, or else passes the wake on. Until then nobody else is woken: who
+//! lets go of the word again and again meanwhile would have one thread after the other run, and find it held.
 //!
-//! Waking everybody instead costs a switch of threads for each of them, of which all but one go back to sleep: on the last
-//! page of a table that 64 sessions insert into that was most of the time.
+//! Waking everybody instead costs a switch of threads for each of them, of which all but one go back to sleep: on the
+//! last page of a table that 64 sessions insert into that was most of the time.
 
 use std::time::Instant;
 
@@ -19,12 +19,12 @@ const EXCLUSIVE: ParkToken = ParkToken(1);
 /// What a sleeper is woken with while others sleep on.
 const OTHERS_SLEEP: UnparkToken = UnparkToken(1);
 
-/// Sleeps once, if `mark` says that there still is something to wait for. May wake for no reason: the caller looks again.
-/// Whether the caller owes others the mark.
+/// Sleeps once, if `mark` says that there still is something to wait for. May wake for no reason: the caller looks
+/// again. Whether the caller owes others the mark.
 pub(crate) fn park(key: usize, exclusive: bool, deadline: Option<Instant>, mark: impl FnOnce() -> bool) -> bool {
     let token = if exclusive { EXCLUSIVE } else { SHARED };
-    // SAFETY: the key is the address of a word of this pool, which nobody else parks on; `mark` changes that word and does
-    // not call the lot, and nothing here panics.
+    // SAFETY: the key is the address of a word of this pool, which nobody else parks on; `mark` changes that word and
+    // does not call the lot, and nothing here panics.
     let parked = unsafe { parking_lot_core::park(key, mark, || {}, |_, _| {}, token, deadline) };
     parked == ParkResult::Unparked(OTHERS_SLEEP)
 }

@@ -1,9 +1,9 @@
 //! Whether a read past the pool saw what the pool has.
 //!
-//! A scan takes the pages' state words, reads the pages into a buffer of its own, and compares. A page's copy is good if
-//! the pool had nothing newer than the disk at both moments and nothing happened in between: it was clean (or absent) and
-//! its version is the same. A change raises the version before it can be written, and a page stays dirty until the disk
-//! has all of it, so an equal and clean word also rules out that the read met a write half done.
+//! A scan takes the pages' state words, reads the pages into a buffer of its own, and compares. A page's copy is good
+//! if the pool had nothing newer than the disk at both moments and nothing happened in between: it was clean (or
+//! absent) and its version is the same. A change raises the version before it can be written, and a page stays dirty
+//! until the disk has all of it, so an equal and clean word also rules out that the read met a write half done.
 
 use crate::file::PoolFile;
 use crate::frames::StateWords;

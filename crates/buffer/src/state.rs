@@ -136,8 +136,8 @@ impl StateWord {
         StateWord(self.0 & VERSION_MASK)
     }
 
-    /// Whether a copy between the two moments, of which this is the first, saw one whole version in one frame. The first
-    /// moment must have been resident and not exclusive.
+    /// Whether a copy between the two moments, of which this is the first, saw one whole version in one frame. The
+    /// first moment must have been resident and not exclusive.
     pub(crate) const fn same_contents(self, after: StateWord) -> bool {
         (self.0 ^ after.0) & (FRAME_MASK | LOADING | VERSION_MASK) == 0 && !after.is_exclusive()
     }

@@ -84,8 +84,8 @@ impl BufferPool {
         }
     }
 
-    /// The pages in frames, in the order of the frames. Blocks nobody and takes no latch; a page that moves meanwhile may
-    /// be left out.
+    /// The pages in frames, in the order of the frames. Blocks nobody and takes no latch; a page that moves meanwhile
+    /// may be left out.
     pub fn descriptors(&self) -> impl Iterator<Item = PageDescriptor> + '_ {
         (1..=self.memory.frames()).filter_map(|frame| self.descriptor(frame))
     }

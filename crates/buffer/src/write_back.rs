@@ -1,4 +1,5 @@
-//! Writing changed pages: for a checkpoint, all of them in the order of the file; for the clock, one and its neighbours.
+//! Writing changed pages: for a checkpoint, all of them in the order of the file; for the clock, one and its
+//! neighbours.
 //!
 //! A run of changed neighbours is copied into a buffer under shared latches, sealed there and written at once. The
 //! latches are held until the disk has it: readers go on, writers of just these pages wait, and nobody can evict or
@@ -23,8 +24,8 @@ pub(crate) const WRITE_BYTES_MAX: usize = 512 << 10;
 const RUN_MAX: usize = WRITE_BYTES_MAX / PAGE_SIZE;
 
 impl BufferPool {
-    /// Writes every page of the file that is changed at the time of the call, and makes the file durable. How many pages.
-    /// Blocks; waits for pages that are held exclusively.
+    /// Writes every page of the file that is changed at the time of the call, and makes the file durable. How many
+    /// pages. Blocks; waits for pages that are held exclusively.
     ///
     /// # Errors
     /// [`BufferError::Disk`]; pages that were not written stay changed.
@@ -45,8 +46,8 @@ impl BufferPool {
         for segment in file.words.segments() {
             let mut pages = segment.pages().peekable();
             while let Some(cell) = pages.next() {
-                // Whoever changes a page marks it as he lets go of it: he is waited for. A page that is being brought in
-                // has no changes yet.
+                // Whoever changes a page marks it as he lets go of it: he is waited for. A page that is being brought
+                // in has no changes yet.
                 let word = cell.load();
                 let may_be_changing = word.is_resident() && word.is_exclusive();
                 if !word.is_dirty() && !may_be_changing {

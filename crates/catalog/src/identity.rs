@@ -1,7 +1,7 @@
 //! How far the values of a reseeded IDENTITY column are taken.
 //!
-//! What an identity column gives next is found out of its table's rows, until `DBCC CHECKIDENT … RESEED` says otherwise: from
-//! then on it stands in the catalog, as a long value of the table.
+//! What an identity column gives next is found out of its table's rows, until `DBCC CHECKIDENT … RESEED` says
+//! otherwise: from then on it stands in the catalog, as a long value of the table.
 
 use hobt_base::ObjectId;
 use hobt_txn::StatementContext;

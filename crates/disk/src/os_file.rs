@@ -361,7 +361,8 @@ impl Flight {
     }
 }
 
-/// To open a pipe waits until somebody opens its other end, and nothing cancels that. What is not there is not refused here.
+/// To open a pipe waits until somebody opens its other end, and nothing cancels that. What is not there is not refused
+/// here.
 fn refuse_special_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
 

@@ -8,8 +8,8 @@
 //!
 //! Invariant: at most `ENTRIES` flights are with the kernel. So neither ring ever overflows.
 //!
-//! Invariant: a flight that the kernel has is owned by its user data (a leaked `Box`), and becomes a `Box` again exactly
-//! once, when the completion thread takes its entry.
+//! Invariant: a flight that the kernel has is owned by its user data (a leaked `Box`), and becomes a `Box` again
+//! exactly once, when the completion thread takes its entry.
 //!
 //! Invariant: only the completion thread touches the completion ring; the submission ring is touched under the mutex.
 //!

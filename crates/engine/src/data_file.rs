@@ -1,8 +1,8 @@
 //! Data files below the page level: their two header pages, their locks, the clean flag.
 //!
-//! The header stands in pages 0 and 1; every write goes to both. A copy that does not pass its checks is made again from
-//! the other when the database is next changed: a crash between the two writes, or a bad sector, costs nothing. What a
-//! crash cannot explain (another database's file, another version's, one cut short) is refused.
+//! The header stands in pages 0 and 1; every write goes to both. A copy that does not pass its checks is made again
+//! from the other when the database is next changed: a crash between the two writes, or a bad sector, costs nothing.
+//! What a crash cannot explain (another database's file, another version's, one cut short) is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,9 +64,9 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is tried meanwhile.
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Locks a file. The kernel may let go of the files of a process that was killed in the middle of transfers only a moment
-/// after the process is gone: a lock that is held is looked at again for a while. The system's own way to wait for such a
-/// lock has no end, so this is a poll, and only where the first look finds the file locked.
+/// Locks a file. The kernel may let go of the files of a process that was killed in the middle of transfers only a
+/// moment after the process is gone: a lock that is held is looked at again for a while. The system's own way to wait
+/// for such a lock has no end, so this is a poll, and only where the first look finds the file locked.
 pub(crate) fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
     let mut waits = None;
     let since = Instant::now();
@@ -114,8 +114,8 @@ fn decode_header(page: &PageBytes, number: u32) -> Result<FileHeader, PageDamage
     Ok(header)
 }
 
-/// Whether a file is not one of the database `guid`: its header, or its label if it is a log's, says so, or somebody has it
-/// open. Of one that is damaged nobody knows.
+/// Whether a file is not one of the database `guid`: its header, or its label if it is a log's, says so, or somebody
+/// has it open. Of one that is damaged nobody knows.
 pub(crate) fn is_of_another(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> bool {
     let options = OpenOptions { create_new: false, read_only: false, direct: true };
     let Ok(file) = disk.open(path, options) else { return false };

@@ -37,8 +37,8 @@ pub enum KeyKind {
 pub struct IndexDefinition {
     /// Its name; made up for a constraint if absent.
     pub name: Option<String>,
-    /// `CLUSTERED` or `NONCLUSTERED`, if it was said: otherwise a primary key is clustered where the table has no clustered
-    /// index, and everything else nonclustered.
+    /// `CLUSTERED` or `NONCLUSTERED`, if it was said: otherwise a primary key is clustered where the table has no
+    /// clustered index, and everything else nonclustered.
     pub is_clustered: Option<bool>,
     /// The key's columns, and whether each is `DESC`.
     pub columns: Vec<(String, bool)>,

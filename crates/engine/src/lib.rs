@@ -1,17 +1,18 @@
 //! Instances and databases: create, open, close, files, filegroups, DDL.
 //!
-//! An [`Instance`] is a folder: `master` (id 1: the list of databases), `tempdb` (2, made anew at each start) and users'
-//! databases from id 5, each a set of data files. A [`Database`] is its files, its catalog snapshot and its heaps.
+//! An [`Instance`] is a folder: `master` (id 1: the list of databases), `tempdb` (2, made anew at each start) and
+//! users' databases from id 5, each a set of data files. A [`Database`] is its files, its catalog snapshot and its
+//! heaps.
 //!
 //! Who may change what: every DDL function takes the statement's [`hobt_txn::StatementContext`], writes rows of the
-//! system tables through it, and puts the new snapshot off until the statement commits. Until then the change is seen by
-//! [`Database::snapshot_of`] of the same statement alone; a statement that rolls back leaves nothing, neither rows nor
-//! extents nor files. Two statements that want the same name wait for each other.
+//! system tables through it, and puts the new snapshot off until the statement commits. Until then the change is seen
+//! by [`Database::snapshot_of`] of the same statement alone; a statement that rolls back leaves nothing, neither rows
+//! nor extents nor files. Two statements that want the same name wait for each other.
 //!
-//! A database that was changed and not closed by [`Instance::close`] is recovered from its log when it is next used; one
-//! whose log or pages do not allow that is SUSPECT: listed, but refused with error 926. The clean flag in the file headers
-//! is cleared, and synced, before anything else is written; a database that nobody changed stays clean whatever happens to
-//! the process, and needs no recovery.
+//! A database that was changed and not closed by [`Instance::close`] is recovered from its log when it is next used;
+//! one whose log or pages do not allow that is SUSPECT: listed, but refused with error 926. The clean flag in the file
+//! headers is cleared, and synced, before anything else is written; a database that nobody changed stays clean whatever
+//! happens to the process, and needs no recovery.
 //!
 //! Leaves to others: locks (callers take them from [`Instance::locks`]), what a statement means (`hobt-query`),
 //! pages and extents (`hobt-access`), which sessions there are (`hobt-session`).

@@ -1,7 +1,8 @@
 //! The files of a database's log: how they are made, opened and locked.
 //!
-//! Where they lie stands in `master`, as for data files; their names, sizes and growth in their own headers. Nobody lists the log
-//! of `master` itself, which lies beside its data file. What is in them is the matter of crate `hobt_log`.
+//! Where they lie stands in `master`, as for data files; their names, sizes and growth in their own headers. Nobody
+//! lists the log of `master` itself, which lies beside its data file. What is in them is the matter of crate
+//! `hobt_log`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,8 +105,8 @@ fn of_disk(error: LogError) -> DiskError {
     }
 }
 
-/// Makes an empty log; a file that is there already is an error. What was made is removed when a step fails. The error is
-/// that of the file with it.
+/// Makes an empty log; a file that is there already is an error. What was made is removed when a step fails. The error
+/// is that of the file with it.
 pub(crate) fn create(
     disk: &dyn Disk,
     plans: &[LogFilePlan],
@@ -114,7 +115,8 @@ pub(crate) fn create(
     create_at(LSN_FIRST, 0, disk, plans, owner)
 }
 
-/// The same in the place of a log that is gone, which ended at `start` or before; `making` as [`Log::create_at`] has it.
+/// The same in the place of a log that is gone, which ended at `start` or before; `making` as [`Log::create_at`] has
+/// it.
 pub(crate) fn create_at(
     start: Lsn,
     making: u32,

@@ -1,8 +1,8 @@
 //! Indexes that statements would have used if they were there: `sys.dm_db_missing_index_…`.
 //!
-//! A statement that scans a table notes what index would have been sought in place of the scan; the counters of that stand
-//! in a group of their own, which the statement's plan keeps. What is known of a table is forgotten when its definition
-//! changes, and nothing outlives the instance. Spinlocks (`OPT_IDX_STATS`) protect all of it.
+//! A statement that scans a table notes what index would have been sought in place of the scan; the counters of that
+//! stand in a group of their own, which the statement's plan keeps. What is known of a table is forgotten when its
+//! definition changes, and nothing outlives the instance. Spinlocks (`OPT_IDX_STATS`) protect all of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,8 +80,8 @@ impl MissingIndexGroup {
         *self.uses.lock()
     }
 
-    /// Notes a scan that a seek would have taken the place of: what it costs, by the optimiser's estimate, and by how many percent
-    /// that would have gone down.
+    /// Notes a scan that a seek would have taken the place of: what it costs, by the optimiser's estimate, and by how
+    /// many percent that would have gone down.
     pub fn note_seek(&self, cost: f64, impact: f64) {
         let now = time_of_day_coarse();
         let mut uses = self.uses.lock();

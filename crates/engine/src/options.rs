@@ -44,8 +44,8 @@ pub struct DatabaseOptions {
     pub recovery_model: RecoveryModel,
     /// When commits may return before they are durable.
     pub delayed_durability: DelayedDurability,
-    /// A full backup was made since the recovery model was last `SIMPLE`: the log is kept until it is backed up. Before that
-    /// `FULL` and `BULK_LOGGED` keep no more of it than `SIMPLE`, since nothing could be restored with it.
+    /// A full backup was made since the recovery model was last `SIMPLE`: the log is kept until it is backed up. Before
+    /// that `FULL` and `BULK_LOGGED` keep no more of it than `SIMPLE`, since nothing could be restored with it.
     pub has_log_chain: bool,
     /// Nothing may be changed: error 3906.
     pub is_read_only: bool,

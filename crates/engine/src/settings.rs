@@ -32,8 +32,8 @@ pub struct InstanceSettings {
     pub trace_flags: Vec<i32>,
     /// What may be appended to a database's log and not flushed, in bytes; 4 MiB if absent.
     pub log_ring_bytes: Option<usize>,
-    /// Leaves checkpoints, and the flushes of commits that did not wait for one, to the caller: no thread makes one when the
-    /// log asks for it. For simulations, in which nothing may happen by itself.
+    /// Leaves checkpoints, and the flushes of commits that did not wait for one, to the caller: no thread makes one
+    /// when the log asks for it. For simulations, in which nothing may happen by itself.
     pub checkpoints_by_hand: bool,
 }
 

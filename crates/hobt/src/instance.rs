@@ -72,8 +72,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Runs a batch and gives what it sends, as it comes. The batch runs on a thread of its own and waits when its items
-    /// are not taken; dropping the query cancels it.
+    /// Runs a batch and gives what it sends, as it comes. The batch runs on a thread of its own and waits when its
+    /// items are not taken; dropping the query cancels it.
     pub fn query(&mut self, batch: &str) -> Query<'_> {
         Query::new(self, batch)
     }
@@ -88,8 +88,8 @@ impl Session {
         self.session().execute_expected(batch, sink)
     }
 
-    /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end. Text
-    /// that is not the program's own may need a stack of [`crate::STACK_BYTES`].
+    /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end.
+    /// Text that is not the program's own may need a stack of [`crate::STACK_BYTES`].
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.session().execute(batch, sink)
     }
@@ -102,8 +102,8 @@ impl Session {
         self.session().run(batch)
     }
 
-    /// A way to cancel the session's batches from another thread. It means the batch that runs, or that was announced by
-    /// [`Session::expect_batch`].
+    /// A way to cancel the session's batches from another thread. It means the batch that runs, or that was announced
+    /// by [`Session::expect_batch`].
     pub fn cancel_handle(&mut self) -> CancelHandle {
         self.session().cancel_handle()
     }

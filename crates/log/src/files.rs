@@ -122,8 +122,9 @@ impl Log {
     /// Lets go of a file that holds nothing needed; `unlist` takes it off the list of files, durably, in between.
     ///
     /// # Errors
-    /// [`LogError::FileInUse`]: it is the first, holds records, or what is reserved needs its room; there is no such file; what
-    /// `unlist` returned, and the file stays; the header of the first file cannot be written, and the log has failed.
+    /// [`LogError::FileInUse`]: it is the first, holds records, or what is reserved needs its room; there is no such
+    /// file; what `unlist` returned, and the file stays; the header of the first file cannot be written, and the log
+    /// has failed.
     pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.growing.lock();
         self.set_aside(id)?;

@@ -1,8 +1,8 @@
 //! The write-ahead log of one database.
 //!
-//! [`Log::append`] gives a record its place by one atomic addition and copies it into a ring; [`Log::flush_past`] returns
-//! when it is durable, having written whatever else was published by then. [`Log::open`] finds the end that a crash
-//! left and gives back what recovery needs to read. Why it is made like this stands in `docs/design/0014-log.md`.
+//! [`Log::append`] gives a record its place by one atomic addition and copies it into a ring; [`Log::flush_past`]
+//! returns when it is durable, having written whatever else was published by then. [`Log::open`] finds the end that a
+//! crash left and gives back what recovery needs to read. Why it is made like this stands in `docs/design/0014-log.md`.
 //!
 //! The log knows positions, bytes and which record of a transaction follows which. What a record means is the matter of
 //! those who append it; pages are not known here.

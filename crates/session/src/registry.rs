@@ -87,8 +87,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 static REGISTRIES: Mutex<Vec<Weak<Registry>>> = Mutex::new(Vec::new());
 
 /// Cancels what every session of the process runs, and with error 3617 whatever they are still given to run. For a
-/// program that was told to end: what uses the sessions fails, comes back, and closes its instances on the way. There is
-/// no way back.
+/// program that was told to end: what uses the sessions fails, comes back, and closes its instances on the way. There
+/// is no way back.
 pub fn stop_all_sessions() {
     STOPPED.store(true, Ordering::SeqCst);
     let registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);

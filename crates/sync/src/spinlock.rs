@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 // A model check goes through each pause.
 const PAUSES_MAX: u64 = if cfg!(feature = "model") { 1 } else { 512 };
 const YIELDS_BEFORE_SLEEP: u64 = if cfg!(feature = "model") { 1 } else { 16 };
-/// How long a waiter sleeps, as SQL Server's back-off does, when giving the processor away has not helped: the holder was
-/// preempted, and threads that only yield would be run again and again in its place. By `primitives`, so that a model check
-/// sees it.
+/// How long a waiter sleeps, as SQL Server's back-off does, when giving the processor away has not helped: the holder
+/// was preempted, and threads that only yield would be run again and again in its place. By `primitives`, so that a
+/// model check sees it.
 const BACKOFF_SLEEP: Duration = Duration::from_micros(50);
 
 /// A spinlock around a value. Not reentrant, not fair, and not for sections that may block.

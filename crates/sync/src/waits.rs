@@ -63,8 +63,8 @@ fn book(wait_type: WaitType, wait: Duration, signal: Duration) {
     });
 }
 
-/// Time of all waits that this thread has recorded since it began, whether cleared or not. What it recorded between two moments
-/// is the difference.
+/// Time of all waits that this thread has recorded since it began, whether cleared or not. What it recorded between two
+/// moments is the difference.
 pub fn of_this_thread() -> Duration {
     Duration::from_nanos(WAITED_NS.get())
 }

@@ -1,8 +1,8 @@
 //! What transactions write into one database's log, and which of them are open.
 //!
-//! [`TransactionLog`] is a log with the list of who is writing into it: a checkpoint asks it how far back recovery would
-//! have to read. A [`LogChain`] is one transaction in one log; its records name each other backwards. [`LogChains`] are
-//! those of one transaction, at most one a database, begun at its first change there.
+//! [`TransactionLog`] is a log with the list of who is writing into it: a checkpoint asks it how far back recovery
+//! would have to read. A [`LogChain`] is one transaction in one log; its records name each other backwards.
+//! [`LogChains`] are those of one transaction, at most one a database, begun at its first change there.
 //!
 //! Leaves to others: what a record says (crate `access`), apart from those that end a transaction or are about to
 //! ([`decision`](crate::decision) for those over several databases).
@@ -147,8 +147,8 @@ impl TransactionLog {
         TransactionLog::of_database(log, DatabaseId(0), [0; 16], Arc::default())
     }
 
-    /// The log of a database, which nobody writes into yet. Of the databases that a transaction changed, the one of lowest
-    /// id decides whether it is kept; `settlements` are the instance's.
+    /// The log of a database, which nobody writes into yet. Of the databases that a transaction changed, the one of
+    /// lowest id decides whether it is kept; `settlements` are the instance's.
     pub fn of_database(
         log: Arc<Log>,
         database: DatabaseId,
@@ -178,8 +178,8 @@ impl TransactionLog {
         &self.log
     }
 
-    /// Says who is to be told when a checkpoint is due: once half of what was free is used. He is called by a transaction
-    /// that may hold pages, and must not wait for any.
+    /// Says who is to be told when a checkpoint is due: once half of what was free is used. He is called by a
+    /// transaction that may hold pages, and must not wait for any.
     pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
         // A second one would be told of what the first is told.
         let _first = self.on_due.set(Box::new(tell));
@@ -205,8 +205,9 @@ impl TransactionLog {
         self.delays.store(delays as u8, Ordering::Relaxed);
     }
 
-    /// Says who is to be told when a commit has returned that is not durable: he calls [`TransactionLog::flush`] soon. He is
-    /// told once until he does. Without him such commits are durable with the next one that waits, or when many bytes are.
+    /// Says who is to be told when a commit has returned that is not durable: he calls [`TransactionLog::flush`] soon.
+    /// He is told once until he does. Without him such commits are durable with the next one that waits, or when many
+    /// bytes are.
     pub fn on_delayed_commit(&self, tell: impl Fn() + Send + Sync + 'static) {
         // A second one would be told of what the first is told.
         let _first = self.on_delayed.set(Box::new(tell));
@@ -293,8 +294,8 @@ impl TransactionLog {
         chains
     }
 
-    /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To be
-    /// asked after a checkpoint has begun its epoch: who is not in the list then writes behind that.
+    /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To
+    /// be asked after a checkpoint has begun its epoch: who is not in the list then writes behind that.
     pub fn oldest(&self) -> Option<Lsn> {
         self.open.lock().values().map(|open| open.begin).min()
     }
@@ -311,8 +312,8 @@ impl TransactionLog {
         self.begin_structure_for(None)
     }
 
-    /// The same for what the undo of a transaction needs: it takes the room that `payer` has reserved for that, as far as it
-    /// goes, and gives back what is left of it.
+    /// The same for what the undo of a transaction needs: it takes the room that `payer` has reserved for that, as far
+    /// as it goes, and gives back what is left of it.
     pub fn begin_structure_for(self: &Arc<TransactionLog>, payer: Option<&Arc<LogChain>>) -> Arc<LogChain> {
         self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned(), None)
     }
@@ -490,7 +491,8 @@ impl Drop for LogChain {
 pub struct LogChains(Mutex<Vec<Arc<LogChain>>>);
 
 impl LogChains {
-    /// The chain of the transaction `id` in `log`, begun if it has none there. `lock_owner` holds the transaction's locks.
+    /// The chain of the transaction `id` in `log`, begun if it has none there. `lock_owner` holds the transaction's
+    /// locks.
     pub fn of(&self, log: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         let mut chains = self.0.lock();
         if let Some(chain) = chains.iter().find(|chain| Arc::ptr_eq(&chain.owner, log)) {
@@ -501,8 +503,8 @@ impl LogChains {
         chain
     }
 
-    /// Makes the transaction last, in all databases or in none: returns when that is durable, or before, if it asks for that or
-    /// the database always does it so. Blocks (`WRITELOG`).
+    /// Makes the transaction last, in all databases or in none: returns when that is durable, or before, if it asks for
+    /// that or the database always does it so. Blocks (`WRITELOG`).
     ///
     /// # Errors
     /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will say.
@@ -516,8 +518,8 @@ impl LogChains {
         }
     }
 
-    /// Ends the chains: what was put off until the commit is done, or all is undone. The transaction's next change begins
-    /// new ones.
+    /// Ends the chains: what was put off until the commit is done, or all is undone. The transaction's next change
+    /// begins new ones.
     ///
     /// # Errors
     /// A log has failed; all chains are ended all the same.

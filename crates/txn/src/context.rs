@@ -72,8 +72,8 @@ enum View {
 
 /// A running statement, shared by its workers.
 ///
-/// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. One that is dropped without either, because
-/// its thread panicked, is rolled back by the last who has it, so that no worker still writes what is undone.
+/// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. One that is dropped without either,
+/// because its thread panicked, is rolled back by the last who has it, so that no worker still writes what is undone.
 pub struct StatementContext {
     transaction: Arc<Transaction>,
     /// Where the transaction was when the statement began; `None` if the transaction is the statement's own.
@@ -181,8 +181,8 @@ impl StatementContext {
         &self.transaction
     }
 
-    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer. It sees
-    /// the changes of its own transaction, and of the one beside which it runs.
+    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer. It
+    /// sees the changes of its own transaction, and of the one beside which it runs.
     pub fn read_versions(&self, beside: Option<Stamp>) {
         let mut view = self.view.lock();
         if let View::Present = *view {
@@ -190,8 +190,8 @@ impl StatementContext {
         }
     }
 
-    /// From now on the statement reads rows as they were committed when `transaction` first looked: its own, or the one beside
-    /// which it runs.
+    /// From now on the statement reads rows as they were committed when `transaction` first looked: its own, or the one
+    /// beside which it runs.
     pub fn read_snapshot(&self, transaction: &Arc<Transaction>) {
         *self.view.lock() = View::OfTransaction(Arc::clone(transaction));
     }
@@ -203,9 +203,10 @@ impl StatementContext {
         }
     }
 
-    /// Until the view that this gives is put back ([`StatementContext::look_back`]), the statement sees what has committed by the
-    /// time that it next looks, whatever it or its transaction has seen before: what is to be so when it has ended cannot be
-    /// held against the past. Nothing of the statement may be reading meanwhile but what looks so.
+    /// Until the view that this gives is put back ([`StatementContext::look_back`]), the statement sees what has
+    /// committed by the time that it next looks, whatever it or its transaction has seen before: what is to be so when
+    /// it has ended cannot be held against the past. Nothing of the statement may be reading meanwhile but what looks
+    /// so.
     pub fn look_at_present(&self, beside: Option<Stamp>) -> EarlierView {
         let present = View::OfStatement { beside: beside.unwrap_or_default(), seen: None };
         EarlierView(std::mem::replace(&mut *self.view.lock(), present))
@@ -264,7 +265,8 @@ impl StatementContext {
         }
     }
 
-    /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first time.
+    /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first
+    /// time.
     pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: PageId, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put_loaded(running, loader, page, rows));
@@ -288,8 +290,8 @@ impl StatementContext {
         }
     }
 
-    /// The same for all keys of a leaf that `loader` had built whole and that is about to be changed for the first time.
-    /// They are asked for only if somebody may not see the load.
+    /// The same for all keys of a leaf that `loader` had built whole and that is about to be changed for the first
+    /// time. They are asked for only if somebody may not see the load.
     ///
     /// # Errors
     /// What `keys` returns.
@@ -375,8 +377,8 @@ impl StatementContext {
         }
     }
 
-    /// Drops what was held for the statement, the last first, and what was for its transaction if that is its own. For a
-    /// statement that was committed or rolled back.
+    /// Drops what was held for the statement, the last first, and what was for its transaction if that is its own. For
+    /// a statement that was committed or rolled back.
     pub fn let_go(&self) {
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().rev().for_each(drop);

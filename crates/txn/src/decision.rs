@@ -1,9 +1,9 @@
 //! Commits over several databases: what is decided, by whom, and who has yet to hear of it.
 //!
-//! The databases that a transaction changed are ordered by their ids. The first decides, by the commit record in its log,
-//! which names the others; those have been prepared before, durably, and get their commit records behind it. Until all of
-//! them have these on the disk, the decision is kept ([`TransactionLog::carry_decisions`]), because whoever recovers a prepared
-//! transaction asks for it ([`TransactionLog::has_decided`]). What is not known was not decided.
+//! The databases that a transaction changed are ordered by their ids. The first decides, by the commit record in its
+//! log, which names the others; those have been prepared before, durably, and get their commit records behind it. Until
+//! all of them have these on the disk, the decision is kept ([`TransactionLog::carry_decisions`]), because whoever
+//! recovers a prepared transaction asks for it ([`TransactionLog::has_decided`]). What is not known was not decided.
 //!
 //! Leaves to others: how the others find the one who decides (crate `engine`), undo and redo (crate `access`).
 
@@ -112,8 +112,8 @@ impl TransactionLog {
         }
     }
 
-    /// Forgets the decisions that everybody has heard of, and writes the others into the log again; gives the position of
-    /// the last one. Called when a checkpoint has begun: its log needs nothing older for their sake. Has the others
+    /// Forgets the decisions that everybody has heard of, and writes the others into the log again; gives the position
+    /// of the last one. Called when a checkpoint has begun: its log needs nothing older for their sake. Has the others
     /// flush.
     ///
     /// # Errors

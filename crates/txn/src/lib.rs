@@ -3,13 +3,14 @@
 //! Every storage call that can wait, allocate or change a page takes a [`StatementContext`]. A change registers how it
 //! is undone; when the statement fails or is cancelled, [`StatementContext::roll_back`] runs those actions in reverse,
 //! and when it succeeds [`StatementContext::commit`] runs what was put off until then (freeing a dropped table's
-//! extents, publishing loaded pages). A statement that nobody ended, because its thread panicked, is rolled back when the
-//! last who has its context drops it. What is to stay until then ([`StatementContext::hold`]: locks, its place among the
-//! running) goes last.
+//! extents, publishing loaded pages). A statement that nobody ended, because its thread panicked, is rolled back when
+//! the last who has its context drops it. What is to stay until then ([`StatementContext::hold`]: locks, its place
+//! among the running) goes last.
 //!
 //! [`locks`] is the lock manager; [`RowLocks`] says which tables' rows a statement locks one by one.
 //!
-//! [`Transactions`] says who is running and what a reader sees; [`VersionStore`] has what stood in a row's place before.
+//! [`Transactions`] says who is running and what a reader sees; [`VersionStore`] has what stood in a row's place
+//! before.
 //!
 //! Leaves to others: which locks a statement needs, and who decides to commit (crate `query`).
 

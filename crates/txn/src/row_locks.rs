@@ -1,8 +1,8 @@
 //! The tables whose rows a statement locks one by one, and how.
 //!
-//! Storage names a row by where it lies or by its key ([`RowId`]) and asks the statement's context to lock it; which table that
-//! is, who locks, how long it waits and what escalates to what the interpreter has said before. A table that is not
-//! listed here is locked as a whole, or belongs to the catalog, and its rows are not locked.
+//! Storage names a row by where it lies or by its key ([`RowId`]) and asks the statement's context to lock it; which
+//! table that is, who locks, how long it waits and what escalates to what the interpreter has said before. A table that
+//! is not listed here is locked as a whole, or belongs to the catalog, and its rows are not locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,8 +88,8 @@ impl RowLocks {
         self.settings.locks_pages
     }
 
-    /// Locks a row of `hobt` until the transaction has ended, waiting for those in the way, and notes in `taken` what is to be
-    /// released for less ([`RowLocks::release`]).
+    /// Locks a row of `hobt` until the transaction has ended, waiting for those in the way, and notes in `taken` what
+    /// is to be released for less ([`RowLocks::release`]).
     ///
     /// # Errors
     /// As [`LockManager::lock`].
@@ -155,8 +155,8 @@ impl RowLocks {
         lock(LockResource::Rid(database, hobt, page, slot), mode)
     }
 
-    /// Locks a key of `hobt` until the transaction has ended, in a mode that may say something of the gap before it, waiting for
-    /// those in the way; whether the transaction had not locked it so before.
+    /// Locks a key of `hobt` until the transaction has ended, in a mode that may say something of the gap before it,
+    /// waiting for those in the way; whether the transaction had not locked it so before.
     ///
     /// # Errors
     /// As [`LockManager::lock`].
@@ -182,9 +182,9 @@ impl RowLocks {
         self.owner.locks_ranges_of(lockers);
     }
 
-    /// Whether a key may come into the gap before the key `next` of `hobt`; where somebody has locked that, what is to be waited
-    /// for by [`RowLocks::wait_for_gap`]. The new key of a transaction that has itself locked the gap parts it: it is locked so
-    /// that both parts are. Does not wait; the leaf where the key comes is held exclusively.
+    /// Whether a key may come into the gap before the key `next` of `hobt`; where somebody has locked that, what is to
+    /// be waited for by [`RowLocks::wait_for_gap`]. The new key of a transaction that has itself locked the gap parts
+    /// it: it is locked so that both parts are. Does not wait; the leaf where the key comes is held exclusively.
     pub fn gap_before(&self, hobt: HobtId, next: KeyHash, new: KeyHash) -> Result<(), (KeyHash, LockMode)> {
         let database = self.settings.database;
         let resource = LockResource::Key(database, hobt, next);
@@ -248,8 +248,8 @@ impl RowLocks {
         self.last_page.store(0, Ordering::Relaxed);
     }
 
-    /// Exchanges the locks of rows for a larger one, if there are so many by now and nobody is in the way. Does not wait. No
-    /// other thread may lock rows of the table for the statement meanwhile.
+    /// Exchanges the locks of rows for a larger one, if there are so many by now and nobody is in the way. Does not
+    /// wait. No other thread may lock rows of the table for the statement meanwhile.
     pub fn escalate_if_due(&self) {
         let due = self.escalation_due.load(Ordering::Relaxed);
         if due == 0 {

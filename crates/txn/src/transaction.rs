@@ -32,8 +32,8 @@ type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
 
 /// What is changed together and kept or undone together: by one statement, or by all from `BEGIN TRANSACTION` on.
 ///
-/// It ends by [`Transaction::commit`] or [`Transaction::roll_back`]. One that is dropped without either is rolled back by
-/// the last who has it.
+/// It ends by [`Transaction::commit`] or [`Transaction::roll_back`]. One that is dropped without either is rolled back
+/// by the last who has it.
 pub struct Transaction {
     pub(crate) session: SessionId,
     pub(crate) stamp: Stamp,
@@ -145,8 +145,8 @@ impl Transaction {
         *self.running.lock() = Some(Arc::new(running));
     }
 
-    /// What had committed when this was first called, and what the transaction itself changes. `None` if readers need not
-    /// know of it.
+    /// What had committed when this was first called, and what the transaction itself changes. `None` if readers need
+    /// not know of it.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let running = self.running.lock().clone()?;
         let mut snapshot = self.snapshot.lock();
@@ -158,12 +158,13 @@ impl Transaction {
         self.held.lock().push(Box::new(value));
     }
 
-    /// Ends the transaction with success: makes what it wrote durable, forgets the undo actions, runs the others in order.
-    /// Blocks on the flush of the log (`WRITELOG`).
+    /// Ends the transaction with success: makes what it wrote durable, forgets the undo actions, runs the others in
+    /// order. Blocks on the flush of the log (`WRITELOG`).
     ///
     /// # Errors
-    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. A log failed
-    /// before a transaction over several was decided: it is undone. Or the first action that failed or panicked; the rest have been run all the same.
+    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. A log
+    /// failed before a transaction over several was decided: it is undone. Or the first action that failed or panicked;
+    /// the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
         match self.chains.commit(self.asks_for_delay.load(Ordering::Relaxed)) {
             Ok(()) => {}

@@ -1,12 +1,12 @@
 //! Which transactions are running, and what a reader sees of those that are not.
 //!
 //! A stamp is a transaction's place in the order of beginnings, one order per instance. A [`Snapshot`] is what had
-//! committed at one moment: every stamp given out before, but for those that were running. What a transaction changes is
-//! seen by later snapshots from the moment its [`Running`] guard is dropped, which is after its commit is durable and
-//! before its locks are let go: who waited for a lock sees what its holder did.
+//! committed at one moment: every stamp given out before, but for those that were running. What a transaction changes
+//! is seen by later snapshots from the moment its [`Running`] guard is dropped, which is after its commit is durable
+//! and before its locks are let go: who waited for a lock sees what its holder did.
 //!
-//! A page names its newest writer. Below a snapshot's [`Snapshot::horizon`] that is enough to know that all of the page is
-//! seen; from there on [`crate::VersionStore`] says what stood there before.
+//! A page names its newest writer. Below a snapshot's [`Snapshot::horizon`] that is enough to know that all of the page
+//! is seen; from there on [`crate::VersionStore`] says what stood there before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,8 @@ impl Transactions {
     }
 
     /// From now on stamps are above all that an instance has given out in an earlier life whose first stamps were above
-    /// those known here. A life has a tebi stamps, and nobody has to know the last one of a life that a crash has ended.
+    /// those known here. A life has a tebi stamps, and nobody has to know the last one of a life that a crash has
+    /// ended.
     pub fn begin_life(&self) {
         let next = (self.latest.load(Ordering::Relaxed) >> LIFE_BITS) + 1;
         self.raise_above(Stamp(next << LIFE_BITS));
@@ -127,7 +128,8 @@ impl Transactions {
         Running { of: Arc::clone(self), stamp, changed: Mutex::default(), version_bytes: AtomicU64::new(0) }
     }
 
-    /// What has committed now, and what `own` and `also` change: a statement beside a transaction sees that one's changes.
+    /// What has committed now, and what `own` and `also` change: a statement beside a transaction sees that one's
+    /// changes.
     pub fn snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
@@ -168,8 +170,8 @@ impl Transactions {
         forget(gone);
     }
 
-    /// Notes what versions take from now on: so many bytes more, and without those of `gone`, where mostly those are that
-    /// were added. Under the lock of the state, so that nobody gives back what was not taken yet.
+    /// Notes what versions take from now on: so many bytes more, and without those of `gone`, where mostly those are
+    /// that were added. Under the lock of the state, so that nobody gives back what was not taken yet.
     fn account(&self, added: u64, gone: &[Ended]) {
         let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
         let freed: u64 = gone.iter().map(|ended| ended.bytes).sum();
@@ -249,8 +251,8 @@ impl Running {
         &self.of
     }
 
-    /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one has
-    /// ended.
+    /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one
+    /// has ended.
     pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: PageId) {
         self.note_in(store, writer, |changed| {
             if changed.pages.last() != Some(&page) {

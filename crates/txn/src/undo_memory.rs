@@ -1,8 +1,10 @@
-//! The memory that a transaction's changes take until it has ended: actions that take them back, and versions for readers.
+//! The memory that a transaction's changes take until it has ended: actions that take them back, and versions for
+//! readers.
 //!
 //! It comes from the instance's budget in steps, before a row is changed, so that a transaction of many rows fails with
-//! error 701 in place of the process. What a change has then taken is known behind it: more than a step holds is taken all
-//! the same, and nobody gets more before it is back. Sizes are estimates: what the allocator adds is in them as a constant.
+//! error 701 in place of the process. What a change has then taken is known behind it: more than a step holds is taken
+//! all the same, and nobody gets more before it is back. Sizes are estimates: what the allocator adds is in them as a
+//! constant.
 //!
 //! Versions that are needed behind the end, by readers that are open for long, are in an account of all
 //! ([`crate::Transactions`]).

@@ -1,9 +1,9 @@
 //! What stood in a row's place before a transaction changed it, for readers that do not see the change.
 //!
 //! Kept off the page and in memory alone: after a restart nobody reads what was before. A version is put while the page
-//! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in his
-//! copy changes nothing in it. Versions of a heap's rows stand here by page and slot, those of a B+tree's by its key
-//! (`keys`).
+//! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in
+//! his copy changes nothing in it. Versions of a heap's rows stand here by page and slot, those of a B+tree's by its
+//! key (`keys`).
 
 mod keys;
 
@@ -96,9 +96,9 @@ impl VersionStore {
         bytes
     }
 
-    /// Puts one version for each row of a page that `loader` had built whole, before `changer` is the first to change one
-    /// of them: until now the page's stamp alone has said who sees it. None if everybody sees the load. The page is held
-    /// exclusively. Gives the bytes that the versions take.
+    /// Puts one version for each row of a page that `loader` had built whole, before `changer` is the first to change
+    /// one of them: until now the page's stamp alone has said who sees it. None if everybody sees the load. The page is
+    /// held exclusively. Gives the bytes that the versions take.
     pub(crate) fn put_loaded(
         self: &Arc<VersionStore>,
         changer: &Running,
@@ -183,8 +183,8 @@ impl VersionStore {
         bytes
     }
 
-    /// Puts one version for each key of a leaf that `loader` had built whole and that not all readers see, before `changer`
-    /// is the first to change the leaf. It is held exclusively. Gives the bytes that the versions take.
+    /// Puts one version for each key of a leaf that `loader` had built whole and that not all readers see, before
+    /// `changer` is the first to change the leaf. It is held exclusively. Gives the bytes that the versions take.
     pub(crate) fn put_loaded_keys<'k>(
         self: &Arc<VersionStore>,
         changer: &Running,
@@ -195,14 +195,14 @@ impl VersionStore {
         keys.into_iter().map(|key| self.put_key_of(changer, loader, hobt, key, Before::Absent)).sum()
     }
 
-    /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there. The
-    /// leaf is held exclusively. Gives the bytes that the versions take more.
+    /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there.
+    /// The leaf is held exclusively. Gives the bytes that the versions take more.
     pub(crate) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         self.keys.keep_row(hobt, key, row)
     }
 
-    /// The keys of a tree from `low` on and below `high` at which a snapshot sees something else than what stands there, in
-    /// order.
+    /// The keys of a tree from `low` on and below `high` at which a snapshot sees something else than what stands
+    /// there, in order.
     pub fn key_changes(
         &self,
         hobt: HobtId,
@@ -223,7 +223,8 @@ impl VersionStore {
         self.keys.has(hobt, key)
     }
 
-    /// Notes that `writer` has undone its last change at a key that it had not undone before; the leaf is held exclusively.
+    /// Notes that `writer` has undone its last change at a key that it had not undone before; the leaf is held
+    /// exclusively.
     pub fn undone_key(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         self.keys.undone(writer, hobt, key);
     }
@@ -233,7 +234,8 @@ impl VersionStore {
         self.keys.is_changed(hobt, key, snapshot)
     }
 
-    /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held exclusively.
+    /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held
+    /// exclusively.
     pub fn undone(&self, writer: Stamp, page: PageId, slot: SlotId) {
         let mut shard = self.shard(page).lock();
         let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
@@ -261,7 +263,8 @@ impl VersionStore {
         last.moved_to.filter(|_| !snapshot.sees(last.writer))
     }
 
-    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages, and the change stands.
+    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages, and the change
+    /// stands.
     pub fn has_unseen_rows(&self, snapshot: &Snapshot, is_wanted: &dyn Fn(PageId) -> bool) -> bool {
         let is_unseen = |version: &Version| !version.is_undone && !snapshot.sees(version.writer);
         self.shards.iter().any(|shard| {
@@ -270,15 +273,15 @@ impl VersionStore {
         })
     }
 
-    /// Whether somebody whom a snapshot does not see has changed something at the keys of a tree from `low` on and below `high`,
-    /// and a change of his stands.
+    /// Whether somebody whom a snapshot does not see has changed something at the keys of a tree from `low` on and
+    /// below `high`, and a change of his stands.
     pub fn has_unseen_keys(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         self.keys.has_unseen(hobt, low, high, snapshot)
     }
 
-    /// The places of rows of heaps that somebody whom a snapshot does not see has changed, inserted or deleted, as far as such
-    /// a change stands and their pages are among the wanted ones; with `inserts_only` those that he has inserted. Looks at all
-    /// pages that have versions.
+    /// The places of rows of heaps that somebody whom a snapshot does not see has changed, inserted or deleted, as far
+    /// as such a change stands and their pages are among the wanted ones; with `inserts_only` those that he has
+    /// inserted. Looks at all pages that have versions.
     pub fn unseen_rows(
         &self,
         snapshot: &Snapshot,

@@ -1,6 +1,6 @@
-//! The lock table under every schedule that shuttle makes: what is granted at one time goes together, every circle is ended, and
-//! who waits is woken. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule, which
-//! `shuttle::replay` runs again. A wake-up that is lost leaves all threads asleep, which shuttle reports.
+//! The lock table under every schedule that shuttle makes: what is granted at one time goes together, every circle is
+//! ended, and who waits is woken. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule,
+//! which `shuttle::replay` runs again. A wake-up that is lost leaves all threads asleep, which shuttle reports.
 //!
 //! A test binary of its own: the feature `model` exchanges what the lock table is made of.
 
@@ -48,8 +48,8 @@ impl Book {
     }
 }
 
-/// Transactions that lock keys and a table in orders of their own, some to read and some to change, convert what they have, give
-/// up or are told to, and end.
+/// Transactions that lock keys and a table in orders of their own, some to read and some to change, convert what they
+/// have, give up or are told to, and end.
 #[test]
 fn what_is_granted_goes_together_and_everybody_comes_to_an_end() {
     const MODES: [LockMode; 6] = [

@@ -1,10 +1,10 @@
 //! A tree built from below, from rows that come in the order of its key.
 //!
-//! Leaves are built and written as a heap's loads are ([`crate::Loader`]): in private memory, into runs of their own, each
-//! full to the fill factor and linked to the one behind it; the log has the allocations alone. Each level above has one
-//! page in memory, which is written when it is full. At the end the pages are synced, the runs join the tree's, and the
-//! root, empty until then, becomes the topmost page. So nothing of it is seen before, and undoing it is to make the root
-//! what it was and to free the runs.
+//! Leaves are built and written as a heap's loads are ([`crate::Loader`]): in private memory, into runs of their own,
+//! each full to the fill factor and linked to the one behind it; the log has the allocations alone. Each level above
+//! has one page in memory, which is written when it is full. At the end the pages are synced, the runs join the tree's,
+//! and the root, empty until then, becomes the topmost page. So nothing of it is seen before, and undoing it is to make
+//! the root what it was and to free the runs.
 
 use std::sync::Arc;
 
@@ -138,7 +138,8 @@ impl LeafChain {
         (self.fill < 100).then_some(PAGE_SIZE * self.fill / 100)
     }
 
-    /// Takes note of a leaf that has been built. An error says no more than that there is one, see [`LeafChain::refusal`].
+    /// Takes note of a leaf that has been built. An error says no more than that there is one, see
+    /// [`LeafChain::refusal`].
     pub(crate) fn add_leaf(&mut self, id: PageId, page: &PageBytes) -> Result<(), AccessError> {
         self.try_add_leaf(id, page).map_err(|error| match error {
             BTreeError::Storage(error) => error,

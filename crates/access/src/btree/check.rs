@@ -1,8 +1,8 @@
 //! Whether a tree is one, and what it looks like.
 //!
 //! A check goes through all pages: keys rise within a leaf and from leaf to leaf and lie between the separators above
-//! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are as
-//! many as the count says. Nothing may change the tree meanwhile; that pages are put elsewhere waits for it.
+//! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are
+//! as many as the count says. Nothing may change the tree meanwhile; that pages are put elsewhere waits for it.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,8 @@ struct Walk {
 }
 
 impl BTree {
-    /// Goes through all pages. For the figures of a tree that others change at the same time each page is looked at by itself.
+    /// Goes through all pages. For the figures of a tree that others change at the same time each page is looked at by
+    /// itself.
     ///
     /// # Errors
     /// A page cannot be read, or the tree contradicts itself.

@@ -2,8 +2,8 @@
 //!
 //! A cursor remembers from which key on it has still to go and holds no latch between two leaves. Each step descends to
 //! the leaf of that key, shows the part of it that is in range, and goes on behind the keys that belong to it by the
-//! separators above it. Those are in force while the leaf is held, so that a split between two steps neither hides a row
-//! nor shows it twice, in either direction.
+//! separators above it. Those are in force while the leaf is held, so that a split between two steps neither hides a
+//! row nor shows it twice, in either direction.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl KeyRange {
         KeyRange { low: Vec::new(), high: None }
     }
 
-    /// The keys between two bounds, each a key or the key of its first columns: then it stands for all keys that begin with
-    /// these, which are in the range if it is inclusive and are not if it is exclusive.
+    /// The keys between two bounds, each a key or the key of its first columns: then it stands for all keys that begin
+    /// with these, which are in the range if it is inclusive and are not if it is exclusive.
     pub fn new(from: Bound<&[u8]>, to: Bound<&[u8]>) -> KeyRange {
         let (low, high) = match from {
             Bound::Unbounded => (Some(Vec::new()), None),
@@ -123,8 +123,8 @@ impl Cursor {
     }
 
     /// Shows the next leaf that has rows in range: its page, and the positions of its order that are in range, in which
-    /// ghosts are and are to be left out. To be gone through from behind if the cursor goes backward. `false` if there is no
-    /// further one. The page is held shared while it is shown: whoever looks at it must not wait for another.
+    /// ghosts are and are to be left out. To be gone through from behind if the cursor goes backward. `false` if there
+    /// is no further one. The page is held shared while it is shown: whoever looks at it must not wait for another.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or what `show` returns; the cursor is then where it was.

@@ -185,8 +185,8 @@ impl BTree {
         Ok(None)
     }
 
-    /// The leaf to which a key belongs, last, and before it the pages above it that a split of it may change: either the
-    /// first of them is the root, or it has room for any separator.
+    /// The leaf to which a key belongs, last, and before it the pages above it that a split of it may change: either
+    /// the first of them is the root, or it has room for any separator.
     pub(super) fn write_path(&self, key: &[u8]) -> Result<Vec<Step<'_>>, AccessError> {
         let root = self.write(self.root)?;
         let mut level = self.level_of(self.root, &root)?;

@@ -1,5 +1,5 @@
-//! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to them; and
-//! where a range is divided into parts of about as many leaves.
+//! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to
+//! them; and where a range is divided into parts of about as many leaves.
 
 use hobt_buffer::ReadCounts;
 
@@ -8,8 +8,8 @@ use super::{BTree, KeyRange};
 use crate::AccessError;
 
 impl BTree {
-    /// The part of the tree's rows that a range has, from 0 to 1: right to about a leaf where pages of a level have about
-    /// as many entries. Reads a page of each level for each bound.
+    /// The part of the tree's rows that a range has, from 0 to 1: right to about a leaf where pages of a level have
+    /// about as many entries. Reads a page of each level for each bound.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -51,8 +51,8 @@ impl BTree {
         Ok(position + share * place as f64 / view.row_count().max(1) as f64)
     }
 
-    /// A range in up to `count` parts, rising and apart, that have about as many leaves each. The separators of the pages above
-    /// the leaves divide it, so that a range of few leaves has few parts.
+    /// A range in up to `count` parts, rising and apart, that have about as many leaves each. The separators of the
+    /// pages above the leaves divide it, so that a range of few leaves has few parts.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.

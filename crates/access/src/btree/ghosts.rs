@@ -1,8 +1,9 @@
 //! Ghosts that go: rows that were deleted, whose slots nobody needs any more.
 //!
-//! Whoever is among the running leaves a version at each key that it changes, which goes when all readers see the change,
-//! after its end. So a ghost without a version is dead for all: nobody sees the row, and nobody has its deletion left to
-//! undo. A ghost whose gap somebody may have locked stays (`ranges`). (Who writes without being among the running, as who starts an instance does, is alone with what it writes.)
+//! Whoever is among the running leaves a version at each key that it changes, which goes when all readers see the
+//! change, after its end. So a ghost without a version is dead for all: nobody sees the row, and nobody has its
+//! deletion left to undo. A ghost whose gap somebody may have locked stays (`ranges`). (Who writes without being among
+//! the running, as who starts an instance does, is alone with what it writes.)
 
 use hobt_page::{PageChange, PageHeader};
 use hobt_txn::StatementContext;
@@ -14,8 +15,9 @@ use crate::change::Logged;
 
 impl BTree {
     /// Takes the ghosts of the leaf to which `key` belongs away, of which the caller says that nobody needs them: no
-    /// transaction that deleted a row of this leaf is open, no reader goes back before it, and nobody has locked ranges. How many there were, and the key
-    /// from which on the next leaf's rows are; `None` for that if there is no next one. Not undone.
+    /// transaction that deleted a row of this leaf is open, no reader goes back before it, and nobody has locked
+    /// ranges. How many there were, and the key from which on the next leaf's rows are; `None` for that if there is no
+    /// next one. Not undone.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
@@ -32,9 +34,8 @@ impl BTree {
         })
     }
 
-    /// Takes the ghosts of all leaves away of which nobody needs any; how many there were. Goes from leaf to leaf, holding one
-    /// at a time.
-    /// Nothing is done for a statement that readers do not know of. Not undone.
+    /// Takes the ghosts of all leaves away of which nobody needs any; how many there were. Goes from leaf to leaf,
+    /// holding one at a time. Nothing is done for a statement that readers do not know of. Not undone.
     ///
     /// # Errors
     /// As [`BTree::remove_ghosts`], or the statement was cancelled.

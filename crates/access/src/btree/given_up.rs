@@ -1,12 +1,12 @@
 //! Room in leaves that open transactions have given up, and that the undo of their changes needs again.
 //!
-//! A row that gets shorter leaves room. Where others have taken that by the time of the undo, the leaf is split, for which
-//! the log must have room whatever happens. As long as nobody takes it nothing is reserved: what a leaf held before fits
-//! into it again. So who is about to take room in a leaf, or to move its rows together with others, *settles* it: he
-//! reserves room in the log for those who gave room up there, and is refused if there is none.
+//! A row that gets shorter leaves room. Where others have taken that by the time of the undo, the leaf is split, for
+//! which the log must have room whatever happens. As long as nobody takes it nothing is reserved: what a leaf held
+//! before fits into it again. So who is about to take room in a leaf, or to move its rows together with others,
+//! *settles* it: he reserves room in the log for those who gave room up there, and is refused if there is none.
 //!
-//! All of a leaf is looked at and changed by who holds it exclusively. Recovery knows nothing of this and needs not to: it
-//! undoes before anybody else takes anything.
+//! All of a leaf is looked at and changed by who holds it exclusively. Recovery knows nothing of this and needs not to:
+//! it undoes before anybody else takes anything.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use hobt_log::LogError;
 use hobt_txn::LogChain;
 use parking_lot::Mutex;
 
-/// Bytes of log that the undo of a transaction's first row that gets shorter may need: the root and the page above the leaf
-/// are split, the leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages images may be
-/// logged.
+/// Bytes of log that the undo of a transaction's first row that gets shorter may need: the root and the page above the
+/// leaf are split, the leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages
+/// images may be logged.
 const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
 /// The same for the first row of a leaf: of what is above it, and of a run, it needs a share alone.
 const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
-/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page free at
-/// least, which is filled again before the next one.
+/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page
+/// free at least, which is filled again before the next one.
 const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
 
 /// What one transaction has given up in one leaf.

@@ -109,7 +109,8 @@ impl TreeKey {
         &self.columns
     }
 
-    /// Whether the columns are there in rows of this layout, with the form of their types, and NULLs only where these may be.
+    /// Whether the columns are there in rows of this layout, with the form of their types, and NULLs only where these
+    /// may be.
     pub fn fits(&self, rows: &RowLayout) -> bool {
         self.columns.iter().all(|part| {
             rows.columns().get(part.column).is_some_and(|layout| {

@@ -1,9 +1,10 @@
 //! Which leaves a tree has, for a scan that goes over all of them in any order; and which of them are split meanwhile.
 //!
 //! The pages of level 1 name the leaves, with the separators between them. A scan reads these pages when it begins and
-//! goes over the leaves as a heap's scan goes over its runs. From before it reads the first of them, the tree notes which
-//! leaves are split ([`SplitNotes`]): a note is made while the leaf is held exclusively, so that who has read a page and
-//! finds no note of it has read all rows between its separators. Where there is a note, these are looked for by key.
+//! goes over the leaves as a heap's scan goes over its runs. From before it reads the first of them, the tree notes
+//! which leaves are split ([`SplitNotes`]): a note is made while the leaf is held exclusively, so that who has read a
+//! page and finds no note of it has read all rows between its separators. Where there is a note, these are looked for
+//! by key.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -162,8 +163,8 @@ impl Drop for LeafList {
 }
 
 impl LeafList {
-    /// Reads the leaves of a tree, which notes splits from now until the list is dropped. Blocks on reads, many at once if it
-    /// `reads_ahead`.
+    /// Reads the leaves of a tree, which notes splits from now until the list is dropped. Blocks on reads, many at once
+    /// if it `reads_ahead`.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the statement has too little memory for the list.
@@ -228,8 +229,8 @@ impl LeafList {
         }
     }
 
-    /// Adds the leaves below the page of level 1 to which a key belongs, as far as they are not below it; the key from which
-    /// on the next such page's are.
+    /// Adds the leaves below the page of level 1 to which a key belongs, as far as they are not below it; the key from
+    /// which on the next such page's are.
     fn add_level_one(
         &mut self,
         tree: &Arc<BTree>,

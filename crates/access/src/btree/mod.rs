@@ -12,8 +12,9 @@
 //!
 //! Rows: an insert puts a row at its place, a delete sets its deleted bit and leaves a *ghost*, which an insert of the
 //! same key brings to life and [`BTree::remove_ghosts`] takes away. What a statement did is undone by key (`undo`).
-//! Structure: pages split (`split`), which is not undone; they are joined and put in order by `reorganize` alone. Latches are coupled from the
-//! root down (`descent`); a [`Cursor`] holds none between two leaves and goes by keys (`cursor`).
+//! Structure: pages split (`split`), which is not undone; they are joined and put in order by `reorganize` alone.
+//! Latches are coupled from the root down (`descent`); a [`Cursor`] holds none between two leaves and goes by keys
+//! (`cursor`).
 //!
 //! Leaves to others: who may change which row when (locks), what makes keys of SQL's values (`hobt_types`), hidden
 //! columns that make keys differ, when nobody needs a ghost any more.
@@ -120,8 +121,8 @@ pub struct BTree {
     given_up: GivenUpRoom,
     /// Held by who puts its pages in order.
     reorganizing: Mutex<()>,
-    /// Held exclusively while pages get other addresses or rows go to the left, and shared by who relies on where they are. Before
-    /// latches.
+    /// Held exclusively while pages get other addresses or rows go to the left, and shared by who relies on where they
+    /// are. Before latches.
     moves: RwLock<()>,
 }
 

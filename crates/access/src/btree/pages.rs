@@ -1,7 +1,7 @@
 //! The way to a tree's pages: latches that are held across pages, and what every page is checked for.
 //!
-//! A guard lives as long as the file that it was got from. A [`FileTable`] keeps the files of a tree's pages for as long
-//! as the tree itself is there, so that guards of several pages can be held and handed on.
+//! A guard lives as long as the file that it was got from. A [`FileTable`] keeps the files of a tree's pages for as
+//! long as the tree itself is there, so that guards of several pages can be held and handed on.
 
 use std::sync::{Arc, OnceLock};
 

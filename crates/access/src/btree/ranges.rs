@@ -1,7 +1,8 @@
-//! Gaps between keys: which keys stand for a range to those who lock it, and which one for the gap where a key is to come.
+//! Gaps between keys: which keys stand for a range to those who lock it, and which one for the gap where a key is to
+//! come.
 //!
-//! The gap before a key belongs to it, that behind the last key to [`KeyHash::END`]. Ghosts count as keys: while anybody has
-//! locked ranges of a tree, none is taken away.
+//! The gap before a key belongs to it, that behind the last key to [`KeyHash::END`]. Ghosts count as keys: while
+//! anybody has locked ranges of a tree, none is taken away.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub struct KeyOfRange {
     pub is_all: bool,
 }
 
-/// The keys that stand for a range: those in it, and the first behind it. As they are now, leaf by leaf; who has locked them
-/// looks again whether there are others by then.
+/// The keys that stand for a range: those in it, and the first behind it. As they are now, leaf by leaf; who has locked
+/// them looks again whether there are others by then.
 #[derive(Debug)]
 pub struct KeysOfRange {
     tree: Arc<BTree>,
@@ -125,8 +126,8 @@ impl BTree {
         Ok(Some(KeyHash::of(&bytes)))
     }
 
-    /// The first key of the leaves to the right, which are held from then on: nobody puts one before it. A latch to the right
-    /// is never waited for by who holds one that is waited for from there.
+    /// The first key of the leaves to the right, which are held from then on: nobody puts one before it. A latch to the
+    /// right is never waited for by who holds one that is waited for from there.
     fn first_key_behind<'t>(
         &'t self,
         page: &RowPage<'_>,

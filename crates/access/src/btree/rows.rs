@@ -1,7 +1,8 @@
 //! Rows that come, go and change, one at a time.
 //!
-//! Whoever changes a row holds its leaf exclusively, from the look at what stands there until the version that readers need
-//! of it is put. A leaf that is full is rid of its ghosts first, if nobody needs them, and split if that is not enough.
+//! Whoever changes a row holds its leaf exclusively, from the look at what stands there until the version that readers
+//! need of it is put. A leaf that is full is rid of its ghosts first, if nobody needs them, and split if that is not
+//! enough.
 
 use std::sync::Arc;
 
@@ -137,8 +138,8 @@ impl BTree {
         Ok(Put::Done)
     }
 
-    /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its youngest
-    /// writer once the statement has changed it.
+    /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its
+    /// youngest writer once the statement has changed it.
     pub(super) fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
         context.reserve_undo_memory()?;
         let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;

@@ -1,8 +1,8 @@
 //! Ranges of keys in order, as a statement sees them.
 //!
-//! A [`TreeSeek`] goes by a [`Cursor`] over one range after the other and takes a copy of each leaf, with others' changes
-//! taken back, so that no latch is held while its rows are looked at. The leaves behind are read meanwhile: one at first,
-//! then ever more, as far as the range reaches.
+//! A [`TreeSeek`] goes by a [`Cursor`] over one range after the other and takes a copy of each leaf, with others'
+//! changes taken back, so that no latch is held while its rows are looked at. The leaves behind are read meanwhile: one
+//! at first, then ever more, as far as the range reaches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -155,7 +155,8 @@ impl TreeSeek {
         &self.tree
     }
 
-    /// Goes to the next leaf that has rows in range, ghosts included; `false` if there is none. Blocks on reads and latches.
+    /// Goes to the next leaf that has rows in range, ghosts included; `false` if there is none. Blocks on reads and
+    /// latches.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the statement was cancelled.

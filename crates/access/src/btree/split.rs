@@ -1,8 +1,9 @@
 //! Splits: a page's upper part goes to a new page, and its parent gets an entry for that.
 //!
-//! One split is one record: the new page whole, what the old one keeps, the parent's entry, and the place in the run list
-//! that makes the new page the tree's. So a crash leaves a split made or not begun, and no page is lost. A parent without
-//! room is split first, as a step of its own after which the tree is as whole as before; then the descent begins anew.
+//! One split is one record: the new page whole, what the old one keeps, the parent's entry, and the place in the run
+//! list that makes the new page the tree's. So a crash leaves a split made or not begun, and no page is lost. A parent
+//! without room is split first, as a step of its own after which the tree is as whole as before; then the descent
+//! begins anew.
 //!
 //! ```text
 //! the root is full:       root                 root              it never moves: its contents go to a new page, and the
@@ -59,9 +60,9 @@ fn narrow(count: usize) -> u16 {
 }
 
 impl BTree {
-    /// Makes one split on the way to room for a row in the leaf at the path's end. The record takes the room that `chain`
-    /// has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time. `false`, and
-    /// nothing is done, where the path does not begin high enough.
+    /// Makes one split on the way to room for a row in the leaf at the path's end. The record takes the room that
+    /// `chain` has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time.
+    /// `false`, and nothing is done, where the path does not begin high enough.
     ///
     /// # Errors
     /// The row fits no page, the filegroup or the log is full, a page is damaged.

@@ -1,8 +1,8 @@
 //! Taking changes of rows back, by key: a split may have moved a row to another page since.
 //!
-//! A row that came is deleted, and its place is a ghost; one that was deleted is a ghost still and lives again; one that
-//! was replaced gets its former values back, for which its page may have to be split. At run time the statement's context
-//! calls this, after a crash recovery does.
+//! A row that came is deleted, and its place is a ghost; one that was deleted is a ghost still and lives again; one
+//! that was replaced gets its former values back, for which its page may have to be split. At run time the statement's
+//! context calls this, after a crash recovery does.
 
 use std::sync::Arc;
 

@@ -8,9 +8,10 @@ use super::{BTree, BTreeError, Cursor, Direction, KeyRange};
 use crate::AccessError;
 
 impl BTree {
-    /// The number that makes the key of a row differ from all others of the tree: 0, or, where rows are there with the same
-    /// key but for the last column, an `int` in rising order, one more than the greatest of them. What the row has there does
-    /// not count. Ghosts do, because somebody may bring one back. Somebody else may take the number before it is used.
+    /// The number that makes the key of a row differ from all others of the tree: 0, or, where rows are there with the
+    /// same key but for the last column, an `int` in rising order, one more than the greatest of them. What the row has
+    /// there does not count. Ghosts do, because somebody may bring one back. Somebody else may take the number before
+    /// it is used.
     ///
     /// # Errors
     /// A page is damaged or cannot be read; there is no greater number (error 666).

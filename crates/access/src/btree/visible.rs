@@ -1,8 +1,8 @@
 //! What a statement sees of a leaf: its rows as they stand, or with others' changes taken back.
 //!
 //! A leaf's newest writer says whether anything on it may be unseen; the versions between its separators say what. Rows
-//! keep their positions when changes are taken back. A row that was shorter for a while may have no room any more: then the
-//! leaf is shown as several pages, in the order of keys.
+//! keep their positions when changes are taken back. A row that was shorter for a while may have no room any more: then
+//! the leaf is shown as several pages, in the order of keys.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::read_ahead::add_reads;
 use crate::visible::{PagePiece, VisiblePage};
 
 impl BTree {
-    /// What of a leaf with keys from `low` on and below `high` a snapshot sees otherwise than it stands there: the slots in the
-    /// order of their keys, each with what stood there. For a leaf that is not as a load built it; a copy of it may be older
-    /// than the versions.
+    /// What of a leaf with keys from `low` on and below `high` a snapshot sees otherwise than it stands there: the
+    /// slots in the order of their keys, each with what stood there. For a leaf that is not as a load built it; a copy
+    /// of it may be older than the versions.
     ///
     /// # Errors
     /// The page is damaged.
@@ -58,8 +58,8 @@ impl BTree {
         Ok(changes)
     }
 
-    /// The keys of a range at which somebody whom a snapshot does not see has changed something, or is about to, and has not
-    /// taken that back by himself; with `inserts_only` those that he has put there.
+    /// The keys of a range at which somebody whom a snapshot does not see has changed something, or is about to, and
+    /// has not taken that back by himself; with `inserts_only` those that he has put there.
     pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot, inserts_only: bool) -> Vec<Arc<[u8]>> {
         let ((low, high), hobt) = (range.bounds(), self.hobt.id());
         let versions = self.hobt.storage().versions();
@@ -74,8 +74,8 @@ impl BTree {
         self.hobt.storage().versions().has_unseen_keys(self.hobt.id(), low, high, snapshot)
     }
 
-    /// What is seen of a leaf whose keys lie from `low` on and below `high`, as far as between these bounds; all of it by who
-    /// has no `view`.
+    /// What is seen of a leaf whose keys lie from `low` on and below `high`, as far as between these bounds; all of it
+    /// by who has no `view`.
     pub(crate) fn visible_leaf(
         &self,
         id: PageId,
@@ -100,8 +100,8 @@ impl BTree {
         Ok(VisiblePage::Otherwise(pieces))
     }
 
-    /// Shows what is seen of the rows from `low` on and below `high`, as far as they are in one leaf: as pages that have these
-    /// rows alone. The key to go on from, if there may be more. No latch is held while they are shown.
+    /// Shows what is seen of the rows from `low` on and below `high`, as far as they are in one leaf: as pages that
+    /// have these rows alone. The key to go on from, if there may be more. No latch is held while they are shown.
     pub(crate) fn show_between(
         &self,
         (low, high): (&[u8], Option<&[u8]>),
@@ -141,8 +141,8 @@ impl BTree {
         Ok(next)
     }
 
-    /// Adds `page`, whose first row has position `first` in the leaf, with `changes` taken back; as two pages or more if it
-    /// has too little room.
+    /// Adds `page`, whose first row has position `first` in the leaf, with `changes` taken back; as two pages or more
+    /// if it has too little room.
     fn take_back(
         &self,
         page: &RowPage<'_>,
@@ -190,8 +190,8 @@ impl BTree {
         Ok(())
     }
 
-    /// Shows the row with a key as a statement sees it: a page that has it (the leaf, which is held shared meanwhile, or a copy
-    /// with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
+    /// Shows the row with a key as a statement sees it: a page that has it (the leaf, which is held shared meanwhile,
+    /// or a copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
     /// `reads_uncommitted`.
     ///
     /// # Errors

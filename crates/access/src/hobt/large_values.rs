@@ -4,8 +4,8 @@
 //! before the row that points to them, and never changed. A statement's undo gives them back as long as nobody has gone
 //! on behind them; else they stay unused in their run.
 //!
-//! Leaves to others: which values move out (`hobt_page::RowLayout::values_to_move_out`), loads ([`crate::Loader`] writes
-//! chains of its own).
+//! Leaves to others: which values move out (`hobt_page::RowLayout::values_to_move_out`), loads ([`crate::Loader`]
+//! writes chains of its own).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! What was done to a HOBT since it was opened: `sys.dm_db_index_operational_stats`.
 //!
-//! Writers count beside the number of rows, which they change all the same. A single look-up is not counted: it would be a
-//! write that all readers share.
+//! Writers count beside the number of rows, which they change all the same. A single look-up is not counted: it would
+//! be a write that all readers share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -25,8 +25,8 @@ impl Hobt {
         counting
     }
 
-    /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch and,
-    /// when the tail is full, on allocation.
+    /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch
+    /// and, when the tail is full, on allocation.
     ///
     /// # Errors
     /// The row is larger than a page even so, the filegroup is full, or the device fails.
@@ -106,8 +106,8 @@ impl Hobt {
         }
     }
 
-    /// Locks a row that is about to come, before anybody can see it; `None` if its place is locked. Nobody is waited for under
-    /// a latch.
+    /// Locks a row that is about to come, before anybody can see it; `None` if its place is locked. Nobody is waited
+    /// for under a latch.
     fn lock_new_row(&self, context: &StatementContext, page: PageId, slot: SlotId) -> Option<NewRowLocks> {
         let Some(locks) = context.row_locks(self.storage.database_tag(), self.identity.id) else {
             return Some(NewRowLocks { locks: None, taken: Vec::new() });
@@ -251,8 +251,8 @@ impl Hobt {
         })
     }
 
-    /// Puts another row in the place of one, or, where that might not be undone, into a place of its own; where it is. Undone
-    /// with the statement.
+    /// Puts another row in the place of one, or, where that might not be undone, into a place of its own; where it is.
+    /// Undone with the statement.
     ///
     /// # Errors
     /// As [`Hobt::insert`] and [`Hobt::delete`].
@@ -272,8 +272,8 @@ impl Hobt {
         Ok(to)
     }
 
-    /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or it
-    /// is shorter than the one before, whose room others could take before an undo needs it again.
+    /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or
+    /// it is shorter than the one before, whose room others could take before an undo needs it again.
     pub(super) fn replace_in_place(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -359,8 +359,8 @@ impl Hobt {
     }
 }
 
-/// What a page that `context` changes says of its newest writer. Stamps are in the order of beginnings, changes are not: an
-/// older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
+/// What a page that `context` changes says of its newest writer. Stamps are in the order of beginnings, changes are
+/// not: an older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
 pub(crate) fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
     header.newest_writer.max(context.stamp())
 }

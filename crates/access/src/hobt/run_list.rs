@@ -25,8 +25,8 @@ impl Hobt {
         self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, logged)
     }
 
-    /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an error,
-    /// nothing that counts: what is behind the count is nothing yet. `logged` is for the count.
+    /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an
+    /// error, nothing that counts: what is behind the count is nothing yet. `logged` is for the count.
     pub(super) fn write_entries(
         &self,
         id: PageId,
@@ -73,8 +73,8 @@ impl Hobt {
         state.runs.len() / RUNS_PER_PAGE == state.list.len()
     }
 
-    /// Adds a run to the list, whose page has room. With an error the list is as it was, and the run's extents are still
-    /// the caller's.
+    /// Adds a run to the list, whose page has room. With an error the list is as it was, and the run's extents are
+    /// still the caller's.
     pub(super) fn push_run(&self, state: &mut State, run: Run, logged: Logged<'_>) -> Result<(), AccessError> {
         let index = state.runs.len();
         let (page, place) = (state.list[index / RUNS_PER_PAGE], index % RUNS_PER_PAGE);
@@ -102,8 +102,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Takes runs off the end of the list until `count` are left; their extents, and those of the list pages that go with
-    /// them, are the caller's.
+    /// Takes runs off the end of the list until `count` are left; their extents, and those of the list pages that go
+    /// with them, are the caller's.
     pub(super) fn pop_runs(&self, state: &mut State, count: usize, logged: Logged<'_>) -> Result<(), AccessError> {
         let pages = count.div_ceil(RUNS_PER_PAGE).max(1);
         let in_page = count - (pages - 1) * RUNS_PER_PAGE;
@@ -114,8 +114,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row: a
-    /// small transaction of its own.
+    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row:
+    /// a small transaction of its own.
     pub(super) fn add_run(
         self: &Arc<Hobt>,
         state: &mut State,

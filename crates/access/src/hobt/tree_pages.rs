@@ -13,10 +13,10 @@ use crate::log_record::Undo;
 use crate::storage::Purpose;
 
 impl Hobt {
-    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of the run
-    /// list that names its run, and the change that makes it the tree's: it makes that change together with those that need
-    /// the page, or says that they had no room, and the page stays free. A new run takes room in the log that `payer` has
-    /// reserved, if there is one.
+    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of
+    /// the run list that names its run, and the change that makes it the tree's: it makes that change together with
+    /// those that need the page, or says that they had no room, and the page stays free. A new run takes room in the
+    /// log that `payer` has reserved, if there is one.
     ///
     /// # Errors
     /// The filegroup or the log is full, the device fails, or what `use_page` returns.
@@ -47,8 +47,8 @@ impl Hobt {
         Ok(used)
     }
 
-    /// Takes pages of a B+tree off the end of its last runs as long as `is_free` says that nobody needs them, and frees runs that have
-    /// none left; how many pages. Not undone.
+    /// Takes pages of a B+tree off the end of its last runs as long as `is_free` says that nobody needs them, and frees
+    /// runs that have none left; how many pages. Not undone.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -79,7 +79,8 @@ impl Hobt {
         }
     }
 
-    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by then.
+    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by
+    /// then.
     ///
     /// # Errors
     /// The page cannot be read, or the log is full.

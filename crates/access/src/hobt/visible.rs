@@ -34,8 +34,8 @@ impl Hobt {
         Ok(VisiblePage::Otherwise(vec![page]))
     }
 
-    /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has not taken
-    /// that back by himself; with `inserts_only` those that he has put there.
+    /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has
+    /// not taken that back by himself; with `inserts_only` those that he has put there.
     pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
         self.storage.versions().unseen_rows(snapshot, inserts_only, &self.row_page_test())
     }
@@ -84,8 +84,8 @@ impl Hobt {
         Ok(PagePiece { first: 0, page: copy })
     }
 
-    /// Shows the row in a place as a statement sees it: a page that has it (the heap's, which is held shared meanwhile, or a
-    /// copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
+    /// Shows the row in a place as a statement sees it: a page that has it (the heap's, which is held shared meanwhile,
+    /// or a copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
     /// `reads_uncommitted`.
     ///
     /// # Errors

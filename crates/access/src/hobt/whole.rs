@@ -116,8 +116,8 @@ impl Hobt {
         self.unpublish_runs(&mut state, Some(chain), lsn, runs, rows)
     }
 
-    /// Takes the runs off the list, and those that joined it behind them: what was inserted there is gone by now. The loaded
-    /// ones are freed by the undo of their allocation, the others here.
+    /// Takes the runs off the list, and those that joined it behind them: what was inserted there is gone by now. The
+    /// loaded ones are freed by the undo of their allocation, the others here.
     pub(super) fn unpublish_runs(
         &self,
         state: &mut State,
@@ -236,8 +236,8 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let Undo::Untruncate { rows, list_page, .. } = undo else { unreachable!("made by truncate") };
         let mut state = self.state.write();
-        // Runs that came since, if their own undo has left them. They are free only when nothing names them any more, and
-        // that they are to be is in the log before that.
+        // Runs that came since, if their own undo has left them. They are free only when nothing names them any more,
+        // and that they are to be is in the log before that.
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
         if let Some(structure) = &structure {

@@ -1,9 +1,10 @@
 //! Pages on their way from private memory into runs of a loader's own: rows, or the pieces of large values.
 //!
-//! Where the database says so ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is in the log too.
+//! Where the database says so ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is in the log
+//! too.
 //!
-//! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, a few writes in flight; runs grow. Each run that is
-//! allocated is freed when the statement is undone.
+//! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, a few writes in flight; runs grow. Each run
+//! that is allocated is freed when the statement is undone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -151,8 +152,8 @@ impl RunWriter {
             }
         };
         self.in_flight -= 1;
-        // Before the write landed somebody may have read what stood there: by read-ahead past the end of another run, or
-        // with DBCC PAGE.
+        // Before the write landed somebody may have read what stood there: by read-ahead past the end of another run,
+        // or with DBCC PAGE.
         let pages = completion.buffer.len() / PAGE_SIZE;
         let first = PageId::new(
             FileId(u16::try_from(completion.tag).expect("a file's number")),

@@ -2,8 +2,8 @@
 //!
 //! An expression is evaluated for all rows of a page at once into a vector of 64-bit integers; the arrays of a PAX page
 //! are already vectors, so nothing is gathered. Overflow is detected by vector operations and looked at once a page.
-//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count. On a page with pointers
-//! text is looked at value by value, fetched if it is not in its row.
+//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count. On a page with
+//! pointers text is looked at value by value, fetched if it is not in its row.
 
 use hobt_page::{PageDamage, RowPage, StoredValue};
 use hobt_types::{Collation, PhysicalType};
@@ -169,8 +169,8 @@ impl Aggregator {
         self.values
     }
 
-    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile. Blocks if text has to
-    /// be fetched that is not in its row.
+    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile. Blocks if text has
+    /// to be fetched that is not in its row.
     ///
     /// # Errors
     /// The page is damaged, a result overflows, or a value cannot be fetched.

@@ -1,7 +1,8 @@
 //! Columns of many rows, copied out of pages: the buffers that an Arrow array is made of.
 //!
 //! A vector owns its memory; nothing refers to a page after [`ColumnVector::append_page`] returns. Deleted rows are
-//! left out. Values that are not in their rows are fetched; the longer ones keep the memory that they were fetched into.
+//! left out. Values that are not in their rows are fetched; the longer ones keep the memory that they were fetched
+//! into.
 
 use hobt_base::PageId;
 use hobt_page::{PageDamage, RowPage, StoredValue};
@@ -100,7 +101,8 @@ impl ColumnVector {
         }
     }
 
-    /// An empty vector of the same column with room for as much as this one holds, so that the next batch need not grow.
+    /// An empty vector of the same column with room for as much as this one holds, so that the next batch need not
+    /// grow.
     pub fn next(&self) -> ColumnVector {
         let rows = self.rows;
         let data = match &self.data {

@@ -1,7 +1,7 @@
 //! Counting without looking at rows: the header of a page says how many rows it has and how many NULLs in each column.
 //!
-//! For a resident page this copies the header's words and those of the counts optimistically; the next pages' headers are prefetched, so that
-//! their cache misses overlap.
+//! For a resident page this copies the header's words and those of the counts optimistically; the next pages' headers
+//! are prefetched, so that their cache misses overlap.
 
 use hobt_base::HobtId;
 use hobt_page::{PageType, RowPage};

@@ -6,8 +6,8 @@
 //!          takes what has arrived, shows each page to a PageVisitor; ranges that are resident are shown at once
 //! ```
 //!
-//! A tree's leaves are read from the pages above them when the scan starts, and dealt by their addresses like a heap's runs.
-//! A worker that comes to a leaf which was split since looks for its rows by key (`show`).
+//! A tree's leaves are read from the pages above them when the scan starts, and dealt by their addresses like a heap's
+//! runs. A worker that comes to a leaf which was split since looks for its rows by key (`show`).
 //!
 //! A table that is larger than a share of the pool is read past it into buffers of the worker's own, so that a scan
 //! does not push out what others use; pages that are resident all the same are taken from the pool, whose copy may be
@@ -159,9 +159,9 @@ pub trait PageVisitor {
     /// What stops the scan.
     fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
 
-    /// The same, with the means to fetch columns of the page that comes next into the cache. A visitor that works column
-    /// by column asks for a column of the next page before it reads that of this one: spread out like that, the fetches
-    /// overlap with its work.
+    /// The same, with the means to fetch columns of the page that comes next into the cache. A visitor that works
+    /// column by column asks for a column of the next page before it reads that of this one: spread out like that, the
+    /// fetches overlap with its work.
     ///
     /// # Errors
     /// As [`PageVisitor::visit`].
@@ -224,8 +224,8 @@ impl LargeValues for ScanValues<'_> {
 }
 
 impl Scan {
-    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs and the leaves as they are now; for a tree it
-    /// reads the pages above its leaves, and blocks on them.
+    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs and the leaves as they are now; for a tree
+    /// it reads the pages above its leaves, and blocks on them.
     ///
     /// # Errors
     /// A run lies in a file that is not there, a page above the leaves is damaged or cannot be read, or the statement's

@@ -60,7 +60,8 @@ pub struct PlaceVector {
 }
 
 impl PlaceVector {
-    /// Adds the places of a page's live rows, in the order in which [`super::ColumnVector::append_page`] adds their values.
+    /// Adds the places of a page's live rows, in the order in which [`super::ColumnVector::append_page`] adds their
+    /// values.
     pub fn append_page(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) {
         let partition = u32::try_from(partition).expect("at most 15,000 partitions");
         let live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));

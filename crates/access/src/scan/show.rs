@@ -1,8 +1,8 @@
 //! What a worker shows of a page that it has read: its rows as the statement sees them.
 //!
-//! Of a leaf that was split since the scan began some rows are elsewhere. The scan knows between which keys they are, so
-//! they are looked for by key, in one leaf or in many, whatever splits meanwhile. If the visitor has enough before they are
-//! all shown, the worker goes on from that key the next time.
+//! Of a leaf that was split since the scan began some rows are elsewhere. The scan knows between which keys they are,
+//! so they are looked for by key, in one leaf or in many, whatever splits meanwhile. If the visitor has enough before
+//! they are all shown, the worker goes on from that key the next time.
 
 use std::sync::Arc;
 

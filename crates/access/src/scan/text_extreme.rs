@@ -75,8 +75,8 @@ impl TextExtreme {
         self.offer_each(page, column, how, (groups.len() * GROUP, start, rest))
     }
 
-    /// Whether every value of a group is worse by its first byte. An empty value has the next one's first byte here; that
-    /// does no harm to a search for the greatest, which no empty value can be.
+    /// Whether every value of a group is worse by its first byte. An empty value has the next one's first byte here;
+    /// that does no harm to a search for the greatest, which no empty value can be.
     #[inline]
     fn turns_away(&self, page: &PageBytes, place: usize, mut start: usize, group: &[[u8; 2]; GROUP]) -> bool {
         let mut all_worse = true;

@@ -151,8 +151,8 @@ impl ScanWorker {
     }
 
     /// Shows the pages of one range, or as many of them as the visitor takes: it gets the others first the next time.
-    /// `Ready(None)` when the scan is over for this worker. Starts reads of later ranges first. Pending while every range
-    /// of the window is still being read.
+    /// `Ready(None)` when the scan is over for this worker. Starts reads of later ranges first. Pending while every
+    /// range of the window is still being read.
     pub fn poll_range(
         &mut self,
         task: &mut Context<'_>,
@@ -505,8 +505,8 @@ impl Worker {
                     counts.add_words(words);
                     self.rows_by_worker += counts.rows() - before;
                 }
-                // What is no row page of the table is looked at whole, and refused there; what somebody has just changed
-                // is looked at whole too.
+                // What is no row page of the table is looked at whole, and refused there; what somebody has just
+                // changed is looked at whole too.
                 _ => self.page_from_pool(file, range, number, work)?,
             }
         }

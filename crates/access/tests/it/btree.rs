@@ -329,7 +329,8 @@ fn rising_keys_fill_their_leaves_and_random_ones_half_and_more() {
     }
 }
 
-/// A leaf that is split in the middle of keys that differ early gives its parent a few bytes, however long the keys are.
+/// A leaf that is split in the middle of keys that differ early gives its parent a few bytes, however long the keys
+/// are.
 #[test]
 fn separators_are_no_longer_than_they_must_be() {
     let text = SqlType::VarBinary(MaxLength::Limited(900));

@@ -114,8 +114,8 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
     }
 }
 
-/// Writers of one page begin, write and end in any order: nobody sees what is not committed, although the page names one
-/// writer.
+/// Writers of one page begin, write and end in any order: nobody sees what is not committed, although the page names
+/// one writer.
 #[test]
 fn a_page_with_several_writers_shows_what_committed() {
     for seed in 0..60 {

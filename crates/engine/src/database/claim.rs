@@ -1,8 +1,8 @@
 //! Objects that a statement is about to change: their names claimed, and they themselves locked.
 //!
-//! What a name means is known for certain only once it is claimed, and then another statement may be at work in the object: the
-//! claim is let go of while the lock is waited for, so that nobody waits for an object with a name in hand, which would close
-//! circles that neither side sees.
+//! What a name means is known for certain only once it is claimed, and then another statement may be at work in the
+//! object: the claim is let go of while the lock is waited for, so that nobody waits for an object with a name in hand,
+//! which would close circles that neither side sees.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(super) fn changed_again(names: &str) -> EngineError {
     EngineError::statement(number::DEFINITION_CHANGED, text)
 }
 
-/// Has `claim` claim `names` and find what they mean, until that is what `lock` has locked, in the order of ids. It gives the
-/// ids to be locked beside what it found.
+/// Has `claim` claim `names` and find what they mean, until that is what `lock` has locked, in the order of ids. It
+/// gives the ids to be locked beside what it found.
 ///
 /// # Errors
 /// 2801 it was another thing again and again; those of `claim` and of `lock`.

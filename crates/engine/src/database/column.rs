@@ -1,6 +1,7 @@
 //! Columns of tables that come, go and change, and new names.
 //!
-//! A change of the layout of rows gives the table new storage, which the caller fills; a change of names alone leaves it.
+//! A change of the layout of rows gives the table new storage, which the caller fills; a change of names alone leaves
+//! it.
 
 use std::sync::Arc;
 

@@ -72,8 +72,8 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … ADD CONSTRAINT … CHECK`, and the checks of a table that was just made. Whether the rows that are there
-    /// hold is the caller's to see.
+    /// `ALTER TABLE … ADD CONSTRAINT … CHECK`, and the checks of a table that was just made. Whether the rows that are
+    /// there hold is the caller's to see.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 2714.
@@ -166,8 +166,8 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … CHECK | NOCHECK CONSTRAINT`; no names are all. Whether rows hold that `is_trusted` says are held against
-    /// it is the caller's to see.
+    /// `ALTER TABLE … CHECK | NOCHECK CONSTRAINT`; no names are all. Whether rows hold that `is_trusted` says are held
+    /// against it is the caller's to see.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4917.

@@ -9,7 +9,8 @@ use hobt_types::Value;
 
 use super::writer::RowAt;
 
-/// The values of a table's row as it stands in its heap or clustered index, one of `stores`; `None` if it is gone. Blocks.
+/// The values of a table's row as it stands in its heap or clustered index, one of `stores`; `None` if it is gone.
+/// Blocks.
 ///
 /// # Errors
 /// A page is damaged or cannot be read.

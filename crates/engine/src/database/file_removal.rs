@@ -109,7 +109,8 @@ impl Database {
             return Err(EngineError::statement(number::ONLY_DEFAULT_FILE, text));
         }
         let id = file.id;
-        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for nothing.
+        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for
+        // nothing.
         self.expect_empty(file)?;
         let was_aside = self.storage.set_aside(id, true).map_err(|error| self.storage_error(error))?;
         let unlisted = match self.write_removal(ctx, file) {

@@ -105,8 +105,8 @@ impl Database {
         self.files.lock().generation()
     }
 
-    /// Takes a file in that was made for this database, and is whole ([`DataFile::complete`]). Its pages are used from now
-    /// on, so this is the last step of its statement, and the only one that can fail is the first.
+    /// Takes a file in that was made for this database, and is whole ([`DataFile::complete`]). Its pages are used from
+    /// now on, so this is the last step of its statement, and the only one that can fail is the first.
     pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, file: DataFile) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let added = file.database_file();

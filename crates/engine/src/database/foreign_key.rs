@@ -76,11 +76,12 @@ pub(super) fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -
 }
 
 impl Database {
-    /// `ALTER TABLE … ADD … FOREIGN KEY`, and that of a table that was just made. Whether the rows that are there hold is the
-    /// caller's to see.
+    /// `ALTER TABLE … ADD … FOREIGN KEY`, and that of a table that was just made. Whether the rows that are there hold
+    /// is the caller's to see.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1767, 1769, 1770, 1773, 1776, 1778, 1785, 2714, 8139.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1767, 1769, 1770, 1773, 1776,
+    /// 1778, 1785, 2714, 8139.
     pub fn begin_add_foreign_key(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -33,8 +33,8 @@ impl Database {
         self.write_rows(ctx, |heaps, rows| heaps.set_identity_position(rows, table, position))
     }
 
-    /// Notes, whatever becomes of the open statement, that the values before `position` are taken. In the log before the
-    /// rows that have those values, and so durable when they are.
+    /// Notes, whatever becomes of the open statement, that the values before `position` are taken. In the log before
+    /// the rows that have those values, and so durable when they are.
     ///
     /// # Errors
     /// The database cannot be changed; a device's error.

@@ -1,7 +1,7 @@
 //! What indexes a table is to have, and their empty storage.
 //!
-//! Definitions are checked here and become [`Index`]es without partitions; [`Database::create_stores`] makes a heap or a tree
-//! for each partition of those. Who fills them is another matter (`table_change`).
+//! Definitions are checked here and become [`Index`]es without partitions; [`Database::create_stores`] makes a heap or
+//! a tree for each partition of those. Who fills them is another matter (`table_change`).
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub fn may_exceed_key_bytes(table: &Table, index: &Index) -> bool {
     types.map(most_bytes).sum::<usize>() > key_bytes_max(index.kind)
 }
 
-/// Bytes of a value in a key as SQL Server counts them, of its bytes as a page holds them: a character of `varchar` one, of
-/// `nvarchar` two or, outside the first 65,536, four.
+/// Bytes of a value in a key as SQL Server counts them, of its bytes as a page holds them: a character of `varchar`
+/// one, of `nvarchar` two or, outside the first 65,536, four.
 pub fn key_value_bytes(sql_type: SqlType, stored: Option<&[u8]>) -> usize {
     if !is_variable(sql_type) {
         return most_bytes(sql_type);
@@ -85,8 +85,8 @@ fn filegroups_of(snapshot: &DatabaseSnapshot, space: &DataSpace) -> Result<Vec<F
 }
 
 impl Database {
-    /// A table with indexes beside those that it has. What has no partitions yet is to be made and filled; a clustered index
-    /// takes the place of the heap, and all others are then made anew. Gives warnings, too.
+    /// A table with indexes beside those that it has. What has no partitions yet is to be made and filled; a clustered
+    /// index takes the place of the heap, and all others are then made anew. Gives warnings, too.
     pub(super) fn plan_indexes(
         &self,
         snapshot: &DatabaseSnapshot,

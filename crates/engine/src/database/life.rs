@@ -156,8 +156,8 @@ impl Database {
     /// Opens a database, and recovers it if its files are not clean. Blocks on that.
     ///
     /// # Errors
-    /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or a
-    /// transaction is in doubt.
+    /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or
+    /// a transaction is in doubt.
     pub(crate) fn open(parts: &StorageParts, old: OldDatabase<'_>) -> Result<Arc<Database>> {
         let suspect = |reason: String| EngineError::Unavailable {
             database: old.name.to_owned(),
@@ -382,8 +382,8 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
     }
 }
 
-/// Files of several generations are those of a crash while they were being marked, before anything was changed; or one is
-/// of another time.
+/// Files of several generations are those of a crash while they were being marked, before anything was changed; or one
+/// is of another time.
 fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Result<()> {
     let latest = files.iter().map(|file| file.header.generation).max();
     let older = files.iter().find(|file| Some(file.header.generation) != latest);
@@ -411,8 +411,8 @@ fn make_alike(files: &mut [DataFile]) -> Result<()> {
     Ok(())
 }
 
-/// Files that `master` lists belong to the database, and those that it has as removed do not, also where a crash came before
-/// the database itself noted it.
+/// Files that `master` lists belong to the database, and those that it has as removed do not, also where a crash came
+/// before the database itself noted it.
 fn list_as_master_does(
     parts: &StorageParts,
     heaps: &SystemHeaps,

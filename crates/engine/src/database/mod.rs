@@ -232,7 +232,8 @@ impl Database {
         self.published.load_full()
     }
 
-    /// Whether a table is the one that a snapshot saw, and not changed, emptied or made by somebody whom it does not see.
+    /// Whether a table is the one that a snapshot saw, and not changed, emptied or made by somebody whom it does not
+    /// see.
     pub fn has_seen_definition(&self, table: ObjectId, snapshot: &Snapshot) -> bool {
         self.definitions.are_seen(table, snapshot)
     }
@@ -334,8 +335,9 @@ impl Database {
         self.find_store(id)
     }
 
-    /// A heap or B+tree by its id, opened at first use, to be read or changed; a table that the caller's statement has just made is
-    /// found too. Blocks on reading the run list and, when it is the database's first, on marking the files unclean.
+    /// A heap or B+tree by its id, opened at first use, to be read or changed; a table that the caller's statement has
+    /// just made is found too. Blocks on reading the run list and, when it is the database's first, on marking the
+    /// files unclean.
     ///
     /// # Errors
     /// There is no such heap any more (208), its run list is damaged, or the database is suspect or closed.
@@ -343,8 +345,8 @@ impl Database {
         Ok(Arc::clone(self.store(id)?.hobt()))
     }
 
-    /// The same for a caller that changes nothing: a database that is only read stays clean, so a crash does not make it
-    /// SUSPECT. A change through this heap, without [`Database::hobt`] called before, would go unnoticed by the next
+    /// The same for a caller that changes nothing: a database that is only read stays clean, so a crash does not make
+    /// it SUSPECT. A change through this heap, without [`Database::hobt`] called before, would go unnoticed by the next
     /// start: only scans and views call this.
     ///
     /// # Errors
@@ -395,9 +397,9 @@ impl Database {
         StoreShape::Tree(TreeDescription { id: HobtId(0), filegroup, rows, layout_version, key: leaf.key })
     }
 
-    /// Keeps a heap that was just opened from what a snapshot said, if that is so still: the table may have been dropped
-    /// since, and the pages that were read may be another's. A statement that drops a table publishes that before it
-    /// takes the heaps out of the list, so what is kept here before is taken out there.
+    /// Keeps a heap that was just opened from what a snapshot said, if that is so still: the table may have been
+    /// dropped since, and the pages that were read may be another's. A statement that drops a table publishes that
+    /// before it takes the heaps out of the list, so what is kept here before is taken out there.
     fn keep_opened(&self, id: HobtId, opened: std::result::Result<RowStore, AccessError>) -> Result<RowStore> {
         let mut stores = self.stores.write();
         if self.snapshot().partition_of_hobt(id).is_none() {

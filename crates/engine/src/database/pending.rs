@@ -1,7 +1,7 @@
 //! What transactions that have not ended have changed of a database's objects, and the names that they hold.
 //!
-//! A statement claims a name before it looks whether the name is free, and keeps it until its transaction ends. Another that
-//! wants it waits, so that it then sees what became of it. Claims of one transaction never stand in its own way.
+//! A statement claims a name before it looks whether the name is free, and keeps it until its transaction ends. Another
+//! that wants it waits, so that it then sees what became of it. Claims of one transaction never stand in its own way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,9 +77,9 @@ pub(crate) struct PendingChanges {
 
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-/// Who waits for each other is told apart by this: the names are held for as long as a load runs, or a transaction, but who
-/// holds one itself, or whatever else its transaction may hold, waits no longer; nor who has locked something that the
-/// holder, a transaction, may come to wait for.
+/// Who waits for each other is told apart by this: the names are held for as long as a load runs, or a transaction, but
+/// who holds one itself, or whatever else its transaction may hold, waits no longer; nor who has locked something that
+/// the holder, a transaction, may come to wait for.
 const DEADLOCK_AFTER: Duration = Duration::from_secs(10);
 
 fn conflict(left: &[Claim], right: &[Claim]) -> bool {

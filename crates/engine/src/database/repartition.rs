@@ -1,9 +1,10 @@
 //! `ALTER PARTITION FUNCTION … SPLIT | MERGE RANGE`, `ALTER PARTITION SCHEME … NEXT USED`.
 //!
-//! A boundary that comes makes one partition more in every index on a scheme of the function: the one with the new value,
-//! in the filegroup that is next used. One that goes takes the partition of its value away. Rows that belong elsewhere then
-//! are moved one by one, through all indexes; where there are none, nothing is read but the partition that is split.
-//! Indexes that are partitioned otherwise than their table say in which partition of it a row is, and are filled anew.
+//! A boundary that comes makes one partition more in every index on a scheme of the function: the one with the new
+//! value, in the filegroup that is next used. One that goes takes the partition of its value away. Rows that belong
+//! elsewhere then are moved one by one, through all indexes; where there are none, nothing is read but the partition
+//! that is split. Indexes that are partitioned otherwise than their table say in which partition of it a row is, and
+//! are filled anew.
 
 use std::sync::Arc;
 
@@ -36,11 +37,12 @@ struct Cut {
 }
 
 impl Database {
-    /// `ALTER PARTITION FUNCTION name () SPLIT RANGE (value)`, or `MERGE RANGE (value)`; the value is of the function's type.
+    /// `ALTER PARTITION FUNCTION name () SPLIT RANGE (value)`, or `MERGE RANGE (value)`; the value is of the function's
+    /// type.
     ///
     /// # Errors
-    /// 208 no such function, 7705, 7707 no filegroup is next used, 7715 no such boundary, 7719, 7721 the boundary is there;
-    /// what `lock` returns; a device's error, after which the statement must be rolled back.
+    /// 208 no such function, 7705, 7707 no filegroup is next used, 7715 no such boundary, 7719, 7721 the boundary is
+    /// there; what `lock` returns; a device's error, after which the statement must be rolled back.
     pub fn alter_partition_function(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -124,7 +126,8 @@ impl Database {
         Ok(())
     }
 
-    /// Claims a function, its schemes and the tables on them, which `lock` has locked by then in the order of their ids.
+    /// Claims a function, its schemes and the tables on them, which `lock` has locked by then in the order of their
+    /// ids.
     fn claim_function(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -1,7 +1,7 @@
 //! Checkpoints and the clean flag.
 //!
-//! A checkpoint begins a new epoch of the log, saves the counts of rows, writes every page that is changed, then the boot
-//! page and the headers of files, and lastly tells the log that recovery may begin here. Statements run meanwhile.
+//! A checkpoint begins a new epoch of the log, saves the counts of rows, writes every page that is changed, then the
+//! boot page and the headers of files, and lastly tells the log that recovery may begin here. Statements run meanwhile.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -33,7 +33,8 @@ impl Files {
         if self.marked == wanted {
             return Ok(());
         }
-        // A write that fails leaves headers of both kinds, or nobody knows of which: later calls write all of them again.
+        // A write that fails leaves headers of both kinds, or nobody knows of which: later calls write all of them
+        // again.
         self.marked = Marked::Unknown;
         let latest = self.generation() + u64::from(!clean);
         for file in &mut self.files {
@@ -47,8 +48,8 @@ impl Files {
 }
 
 impl Database {
-    /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening it
-    /// looks at may have changed. Blocks where it is the first change since the database was saved.
+    /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening
+    /// it looks at may have changed. Blocks where it is the first change since the database was saved.
     ///
     /// # Errors
     /// The database is suspect, closed, or read-only (3906).
@@ -135,7 +136,8 @@ impl Database {
 
     fn save(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
-        // Headers that could not be marked before a change may be clean still, and say where the log ends, which now moves.
+        // Headers that could not be marked before a change may be clean still, and say where the log ends, which now
+        // moves.
         files.mark(false)?;
         let begun = self.storage.begin_checkpoint().map_err(|error| self.storage_error(error))?;
         let mut hobts: Vec<Arc<Hobt>> = self.stores.read().values().map(|store| Arc::clone(store.hobt())).collect();
@@ -174,8 +176,8 @@ impl Database {
         self.write_boot(&mut files, options)
     }
 
-    /// Gives the files another generation than that of a database that nobody has used: whoever takes such a database off the
-    /// list keeps its files.
+    /// Gives the files another generation than that of a database that nobody has used: whoever takes such a database
+    /// off the list keeps its files.
     ///
     /// # Errors
     /// The headers cannot be written.
@@ -243,8 +245,8 @@ impl Database {
     }
 
     /// A change of the engine's own (the list of databases), durable when this returns. Runs alone with respect to
-    /// checkpoints. If nobody knows whether it is kept, because it could be neither committed nor undone, the database is
-    /// SUSPECT, and its recovery decides.
+    /// checkpoints. If nobody knows whether it is kept, because it could be neither committed nor undone, the database
+    /// is SUSPECT, and its recovery decides.
     pub(crate) fn change_and_save(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,

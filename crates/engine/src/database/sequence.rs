@@ -1,4 +1,5 @@
-//! Sequences: CREATE, ALTER and DROP. Who hands their values out stands in `live`, what comes behind a value in `position`.
+//! Sequences: CREATE, ALTER and DROP. Who hands their values out stands in `live`, what comes behind a value in
+//! `position`.
 
 mod live;
 mod position;
@@ -112,8 +113,8 @@ impl Database {
     /// Changes a sequence, which `lock` has locked against all who use it.
     ///
     /// # Errors
-    /// 15151, 2801, 11700, 11701, 11703 to 11706; what `lock` returns; a device's error, after which the statement must be
-    /// rolled back.
+    /// 15151, 2801, 11700, 11701, 11703 to 11706; what `lock` returns; a device's error, after which the statement must
+    /// be rolled back.
     pub fn alter_sequence(
         self: &Arc<Database>,
         ctx: &StatementContext,

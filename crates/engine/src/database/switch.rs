@@ -1,8 +1,8 @@
 //! Partitions that change hands: `ALTER TABLE … SWITCH`.
 //!
-//! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones under
-//! that of the source. So the tables must agree in everything that says how rows lie in pages (`agreement`), and the rows must
-//! be such as the target's partition takes. Where the definitions do not say so the rows are looked at.
+//! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones
+//! under that of the source. So the tables must agree in everything that says how rows lie in pages (`agreement`), and
+//! the rows must be such as the target's partition takes. Where the definitions do not say so the rows are looked at.
 
 mod agreement;
 
@@ -45,8 +45,8 @@ impl Database {
     /// `ALTER TABLE source SWITCH [PARTITION x] TO target [PARTITION y]`.
     ///
     /// # Errors
-    /// 4902, 4904, 4905, 4911, 4913, 4914, 4938, 4940, 4942 to 4947, 4950, 4953, 4955, 4958, 4960, 4965 to 4975, 4982, 4985,
-    /// 7733; what `lock` returns; a device's error, after which the statement must be rolled back.
+    /// 4902, 4904, 4905, 4911, 4913, 4914, 4938, 4940, 4942 to 4947, 4950, 4953, 4955, 4958, 4960, 4965 to 4975, 4982,
+    /// 4985, 7733; what `lock` returns; a device's error, after which the statement must be rolled back.
     pub fn switch_partition(
         self: &Arc<Database>,
         ctx: &StatementContext,

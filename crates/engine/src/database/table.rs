@@ -114,8 +114,8 @@ impl Database {
     /// Drops a table; its extents are free when the statement has committed. Gives its id.
     ///
     /// # Errors
-    /// 3701, 3705 if it is no table, 2801 it was made anew again and again; what `lock` returns; a device's error, after
-    /// which the statement must be rolled back.
+    /// 3701, 3705 if it is no table, 2801 it was made anew again and again; what `lock` returns; a device's error,
+    /// after which the statement must be rolled back.
     pub fn drop_table(
         self: &Arc<Database>,
         ctx: &StatementContext,

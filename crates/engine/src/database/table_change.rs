@@ -79,11 +79,12 @@ fn no_such_table(name: &str) -> EngineError {
 }
 
 impl Database {
-    /// Begins a change of a table's definition: claims its name, has it locked, and gives what `define` makes of it storage
-    /// where it has none.
+    /// Begins a change of a table's definition: claims its name, has it locked, and gives what `define` makes of it
+    /// storage where it has none.
     ///
     /// # Errors
-    /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled back.
+    /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled
+    /// back.
     pub(super) fn begin_table_change(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -130,7 +131,8 @@ impl Database {
     /// `CREATE INDEX`, `ALTER TABLE … ADD PRIMARY KEY | UNIQUE`.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 1902, 1904, 1908, 1909, 1911, 1913, 1919, 1779, 1944, 2714, 8111, 10601.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 1902, 1904, 1908, 1909, 1911, 1913,
+    /// 1919, 1779, 1944, 2714, 8111, 10601.
     pub fn begin_create_index(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -155,7 +157,8 @@ impl Database {
     /// `DROP INDEX`, or `ALTER TABLE … DROP CONSTRAINT` with `of_constraint`.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3701 no such index, 3723 it keeps a constraint, 3728 no such constraint.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3701 no such index, 3723 it keeps a
+    /// constraint, 3728 no such constraint.
     pub fn begin_drop_index(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -187,11 +190,12 @@ impl Database {
         })
     }
 
-    /// `ALTER INDEX … REBUILD` and `ALTER TABLE … REBUILD`: the indexes that `which` picks, or one partition of them (from 0),
-    /// get new storage and the options that `options` makes of theirs.
+    /// `ALTER INDEX … REBUILD` and `ALTER TABLE … REBUILD`: the indexes that `which` picks, or one partition of them
+    /// (from 0), get new storage and the options that `options` makes of theirs.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index; 7722 no such partition.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index; 7722 no such
+    /// partition.
     pub fn begin_rebuild(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -204,7 +208,8 @@ impl Database {
         self.begin_table_change(ctx, table, lock, &mut |_, old| {
             let mut new = old.clone();
             let picked = which.pick(old)?;
-            // Rows of a heap are somewhere else then; those of a clustered index keep their keys, uniqueifiers among them.
+            // Rows of a heap are somewhere else then; those of a clustered index keep their keys, uniqueifiers among
+            // them.
             let moves_rows = picked.contains(&0) && !old.is_clustered();
             for at in 0..new.indexes.len() {
                 let index = &mut new.indexes[at];
@@ -234,8 +239,8 @@ impl Database {
         })
     }
 
-    /// `ALTER INDEX … SET (…)` and `… DISABLE`: options change, storage does not, but for that of a disabled nonclustered
-    /// index, which goes.
+    /// `ALTER INDEX … SET (…)` and `… DISABLE`: options change, storage does not, but for that of a disabled
+    /// nonclustered index, which goes.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index.

@@ -15,8 +15,8 @@ impl Database {
     /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
     ///
     /// # Errors
-    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the statement must
-    /// be rolled back.
+    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the
+    /// statement must be rolled back.
     pub fn truncate_table(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -29,11 +29,12 @@ impl Database {
         self.truncate_stores(ctx, &table, partitions.map(|partition| partition.hobt))
     }
 
-    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that include
-    /// their last. Gives the table's id.
+    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that
+    /// include their last. Gives the table's id.
     ///
     /// # Errors
-    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table has none.
+    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table
+    /// has none.
     pub fn truncate_partitions(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -1,8 +1,8 @@
 //! Changes of a table's rows, kept in all of its indexes.
 //!
 //! The base, which is the heap or the clustered index, is changed first, then every nonclustered index that the change
-//! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it may
-//! pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
+//! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it
+//! may pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
 //!
 //! The parts: a row and where it is found again (`row`), entries of nonclustered indexes (`entry`), locks of their keys
 //! (`key_lock`), whether indexes agree with their table (`check`).
@@ -139,8 +139,8 @@ impl TableWriter {
         &self.base
     }
 
-    /// Counts that a statement changes the indexes: all of them, or those that have one of the columns `changed`, by their places
-    /// in the table.
+    /// Counts that a statement changes the indexes: all of them, or those that have one of the columns `changed`, by
+    /// their places in the table.
     pub fn note_update(&self, changed: Option<&[usize]>) {
         let (table, base) = (&self.table, self.table.base_index());
         let is_moved = |columns: &[usize]| base.key.iter().any(|part| columns.contains(&part.column));
@@ -169,7 +169,8 @@ impl TableWriter {
         self.base.iter().map(|store| store.tree().is_none().then(|| Arc::clone(store.hobt()))).collect()
     }
 
-    /// The row of the clustered index with this normalised key as it stands, with its long values; `None` if there is none.
+    /// The row of the clustered index with this normalised key as it stands, with its long values; `None` if there is
+    /// none.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -284,8 +285,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Puts a row's new values into the base, or takes the old ones away where the new ones belong elsewhere in a tree and
-    /// may have to wait until others have left that place. Where it is, if it is there.
+    /// Puts a row's new values into the base, or takes the old ones away where the new ones belong elsewhere in a tree
+    /// and may have to wait until others have left that place. Where it is, if it is there.
     fn move_or_replace(&self, ctx: &StatementContext, update: &RowUpdate, old: &RowImage) -> Written<Option<RowAt>> {
         let RowAt::Tree { partition, key } = &update.at else {
             return Ok(Some(self.replace_in_heap(ctx, update)?));

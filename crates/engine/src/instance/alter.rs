@@ -52,9 +52,9 @@ impl Instance {
         Ok(())
     }
 
-    /// A full backup of the database was made: under another recovery model than `SIMPLE` its log is kept from now on until it
-    /// is backed up ([`Instance::log_was_backed_up`]). Before that the log is kept no longer than recovery needs it, whatever
-    /// the recovery model, because nothing could be restored with it.
+    /// A full backup of the database was made: under another recovery model than `SIMPLE` its log is kept from now on
+    /// until it is backed up ([`Instance::log_was_backed_up`]). Before that the log is kept no longer than recovery
+    /// needs it, whatever the recovery model, because nothing could be restored with it.
     ///
     /// # Errors
     /// As [`Instance::set_options`].
@@ -75,8 +75,8 @@ impl Instance {
     }
 
     /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if
-    /// making one fails, those before it stay. Gives the files that were in the way and that a crash had left, with nothing in
-    /// them: they were removed.
+    /// making one fails, those before it stay. Gives the files that were in the way and that a crash had left, with
+    /// nothing in them: they were removed.
     ///
     /// # Errors
     /// 1921, 1828, 1834, 5170, 5123, 5149, 5169, as in [`Instance::create_database`]; a device's error.

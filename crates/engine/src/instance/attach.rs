@@ -1,5 +1,5 @@
-//! Databases that leave the instance with their files as they are, and come with them: `sp_detach_db`, `FOR ATTACH`; and those that
-//! are listed and not open: `SET OFFLINE`, `SET ONLINE`.
+//! Databases that leave the instance with their files as they are, and come with them: `sp_detach_db`, `FOR ATTACH`;
+//! and those that are listed and not open: `SET OFFLINE`, `SET ONLINE`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,8 @@ impl Instance {
     /// Takes a database off the list, closed and clean; its files stay as they are.
     ///
     /// # Errors
-    /// 15010 there is none, 7940 it is the instance's own, 3703 somebody uses it, 3707 it cannot be opened; a device's error.
+    /// 15010 there is none, 7940 it is the instance's own, 3703 somebody uses it, 3707 it cannot be opened; a device's
+    /// error.
     pub fn detach_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.registry.named(name).ok_or_else(|| {
@@ -70,13 +71,14 @@ impl Instance {
         done
     }
 
-    /// Lists a database whose files are there, and holds it. One that was not closed is recovered from its log. Where the log is
-    /// one file and missing, or `rebuilds_log` and one of its files is, a new one is made, if the database was closed.
+    /// Lists a database whose files are there, and holds it. One that was not closed is recovered from its log. Where
+    /// the log is one file and missing, or `rebuilds_log` and one of its files is, a new one is made, if the database
+    /// was closed.
     ///
     /// # Errors
-    /// 1801 the name is taken, 5120 a file cannot be opened, 5171 the primary file is none, 5173 the files do not belong
-    /// together, 1834 a file belongs to a database, 1813 the log cannot be made anew; 926 and 945 if it cannot be recovered.
-    /// The files stay.
+    /// 1801 the name is taken, 5120 a file cannot be opened, 5171 the primary file is none, 5173 the files do not
+    /// belong together, 1834 a file belongs to a database, 1813 the log cannot be made anew; 926 and 945 if it cannot
+    /// be recovered. The files stay.
     pub fn attach_database(&self, name: &str, paths: &[PathBuf], rebuilds_log: bool) -> Result<Created> {
         let _alone = self.definitions.lock();
         check_name(name)?;

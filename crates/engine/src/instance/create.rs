@@ -227,8 +227,8 @@ impl Instance {
         released
     }
 
-    /// Removes files of a database that is listed nowhere, those of its log first: by the others it is known whose that is.
-    /// One that stays behind is refused as existing later, unless nothing is in it.
+    /// Removes files of a database that is listed nowhere, those of its log first: by the others it is known whose that
+    /// is. One that stays behind is refused as existing later, unless nothing is in it.
     pub(super) fn remove_files<'a>(&self, paths: impl Iterator<Item = &'a Path> + Clone) {
         for path in paths.clone() {
             match self.disk.remove(path) {

@@ -1,15 +1,18 @@
 //! Files that a crash has left of a `CREATE DATABASE` or an `ADD FILE` before `master` listed them.
 //!
-//! Such a file stands in the way of the same statement when it is given again. It is removed, and said to be, only where
-//! nothing of anybody can be in it:
+//! Such a file stands in the way of the same statement when it is given again. It is removed, and said to be, only
+//! where nothing of anybody can be in it:
 //!
 //! * it is all zeros, as it is before its header is written;
-//! * its header is that of a database that nobody has ever changed (its generation is 0: the headers get another one, durably,
-//!   before the first change), and the database is listed nowhere here. A database that is detached gets one too;
-//! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is free;
+//! * its header is that of a database that nobody has ever changed (its generation is 0: the headers get another one,
+//!   durably, before the first change), and the database is listed nowhere here. A database that is detached gets one
+//!   too;
+//! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is
+//!   free;
 //! * its header names a listed database that it was removed from, which it could not be deleted at;
-//! * it is a file of the log of a database that was found so, or of a listed one that has no file of this number, and no
-//!   record was ever written to it. One of any other database stays, also without a record: its log is not whole without.
+//! * it is a file of the log of a database that was found so, or of a listed one that has no file of this number, and
+//!   no record was ever written to it. One of any other database stays, also without a record: its log is not whole
+//!   without.
 //!
 //! Whatever else is there stays, and is error 5170 as ever. A file that another process has open is never looked at.
 

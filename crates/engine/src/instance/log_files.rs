@@ -27,8 +27,9 @@ impl From<LogError> for NotRemoved {
 }
 
 impl Instance {
-    /// Adds files to the log of a database. All are planned before the first is made; if making one fails, those before it
-    /// stay. Blocks for as long as it takes to fill them with zeros. Gives what it removed, as [`Instance::add_files`] does.
+    /// Adds files to the log of a database. All are planned before the first is made; if making one fails, those before
+    /// it stay. Blocks for as long as it takes to fill them with zeros. Gives what it removed, as
+    /// [`Instance::add_files`] does.
     ///
     /// # Errors
     /// 1828 the name is taken, 1834 a file belongs to a database, 5170 a file exists, 5123 a path is not allowed or the

@@ -136,8 +136,8 @@ impl Instance {
     }
 
     /// A new statement of `session` with up to `degree_of_parallelism` workers, which may be cancelled by setting
-    /// `cancelled`. The caller ends it with [`Instance::end_statement`]; without that it is undone when the last who has it
-    /// lets go of it.
+    /// `cancelled`. The caller ends it with [`Instance::end_statement`]; without that it is undone when the last who
+    /// has it lets go of it.
     ///
     /// # Errors
     /// 6005: the instance is closed, or about to be.
@@ -199,8 +199,8 @@ impl Instance {
 
     /// Ends a statement: keeps what it did if it succeeded, rolls it back if not, and then drops what it held; its
     /// transaction ends with it unless others of several statements follow. `databases` are those that it may have
-    /// changed; where the end itself fails, the ones that it failed in are suspect from now on, because nobody knows what
-    /// is in their pages.
+    /// changed; where the end itself fails, the ones that it failed in are suspect from now on, because nobody knows
+    /// what is in their pages.
     ///
     /// # Errors
     /// 926: the statement could not be ended.
@@ -325,8 +325,9 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A statement that was dropped without an end has undone itself; one that still lives cannot be undone any more.
-        // Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start reports.
+        // A statement that was dropped without an end has undone itself; one that still lives cannot be undone any
+        // more. Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start
+        // reports.
         let _ = match self.running.close_whatever_runs() {
             Close::Closed => self.shut(true),
             Close::WasClosed => Ok(()),

@@ -1,7 +1,7 @@
 //! The databases of an instance: which there are, which are open, who uses them.
 //!
-//! A database is opened by its first user. Until then only its headers have been read, and a crash cannot harm it. Whoever
-//! works in a database holds a [`DatabaseUse`], and a database that is held is not dropped.
+//! A database is opened by its first user. Until then only its headers have been read, and a crash cannot harm it.
+//! Whoever works in a database holds a [`DatabaseUse`], and a database that is held is not dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -75,8 +75,8 @@ impl Entry {
         self.files.lock().iter().chain(self.logs.lock().iter()).any(|(id, _)| *id == file)
     }
 
-    /// The ids that no new file may get: of those that `master` lists, also where the database does not know them yet, and
-    /// of those that were removed and may be there still.
+    /// The ids that no new file may get: of those that `master` lists, also where the database does not know them yet,
+    /// and of those that were removed and may be there still.
     pub(super) fn taken_ids(&self) -> Vec<FileId> {
         [&self.files, &self.logs, &self.removed]
             .iter()
@@ -215,8 +215,8 @@ impl Registry {
         Some(entry.open(parts, self).map(used))
     }
 
-    /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it. Opens that
-    /// database, while `asker` is being opened.
+    /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it.
+    /// Opens that database, while `asker` is being opened.
     fn has_decided(
         &self,
         parts: &StorageParts,

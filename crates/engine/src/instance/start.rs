@@ -144,8 +144,8 @@ impl Start<'_> {
     /// Fills the registry; gives the id of the next database.
     fn run(&self) -> Result<u16> {
         let master = self.master()?;
-        // Pages say who wrote them last. A writer of this life who had the stamp of one of an earlier life, which a crash may
-        // have hidden from `master`, would hide what that one has loaded for as long as he runs.
+        // Pages say who wrote them last. A writer of this life who had the stamp of one of an earlier life, which a
+        // crash may have hidden from `master`, would hide what that one has loaded for as long as he runs.
         self.parts.shared.clock.begin_life();
         let listed = master.note_stamps().and_then(|()| self.listed(&master));
         if let Err(error) = listed.and_then(|listed| self.tempdb().map(|tempdb| (listed, tempdb))).map(|both| {

@@ -176,8 +176,8 @@ fn without_who_decides_a_database_is_recovery_pending_and_loses_nothing() {
     assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
 }
 
-/// Who decided was closed, and so can be opened without its log; but what it has decided is then known to nobody, and must not
-/// be taken for undone.
+/// Who decided was closed, and so can be opened without its log; but what it has decided is then known to nobody, and
+/// must not be taken for undone.
 #[test]
 fn a_decision_that_is_gone_with_its_log_is_not_taken_for_a_rollback() {
     let disk = in_doubt();

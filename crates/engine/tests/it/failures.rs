@@ -46,7 +46,8 @@ fn a_definition_that_fails_at_any_read_leaves_nothing() {
         disk.clear_faults();
         drop(ctx);
         if let Err(error) = &ended {
-            // The device failed while extents were given back: nobody may trust the pages, and recovery goes on with it.
+            // The device failed while extents were given back: nobody may trust the pages, and recovery goes on with
+            // it.
             assert_eq!(error.to_sql_error().number, number::DATABASE_SUSPECT);
             assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
             suspect += 1;

@@ -118,7 +118,8 @@ fn rows_that_got_shorter_are_undone_although_a_file_has_to_grow_and_the_log_is_f
     instance.close().expect("closed");
 }
 
-/// What nobody takes of the room that rows give up needs none in the log: a small one is enough to make many rows shorter.
+/// What nobody takes of the room that rows give up needs none in the log: a small one is enough to make many rows
+/// shorter.
 #[test]
 fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves() {
     let disk = simulated();

@@ -50,8 +50,8 @@ fn grow_to(instance: &Instance, database: &DatabaseUse, from: i64, count: i64) {
     run(instance, |ctx| insert(database, ctx, &table, 0, (from..from + count).map(row))).expect("in");
 }
 
-/// Inserts rows, in a few transactions, until there are records in a second file; gives how many. An open transaction keeps the
-/// first ones meanwhile.
+/// Inserts rows, in a few transactions, until there are records in a second file; gives how many. An open transaction
+/// keeps the first ones meanwhile.
 fn fill_first_file(instance: &Instance, database: &DatabaseUse) -> usize {
     let open = begin(instance);
     database.create_table(&open, &table_named("kept")).expect("made");

@@ -98,8 +98,8 @@ pub(crate) fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> 
     places
 }
 
-/// Rows of a tree get shorter, others take their room, and somebody fills the log: there is room still to give the rows back
-/// what they were, for which nearly every leaf has to be split.
+/// Rows of a tree get shorter, others take their room, and somebody fills the log: there is room still to give the rows
+/// back what they were, for which nearly every leaf has to be split.
 #[test]
 fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
     let disk = simulated();
@@ -143,7 +143,8 @@ fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
     instance.close().expect("closed");
 }
 
-/// One statement alone wants more room for its undo than the log has: no segment is in the way, and a checkpoint is no help.
+/// One statement alone wants more room for its undo than the log has: no segment is in the way, and a checkpoint is no
+/// help.
 #[test]
 fn a_statement_that_fills_the_log_by_itself_is_told_that_a_transaction_does() {
     let disk = simulated();

@@ -1,9 +1,9 @@
 //! Signals: Ctrl-C, and what a system sends to end a program.
 //!
-//! The running batch is cancelled, which undoes its statement. A terminal goes on after Ctrl-C, unless it is interrupted
-//! once more before the batch has ended; a script ends, and so does everything when the system asks for it. Whatever ends
-//! the program, the instance is closed first, so that no database is SUSPECT, and the exit code says which signal it was.
-//! Only who insists a third time ends the program at once.
+//! The running batch is cancelled, which undoes its statement. A terminal goes on after Ctrl-C, unless it is
+//! interrupted once more before the batch has ended; a script ends, and so does everything when the system asks for it.
+//! Whatever ends the program, the instance is closed first, so that no database is SUSPECT, and the exit code says
+//! which signal it was. Only who insists a third time ends the program at once.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

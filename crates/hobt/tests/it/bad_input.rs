@@ -1,4 +1,5 @@
-//! What users get wrong, through the program: every mistake ends in its error, and none in a panic or a damaged database.
+//! What users get wrong, through the program: every mistake ends in its error, and none in a panic or a damaged
+//! database.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -217,8 +217,8 @@ fn sessions_that_change_one_row_lose_nothing_of_each_other() {
     assert_eq!(numbers, [[changed.as_str(), changed.as_str()]]);
 }
 
-/// Rows go from group to group, come, and are taken back, while others count up all that are in a group: what is counted up in
-/// the end is what was said to be.
+/// Rows go from group to group, come, and are taken back, while others count up all that are in a group: what is
+/// counted up in the end is what was said to be.
 #[test]
 fn sessions_that_change_rows_which_others_make_meet_their_conditions_lose_nothing() {
     const SESSIONS: u64 = 3;

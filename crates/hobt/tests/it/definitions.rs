@@ -1,5 +1,5 @@
-//! What definitions tell beside their first error: the second one, warnings, what stays on disk; and reseeded identity columns
-//! over a crash.
+//! What definitions tell beside their first error: the second one, warnings, what stays on disk; and reseeded identity
+//! columns over a crash.
 
 use hobt::{Event, Flow, Instance, Message, Session, SqlError};
 

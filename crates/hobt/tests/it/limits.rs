@@ -18,8 +18,8 @@ fn error_of(session: &mut Session, batch: &str) -> Option<i32> {
     items.find_map(|item| if let Item::Error(error) = item { Some(error.number) } else { None })
 }
 
-/// A way to make a text deep or long: its name, its text by a size, a size that runs, and a size that fails with an error;
-/// 0 leaves one out.
+/// A way to make a text deep or long: its name, its text by a size, a size that runs, and a size that fails with an
+/// error; 0 leaves one out.
 type Shape = (&'static str, fn(usize) -> String, usize, (usize, i32));
 
 const SHAPES: &[Shape] = &[

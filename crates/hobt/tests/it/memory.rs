@@ -127,8 +127,8 @@ fn a_grouping_of_wide_texts_ends() {
 #[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
-    // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this plan
-    // looks whether it was cancelled; the function alone does.
+    // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this
+    // plan looks whether it was cancelled; the function alone does.
     let batch = "DECLARE @s varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 1000000);
                  SELECT n FROM (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) v(n)
                  WHERE @s LIKE '%[a]' + REPLICATE('a', 2000) + CHAR(97 + n) + '%'";

@@ -1,12 +1,12 @@
-//! Seeks for the rows of a join: an index whose first columns are joined by equality is read where the other side's values
-//! are, and nowhere else.
+//! Seeks for the rows of a join: an index whose first columns are joined by equality is read where the other side's
+//! values are, and nowhere else.
 //!
 //! ```text
 //!   ON b.x = a.x AND b.y = 3 AND b.z < 9, an index (x, y, z) of b
 //!       each value of a.x:   key(x) key(3)   then up to key(9)        one range of the index
 //! ```
-//! What is found may be more than the join wants, and is never less: the join looks at all its conditions again. So only
-//! what has no partner for certain is left out: NULL, and values that the column's type does not have.
+//! What is found may be more than the join wants, and is never less: the join looks at all its conditions again. So
+//! only what has no partner for certain is left out: NULL, and values that the column's type does not have.
 
 use std::sync::Arc;
 
@@ -100,8 +100,8 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// The best index of `table` to find rows of which these columns are known, if there is one that begins with them, and which
-    /// fulfil `predicates`; their columns `projection` are read.
+    /// The best index of `table` to find rows of which these columns are known, if there is one that begins with them,
+    /// and which fulfil `predicates`; their columns `projection` are read.
     ///
     /// # Errors
     /// An index that cannot be opened.
@@ -199,8 +199,8 @@ impl Lookup {
         (pages / (DESCENT_PAGES * self.trees.len().max(1) as f64 + lookup)) as usize
     }
 
-    /// Adds the beginnings of the keys that `rows` rows join; `values` has an array for each equation in [`Lookup::used`]. With
-    /// `nulls_are_equal`, NULL has partners.
+    /// Adds the beginnings of the keys that `rows` rows join; `values` has an array for each equation in
+    /// [`Lookup::used`]. With `nulls_are_equal`, NULL has partners.
     ///
     /// # Errors
     /// Values of another type than the equation's.
@@ -240,7 +240,8 @@ impl Lookup {
         Ok(())
     }
 
-    /// The ranges of the index that these prefixes begin, as a way to read it. What they bring is estimated by some of them.
+    /// The ranges of the index that these prefixes begin, as a way to read it. What they bring is estimated by some of
+    /// them.
     ///
     /// # Errors
     /// A page of the index is damaged or cannot be read.

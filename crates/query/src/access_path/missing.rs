@@ -1,8 +1,8 @@
 //! What index a scan would have been a seek in, if it were there.
 //!
-//! An index of the columns that conditions compare for equality, then of those that they put bounds to, with all else that is
-//! read in its leaves. There are no statistics of values, so how many rows it would bring is guessed as SQL Server guesses
-//! without them: the square root of the rows for an equality, 30 % for a bound, 9 % for two.
+//! An index of the columns that conditions compare for equality, then of those that they put bounds to, with all else
+//! that is read in its leaves. There are no statistics of values, so how many rows it would bring is guessed as SQL
+//! Server guesses without them: the square root of the rows for an equality, 30 % for a bound, 9 % for two.
 
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ impl Missing {
     }
 }
 
-/// The index that is missing to a scan of `table`, whose columns `projection` are wanted of rows that fulfil `conditions`.
+/// The index that is missing to a scan of `table`, whose columns `projection` are wanted of rows that fulfil
+/// `conditions`.
 ///
 /// # Errors
 /// A heap or tree of it cannot be opened.
@@ -85,7 +86,8 @@ fn ids(table: &Table, places: &[usize]) -> Vec<i32> {
     places.iter().map(|&place| table.columns[place].id).collect()
 }
 
-/// Which columns the index has, and how many rows it would bring; `None` if the conditions say nothing that a key can use.
+/// Which columns the index has, and how many rows it would bring; `None` if the conditions say nothing that a key can
+/// use.
 fn columns_of(table: &HeapTable, projection: &[usize], conditions: &[Expr], rows: f64) -> Option<(Columns, f64)> {
     let definition = table.table();
     let schema = datafusion::catalog::TableProvider::schema(table);

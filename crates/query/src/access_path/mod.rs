@@ -1,7 +1,7 @@
 //! How the rows of a table that a statement reads are reached: by a scan, or by a seek in one of its indexes.
 //!
-//! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the tree
-//! itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
+//! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the
+//! tree itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
 
 mod lookup;
 mod missing;
@@ -110,8 +110,8 @@ pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Arc<[ColumnP
     predicate::predicates(table.table(), &schema, conditions).into()
 }
 
-/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `predicates`. A seek that a hint
-/// asks for may still come of a join: whether there is one is known when the plan is made.
+/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `predicates`. A seek that a
+/// hint asks for may still come of a join: whether there is one is known when the plan is made.
 ///
 /// # Errors
 /// An index that cannot be opened.
@@ -123,8 +123,8 @@ pub(crate) fn choose(
     choose_with(table, projection, predicates, false)
 }
 
-/// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because others
-/// do not wait for what a scan would lock.
+/// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because
+/// others do not wait for what a scan would lock.
 ///
 /// # Errors
 /// As [`choose`].
@@ -254,7 +254,8 @@ pub(crate) fn covers(table: &Table, index: &Index, leaf: &IndexLeaf, projection:
         || projection.iter().all(|&column| column < table.columns.len() && leaf.position_of(column).is_some())
 }
 
-/// The ranges of an index's keys that conditions leave, rising and apart; `None` if they say nothing of its first column.
+/// The ranges of an index's keys that conditions leave, rising and apart; `None` if they say nothing of its first
+/// column.
 fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[ColumnPredicate]) -> Option<Vec<KeyRange>> {
     if predicates.iter().any(|predicate| predicate.test == Test::Never) {
         return Some(Vec::new());

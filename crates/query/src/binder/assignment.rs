@@ -1,9 +1,9 @@
 //! `SELECT @v = x, …`: what the variables get, row by row and from left to right.
 //!
-//! A value that reads a variable which its own `SELECT` assigns depends on the rows before it, so no plan can compute it.
-//! While such a value is bound, the variable is a placeholder. The plan then gives the columns and subqueries that the
-//! value reads, and the value is computed on each row as it comes, over those columns and what the variables hold by
-//! then:
+//! A value that reads a variable which its own `SELECT` assigns depends on the rows before it, so no plan can compute
+//! it. While such a value is bound, the variable is a placeholder. The plan then gives the columns and subqueries that
+//! the value reads, and the value is computed on each row as it comes, over those columns and what the variables hold
+//! by then:
 //!
 //! ```text
 //! SELECT @s = COALESCE(@s + ', ', '') + name, @n = n + 1 FROM t
@@ -11,8 +11,8 @@
 //!     each row  @s := COALESCE(@s + ', ', '') + part_3; @n := expr_2
 //! ```
 //!
-//! Where no value does that, the last row alone counts. Outside the select list, and within aggregates, a variable has the
-//! value that it had before the statement.
+//! Where no value does that, the last row alone counts. Outside the select list, and within aggregates, a variable has
+//! the value that it had before the statement.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! `UPDATE` and `DELETE` of the one row that has a key: `WHERE` says what each column of a unique index is equal to.
 //!
-//! What is bound here are expressions alone, for [`Formula`](crate::formula::Formula)s: those of the key read no column, the
-//! others read the columns of the row. `None` is the answer to everything that is not of this simple form; the statement then
-//! goes the way of all queries, and that says what is wrong with it.
+//! What is bound here are expressions alone, for [`Formula`](crate::formula::Formula)s: those of the key read no
+//! column, the others read the columns of the row. `None` is the answer to everything that is not of this simple form;
+//! the statement then goes the way of all queries, and that says what is wrong with it.
 
 use hobt_base::SqlError;
 use hobt_catalog::{Table, TableColumn};
@@ -41,8 +41,8 @@ pub enum RowUse<'s> {
 }
 
 impl Binder<'_> {
-    /// Binds the condition of a statement that reads or changes rows of `table`, named `name` in it, and what it does with them;
-    /// `key` are the places of a unique index's columns.
+    /// Binds the condition of a statement that reads or changes rows of `table`, named `name` in it, and what it does
+    /// with them; `key` are the places of a unique index's columns.
     pub fn bind_row_by_key(
         &self,
         table: &Table,
@@ -110,8 +110,8 @@ impl Binder<'_> {
         Some((variable, bound))
     }
 
-    /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all that are
-    /// equal to the value have its key.
+    /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all
+    /// that are equal to the value have its key.
     fn value_of_key(&self, value: &Expression, column: &TableColumn) -> Option<BoundExpr> {
         let bound = self.bind_scalar(value).ok()?;
         if Binder::needs_query(&bound) {

@@ -114,7 +114,8 @@ impl Binder<'_> {
             .at(position));
         }
         let (mut bound, sql_type) = unify(bound, "COALESCE").map_err(|error| error.at(position))?;
-        // As of a CASE; ISNULL alone makes a column of SELECT INTO NOT NULL ("COALESCE", comparing COALESCE and ISNULL).
+        // As of a CASE; ISNULL alone makes a column of SELECT INTO NOT NULL ("COALESCE", comparing COALESCE and
+        // ISNULL).
         let nullable = bound.iter().any(|argument| argument.nullable);
         let collation = bound.first().map(|argument| argument.collation).unwrap_or_default();
         let Some(last) = bound.pop() else { return BoundExpr::null(position) };

@@ -5,9 +5,9 @@
 //!     ──►  SELECT place, t.a, t.b, …, s.x FROM t JOIN s ON … WHERE …
 //! ```
 //!
-//! The target is the source of `FROM` that the statement names: by its alias, or by its table's name where one source has
-//! that table under an alias. A target that `FROM` does not have is one more source. A join can bring a row of the target
-//! more than once; whoever takes the rows keeps the first, as T-SQL leaves open which one counts.
+//! The target is the source of `FROM` that the statement names: by its alias, or by its table's name where one source
+//! has that table under an alias. A target that `FROM` does not have is one more source. A join can bring a row of the
+//! target more than once; whoever takes the rows keeps the first, as T-SQL leaves open which one counts.
 //!
 //! Leaves to others: new values and variables (`change_values`), `OUTPUT` (`change_output`), which rows stand behind a
 //! source (`stored`), changing them.

@@ -1,8 +1,8 @@
-//! `OUTPUT`: expressions over the rows as they were (`deleted`) and as they are (`inserted`), and over the other sources
-//! of the statement.
+//! `OUTPUT`: expressions over the rows as they were (`deleted`) and as they are (`inserted`), and over the other
+//! sources of the statement.
 //!
-//! What goes into a row is known when it has been checked and padded, so these expressions are no part of the plan: they
-//! are computed on the changed rows, column by column.
+//! What goes into a row is known when it has been checked and padded, so these expressions are no part of the plan:
+//! they are computed on the changed rows, column by column.
 
 use std::sync::Arc;
 
@@ -143,8 +143,8 @@ impl Binder<'_> {
         self.bind_output(output, &tables, &columns, Scope::default(), &mut Parts::default(), into)
     }
 
-    /// Binds `OUTPUT` over the rows of `tables`, which have the columns `columns`, and over the sources `others`, of which
-    /// `parts` gets what it reads.
+    /// Binds `OUTPUT` over the rows of `tables`, which have the columns `columns`, and over the sources `others`, of
+    /// which `parts` gets what it reads.
     pub(super) fn bind_output(
         &self,
         output: &Output,

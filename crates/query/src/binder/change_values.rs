@@ -1,8 +1,8 @@
 //! `SET` of an `UPDATE`: what the rows become, and what variables get on the way.
 //!
-//! All values read the row as it was. A value that reads a variable which the statement itself assigns depends on the rows
-//! before it: as with `SELECT @v = …` (see `assignment`), such values are computed row by row as the rows come, the others
-//! by the plan. `@v = c = x` gives the variable what the column gets.
+//! All values read the row as it was. A value that reads a variable which the statement itself assigns depends on the
+//! rows before it: as with `SELECT @v = …` (see `assignment`), such values are computed row by row as the rows come,
+//! the others by the plan. `@v = c = x` gives the variable what the column gets.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! How deep and how large a bound statement may get.
 //!
-//! The parser limits what nests, but a flat list in the text (operators, joins) is a tree here that is as deep as the list
-//! is long, and lists nest in lists, views and common table expressions in each other. DataFusion walks deep trees on a
-//! growing stack, but clones, compares, hashes, evaluates and drops them by plain recursion, so their depth is limited: by
-//! [`DEPTH_MAX`], which a thread of [`STACK_BYTES`] stands in a build without optimisation; a test holds it to that. What
-//! stands once in the text can stand in the plan many times over (`COALESCE`, a common table expression that is used
-//! twice), so the number of nodes is limited too.
+//! The parser limits what nests, but a flat list in the text (operators, joins) is a tree here that is as deep as the
+//! list is long, and lists nest in lists, views and common table expressions in each other. DataFusion walks deep trees
+//! on a growing stack, but clones, compares, hashes, evaluates and drops them by plain recursion, so their depth is
+//! limited: by [`DEPTH_MAX`], which a thread of [`STACK_BYTES`] stands in a build without optimisation; a test holds it
+//! to that. What stands once in the text can stand in the plan many times over (`COALESCE`, a common table expression
+//! that is used twice), so the number of nodes is limited too.
 //!
-//! A tree is measured as it grows, before it can be too deep to be dropped: each list that makes a tree deeper is at most
-//! [`LIST_MAX`] long, and what it was built on has been measured.
+//! A tree is measured as it grows, before it can be too deep to be dropped: each list that makes a tree deeper is at
+//! most [`LIST_MAX`] long, and what it was built on has been measured.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -23,13 +23,13 @@ pub const STACK_BYTES: usize = 16 << 20;
 
 /// How many nodes of plans and expressions may lie below each other.
 const DEPTH_MAX: usize = 512;
-/// How many nodes of plans may. The time that DataFusion takes to plan joins grows with more than the third power of their
-/// number, so fewer are let through than a stack could hold.
+/// How many nodes of plans may. The time that DataFusion takes to plan joins grows with more than the third power of
+/// their number, so fewer are let through than a stack could hold.
 const PLAN_DEPTH_MAX: usize = 320;
 /// How long a list may be that makes the plan or an expression deeper with each entry.
 const LIST_MAX: usize = 256;
-/// Parts of a text that are bound within each other: the depth that the parser lets through, and that again for the text of
-/// views and functions.
+/// Parts of a text that are bound within each other: the depth that the parser lets through, and that again for the
+/// text of views and functions.
 const LEVELS_MAX: usize = 320;
 /// Nodes of one expression without its constants: SQL Server's limit of identifiers and constants in one.
 const EXPRESSION_NODES_MAX: usize = 65_535;

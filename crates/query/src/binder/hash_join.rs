@@ -107,8 +107,8 @@ impl<'p> Sources<'p> {
         groups.iter().filter(|group| group.iter().any(|source| *source != OUTER)).count() <= 1
     }
 
-    /// The equations that hold wherever a condition is true: those of all parts of an `AND`, and what all branches of an
-    /// `OR` have in common.
+    /// The equations that hold wherever a condition is true: those of all parts of an `AND`, and what all branches of
+    /// an `OR` have in common.
     fn equations_of(&self, condition: &Expr) -> BTreeSet<Equation> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return BTreeSet::new() };
         match op {

@@ -8,8 +8,8 @@
 //! a OR f                  a OR CASE WHEN a THEN true ELSE f END
 //! ```
 //!
-//! Operands that cannot fail keep their place beside it, where the optimiser sees them. A `CASE` holds operands over one
-//! source of `FROM` only, so no join is lost; beyond one source, the order is left to the executor, as is all that
+//! Operands that cannot fail keep their place beside it, where the optimiser sees them. A `CASE` holds operands over
+//! one source of `FROM` only, so no join is lost; beyond one source, the order is left to the executor, as is all that
 //! unknown and false would tell apart (see `condition.rs`).
 
 use datafusion::arrow::datatypes::DataType;

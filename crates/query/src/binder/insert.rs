@@ -99,9 +99,9 @@ impl Binder<'_> {
         Ok((body.plan, values))
     }
 
-    /// The same for a query that the interpreter has put around the statement's own: that may name sequences where it could
-    /// if it stood alone, and the values beside it are DEFAULTs. `identity`: the place of a column that numbers the rows, from
-    /// 1, and what these numbers stand for.
+    /// The same for a query that the interpreter has put around the statement's own: that may name sequences where it
+    /// could if it stood alone, and the values beside it are DEFAULTs. `identity`: the place of a column that numbers
+    /// the rows, from 1, and what these numbers stand for.
     ///
     /// # Errors
     /// As [`Binder::bind_insert_source`].
@@ -123,8 +123,8 @@ impl Binder<'_> {
         self.assigned(plan, values, target)
     }
 
-    /// Binds the DEFAULT of a column that is about to be made, so that one that cannot be is refused at once. No value of
-    /// a sequence is taken.
+    /// Binds the DEFAULT of a column that is about to be made, so that one that cannot be is refused at once. No value
+    /// of a sequence is taken.
     ///
     /// # Errors
     /// 128 for a column's name, 302, 1046 for a subquery; 206 and 257 for a type that does not convert.

@@ -62,8 +62,8 @@ pub struct BoundMerge {
     pub before: Vec<Option<usize>>,
     /// `OUTPUT`.
     pub output: Option<BoundOutput>,
-    /// Whether every row of the target that has to do with what is done comes of the query, if only to keep a row of the source
-    /// from being inserted; the number of its action is then NULL.
+    /// Whether every row of the target that has to do with what is done comes of the query, if only to keep a row of
+    /// the source from being inserted; the number of its action is then NULL.
     is_told_of_matched: bool,
 }
 
@@ -191,8 +191,8 @@ impl Binder<'_> {
         Ok((target, sides))
     }
 
-    /// The joined rows that some clause takes, with the number of the first that does; and, if `brings_idle`, those of both sides
-    /// that none takes.
+    /// The joined rows that some clause takes, with the number of the first that does; and, if `brings_idle`, those of
+    /// both sides that none takes.
     fn with_actions(
         &self,
         target: &Target<'_>,
@@ -353,7 +353,8 @@ fn scope_of(matched: MergeMatch, target: &Target<'_>) -> Scope {
     Scope { tables }
 }
 
-/// The error of what `bind` binds: a name that means nothing in its clause, and something on the other side, is told so.
+/// The error of what `bind` binds: a name that means nothing in its clause, and something on the other side, is told
+/// so.
 fn of_side<T>(
     error: SqlError,
     matched: MergeMatch,

@@ -106,8 +106,8 @@ pub struct BindOptions {
     pub keeps_variables: bool,
     /// How `OPTION` has all sources joined.
     pub join_way: JoinWay,
-    /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of the source
-    /// from being inserted.
+    /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of
+    /// the source from being inserted.
     pub brings_matched: bool,
 }
 
@@ -129,8 +129,8 @@ pub struct Binder<'r> {
     options: BindOptions,
     context: Arc<FunctionContext>,
     progress: Rc<Progress>,
-    /// The session's functions that were asked for, by their names in capitals and the types of their arguments: what is
-    /// written twice is one function, so that `GROUP BY` recognises it.
+    /// The session's functions that were asked for, by their names in capitals and the types of their arguments: what
+    /// is written twice is one function, so that `GROUP BY` recognises it.
     functions: RefCell<Vec<(String, Vec<SqlType>, SystemFunction)>>,
 }
 
@@ -248,8 +248,8 @@ impl<'r> Binder<'r> {
     /// Binds `SELECT @v = x, …`.
     ///
     /// # Errors
-    /// 141 when some item is not an assignment; "not supported" where a subquery, `DISTINCT` or an order needs a variable
-    /// that the statement assigns; otherwise as [`Binder::bind_query`].
+    /// 141 when some item is not an assignment; "not supported" where a subquery, `DISTINCT` or an order needs a
+    /// variable that the statement assigns; otherwise as [`Binder::bind_query`].
     pub fn bind_assignments(&self, query: &Query) -> Result<BoundAssignments, SqlError> {
         let mut body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
         let assignments = std::mem::take(&mut body.assignments);
@@ -307,8 +307,8 @@ impl<'r> Binder<'r> {
     /// The value of an expression without columns and subqueries.
     ///
     /// # Errors
-    /// Those of its functions; "not supported" where it reads a variable that the `SELECT` around it assigns; an internal
-    /// error where it has a column or a subquery.
+    /// Those of its functions; "not supported" where it reads a variable that the `SELECT` around it assigns; an
+    /// internal error where it has a column or a subquery.
     pub fn evaluate(&self, bound: &BoundExpr) -> Result<Value, SqlError> {
         if let Some(value) = &bound.literal {
             return Ok(value.clone());

@@ -5,8 +5,8 @@
 //!     ──►  SELECT a, n, n + 1 FROM (SELECT *, next_value(s) AS n FROM t)
 //! ```
 //!
-//! Which clauses may ask for a value is decided by a stack: a select list or a `SET` puts what it collects on top of it,
-//! what may not have one a refusal.
+//! Which clauses may ask for a value is decided by a stack: a select list or a `SET` puts what it collects on top of
+//! it, what may not have one a refusal.
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};

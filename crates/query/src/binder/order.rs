@@ -14,8 +14,8 @@ pub fn has_sort_key(sql_type: SqlType) -> bool {
     has_key(sql_type)
 }
 
-/// The order of a column's values as an index has it: by the collation, NULL first, all of it reversed where the order is
-/// descending.
+/// The order of a column's values as an index has it: by the collation, NULL first, all of it reversed where the order
+/// is descending.
 pub fn column_order(column: Column, definition: &TableColumn, is_descending: bool) -> SortExpr {
     let bound = BoundExpr::new(Expr::Column(column), definition.sql_type, definition.nullable, Position::default());
     let bound = match definition.collation {

@@ -17,8 +17,8 @@ use crate::wrap::{NextValues, RowFunction};
 pub struct ScanHints<'a> {
     /// `WITH (…)`.
     pub hints: &'a [TableHint],
-    /// Whether the rows shall say where they lie, so that they can be changed. The provider of a stored table then has one
-    /// more column, the last; any other takes no notice.
+    /// Whether the rows shall say where they lie, so that they can be changed. The provider of a stored table then has
+    /// one more column, the last; any other takes no notice.
     pub places: bool,
 }
 

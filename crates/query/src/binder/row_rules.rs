@@ -233,8 +233,8 @@ impl Binder<'_> {
         Ok(readers)
     }
 
-    /// The rows of a table as another definition has them: columns that both have are converted, new ones have their DEFAULT
-    /// where `fills` says so for their id, and NULL elsewhere.
+    /// The rows of a table as another definition has them: columns that both have are converted, new ones have their
+    /// DEFAULT where `fills` says so for their id, and NULL elsewhere.
     ///
     /// # Errors
     /// 206, 257 and those of the defaults.

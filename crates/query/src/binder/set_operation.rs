@@ -239,8 +239,8 @@ fn lost_side() -> SqlError {
     SqlError::internal("a set operator lost a side")
 }
 
-/// How many of the steps make one node of the plan: `UNION ALL`s, or whatever comes before a `UNION`, since it takes the
-/// duplicates of all of them out; `EXCEPT`s; `INTERSECT`s.
+/// How many of the steps make one node of the plan: `UNION ALL`s, or whatever comes before a `UNION`, since it takes
+/// the duplicates of all of them out; `EXCEPT`s; `INTERSECT`s.
 fn run_of(steps: &[SetOperationStep]) -> usize {
     let same = |wanted: &[SetOperator]| steps.iter().take_while(|step| wanted.contains(&step.operator)).count();
     match steps.first().map(|step| step.operator) {

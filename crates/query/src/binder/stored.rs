@@ -1,5 +1,5 @@
-//! Which stored rows a source of `FROM` shows, so that a statement can change them: those of a table, or those of the one
-//! table that a derived table, common table expression or view reads row by row.
+//! Which stored rows a source of `FROM` shows, so that a statement can change them: those of a table, or those of the
+//! one table that a derived table, common table expression or view reads row by row.
 //!
 //! Such a source carries, behind the columns that can be named, where each row lies and the table's own columns. Nobody
 //! pays for those that no statement asks for: the optimiser takes them out of the scan.

@@ -1,8 +1,8 @@
 //! Ungrouped aggregates inside the scan.
 //!
-//! The rule finds a partial aggregate without groups over nothing but a scan and puts [`AggregateScanExec`] in its place
-//! where every aggregate is one that the scan can compute on pages: `COUNT`, `MIN`, `MAX`, `SUM` over integer columns,
-//! their `+ - *`, `LEN`, and `MIN`, `MAX` of text. When all are counts, only page headers are read.
+//! The rule finds a partial aggregate without groups over nothing but a scan and puts [`AggregateScanExec`] in its
+//! place where every aggregate is one that the scan can compute on pages: `COUNT`, `MIN`, `MAX`, `SUM` over integer
+//! columns, their `+ - *`, `LEN`, and `MIN`, `MAX` of text. When all are counts, only page headers are read.
 
 use std::any::Any;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Joins and other operators that can be cancelled.
 //!
 //! A task is stopped where it yields, and a scan looks whether its statement was cancelled at each range. A join may
-//! compute for minutes on one batch of its input without coming to either, and what has its whole input (groups, a sort,
-//! a window) gives it out without asking for more. So the output of these is passed on through a [`CancelExec`], and the
-//! filter of a join, which may turn away all that there is to pass on, is a [`CancelExpr`].
+//! compute for minutes on one batch of its input without coming to either, and what has its whole input (groups, a
+//! sort, a window) gives it out without asking for more. So the output of these is passed on through a [`CancelExec`],
+//! and the filter of a join, which may turn away all that there is to pass on, is a [`CancelExpr`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

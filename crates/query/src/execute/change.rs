@@ -237,8 +237,8 @@ impl MergedRows {
         self.kinds.iter().copied().zip(self.held.batches())
     }
 
-    /// Rows of the target with which nothing is done, but that keep rows of the source from being inserted; all of them where
-    /// others are changing any.
+    /// Rows of the target with which nothing is done, but that keep rows of the source from being inserted; all of them
+    /// where others are changing any.
     pub fn idle(&self) -> &[RowAt] {
         &self.idle
     }

@@ -4,8 +4,8 @@
 //!   MIN(a), MAX(b)      Union ─┬─ 1 row of an index (a), from its front, behind NULL
 //!                              └─ 1 row of an index (b), from its back
 //! ```
-//! The aggregates stay: they see these rows, of each partition, in the place of all. Below conditions, the index is the one
-//! that the conditions seek in, if they give the columns before this one a value each.
+//! The aggregates stay: they see these rows, of each partition, in the place of all. Below conditions, the index is the
+//! one that the conditions seek in, if they give the columns before this one a value each.
 
 use std::any::Any;
 use std::sync::Arc;

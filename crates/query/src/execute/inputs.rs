@@ -1,5 +1,5 @@
-//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has; and plans with
-//! another input somewhere below.
+//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has; and
+//! plans with another input somewhere below.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ macro_rules! without_inputs {
     };
 }
 
-/// The methods that are about inputs, of an operator whose fields of these names are its inputs, and which has a method `over`
-/// that gives the same operator over others.
+/// The methods that are about inputs, of an operator whose fields of these names are its inputs, and which has a method
+/// `over` that gives the same operator over others.
 macro_rules! with_inputs {
     ($($input:ident),+) => {
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {

@@ -1,7 +1,7 @@
 //! Writing rows into a table.
 //!
-//! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders (`load`). Values are
-//! checked on the way: NULL (515), length (2628), and `char` and `binary` are padded (`column`).
+//! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders (`load`).
+//! Values are checked on the way: NULL (515), length (2628), and `char` and `binary` are padded (`column`).
 
 pub(super) mod column;
 mod load;
@@ -203,7 +203,8 @@ impl WriteTarget {
         run.context.row_locks(hobt.storage().database_tag(), hobt.id())
     }
 
-    /// Whether rows may be loaded into it, which are not locked one by one: the table is locked as a whole, or can be at once.
+    /// Whether rows may be loaded into it, which are not locked one by one: the table is locked as a whole, or can be
+    /// at once.
     fn may_load(&self, run: &StatementRun) -> bool {
         self.heaps.is_some() && self.row_locks(run).is_none_or(|locks| locks.lock_table_to_load())
     }

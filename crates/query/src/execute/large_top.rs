@@ -1,8 +1,8 @@
 //! `TOP n … ORDER BY` with a large n.
 //!
 //! A sort that knows how many rows are wanted keeps the best so far in memory, with the batches that they came in, and
-//! cannot spill. From so many rows on that they may not fit, all are sorted, on disk if need be, and cut off behind. So it is with the
-//! first of many groups.
+//! cannot spill. From so many rows on that they may not fit, all are sorted, on disk if need be, and cut off behind. So
+//! it is with the first of many groups.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// The most groups of which the first are kept apart while they come: there are tables for ten times as many before the first
-/// row, which are in no account.
+/// The most groups of which the first are kept apart while they come: there are tables for ten times as many before the
+/// first row, which are in no account.
 const GROUPS_MAX: usize = 10_000;
 
 /// The plan in which no sort keeps more than `rows_max` rows in memory, and no grouping tables of that size.

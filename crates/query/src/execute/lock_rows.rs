@@ -5,15 +5,16 @@
 //!       ScanExec   rows of a snapshot, with their places
 //! ```
 //!
-//! The scan below is as parallel as any, and waits for nobody. One worker of the statement's own locks: it alone blocks. What
-//! is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late is not locked at all:
-//! the lock would be granted. One that does not fulfil the conditions, but is being changed, is waited for, since it may come to; so
-//! is one that somebody puts where the path leads. With `READPAST` a row that is locked is left out.
-//! `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row there. What the snapshot below
-//! shows may be older than that; it is looked at as under any other level.
+//! The scan below is as parallel as any, and waits for nobody. One worker of the statement's own locks: it alone
+//! blocks. What is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late
+//! is not locked at all: the lock would be granted. One that does not fulfil the conditions, but is being changed, is
+//! waited for, since it may come to; so is one that somebody puts where the path leads. With `READPAST` a row that is
+//! locked is left out. `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row
+//! there. What the snapshot below shows may be older than that; it is looked at as under any other level.
 //!
-//! Who wants the first rows in an order that an index has gets them in that order below (`ordered_scan`), and no more of them are
-//! locked than are wanted, and those that have changed or come since. The sort above stays: these come behind the others.
+//! Who wants the first rows in an order that an index has gets them in that order below (`ordered_scan`), and no more
+//! of them are locked than are wanted, and those that have changed or come since. The sort above stays: these come
+//! behind the others.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -86,8 +87,8 @@ pub(crate) struct LockRowsSettings {
     pub(crate) is_of_key: bool,
     /// How many rows are wanted.
     pub(crate) limit: Option<usize>,
-    /// Where the first rows in an order are wanted, that order, in which the input gives them. Rows that have changed, or come
-    /// since, are then shown beside them.
+    /// Where the first rows in an order are wanted, that order, in which the input gives them. Rows that have changed,
+    /// or come since, are then shown beside them.
     pub(crate) order: Option<RowOrder>,
     /// The columns that are passed on.
     pub(crate) schema: SchemaRef,
@@ -298,8 +299,8 @@ impl LockRowsStream {
         }
     }
 
-    /// The rows that have come since the snapshot, or are about to, and fulfil the conditions once they are locked. Behind all
-    /// others: a row that has gone from there to another place is among them.
+    /// The rows that have come since the snapshot, or are about to, and fulfil the conditions once they are locked.
+    /// Behind all others: a row that has gone from there to another place is among them.
     fn come_since(&mut self) -> Result<RecordBatch> {
         let mut shown = Vec::new();
         for at in self.rows.inserted_since().map_err(external)? {

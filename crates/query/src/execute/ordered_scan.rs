@@ -1,10 +1,10 @@
 //! Scans in the order of an index in place of a sort.
 //!
-//! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has the
-//! order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and the sort
-//! is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the table. A seek
-//! keeps its index. Where the rows are locked as they are read, or others are shown behind them, the sort stays, and the rows come
-//! below in its order: as many as are wanted.
+//! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has
+//! the order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and
+//! the sort is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the
+//! table. A seek keeps its index. Where the rows are locked as they are read, or others are shown behind them, the sort
+//! stays, and the rows come below in its order: as many as are wanted.
 //!
 //! Text comes in order where it is sorted by the key of its column's collation: the index has that key. A column that
 //! conditions give one value is in any order.
@@ -85,8 +85,8 @@ fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(Some(in_place_of(sort, ordered)))
 }
 
-/// What stands below a sort that keeps the first rows of such as are locked, with rows that come to be locked in the order of
-/// the sort, so that no more are locked than are wanted.
+/// What stands below a sort that keeps the first rows of such as are locked, with rows that come to be locked in the
+/// order of the sort, so that no more are locked than are wanted.
 fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (Some(rows), Some(node)) = (sort.fetch(), locks_below(sort.input())) else { return Ok(None) };
     let Some(locks) = node.downcast_ref::<LockRowsExec>().filter(|locks| !locks.has_limit() && !locks.locks_ranges())
@@ -142,7 +142,8 @@ fn wanted_order(sort: &SortExec) -> Option<(Leaf, Vec<(JoinedColumn, SortOptions
     Some((leaf, wanted.collect::<Option<Vec<_>>>()?))
 }
 
-/// A seek that fits and gives the rows of `leaf` in an order of which the first `rows` are wanted; `None` if no index does.
+/// A seek that fits and gives the rows of `leaf` in an order of which the first `rows` are wanted; `None` if no index
+/// does.
 fn seek_in_order(
     leaf: &Leaf,
     wanted: &[(JoinedColumn, SortOptions)],
@@ -180,8 +181,8 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows are
-/// wanted.
+/// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows
+/// are wanted.
 fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<SeekPath>>> {
     let Some(scan) = leaf.plan.downcast_ref::<ScanExec>().filter(|_| leaf.table.hint().lets_read_all(at)) else {
         return Ok(None);

@@ -1,7 +1,8 @@
-//! Rows of a table that others have changed and that a path through one of its indexes leads to, or would lead to by now.
+//! Rows of a table that others have changed and that a path through one of its indexes leads to, or would lead to by
+//! now.
 //!
-//! A statement's snapshot shows what had committed. What has happened since, committed or not, is in the versions beside the
-//! pages: of the table's own rows, and of the entries of the index that is read.
+//! A statement's snapshot shows what had committed. What has happened since, committed or not, is in the versions
+//! beside the pages: of the table's own rows, and of the entries of the index that is read.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl PathRows {
         current_row(self.table(), &self.stores, at).map_err(|error| self.table.sql_error(error))
     }
 
-    /// The path where it leads through another index than the one that has the rows: its entries come and go apart from them.
+    /// The path where it leads through another index than the one that has the rows: its entries come and go apart from
+    /// them.
     pub(super) fn by_entries(&self) -> Option<&SeekPath> {
         match &self.path {
             AccessPath::Seek(path) if self.table().indexes[path.index].kind == IndexKind::Nonclustered => Some(path),
@@ -95,8 +97,9 @@ impl PathRows {
         self.unseen(true)
     }
 
-    /// Where rows are to which the path leads or would lead, and that somebody who is not seen has changed or is about to. Of a
-    /// path by entries those whose entries have come; behind the entries that are seen the rows have to be asked for one by one.
+    /// Where rows are to which the path leads or would lead, and that somebody who is not seen has changed or is about
+    /// to. Of a path by entries those whose entries have come; behind the entries that are seen the rows have to be
+    /// asked for one by one.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -153,8 +156,8 @@ impl PathRows {
     }
 }
 
-/// To which row of a table the entry in a slot of an index's leaf refers. The entry is in the index's partition `partition`, `stores`
-/// are the table's heaps or trees, and `key` is room for a key.
+/// To which row of a table the entry in a slot of an index's leaf refers. The entry is in the index's partition
+/// `partition`, `stores` are the table's heaps or trees, and `key` is room for a key.
 ///
 /// # Errors
 /// The entry refers to nothing.

@@ -1,4 +1,5 @@
-//! Where the rows lie that a statement changes, as the first column of its plan says it, and how a scan or seek says it.
+//! Where the rows lie that a statement changes, as the first column of its plan says it, and how a scan or seek says
+//! it.
 
 use std::sync::Arc;
 

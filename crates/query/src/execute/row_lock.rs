@@ -50,8 +50,8 @@ impl FoundRows {
         }
     }
 
-    /// Locks them to be changed, and notes in `taken` what that took. Blocks. Nothing is locked where the table is locked as a
-    /// whole.
+    /// Locks them to be changed, and notes in `taken` what that took. Blocks. Nothing is locked where the table is
+    /// locked as a whole.
     ///
     /// # Errors
     /// 1205, 1222, 3617.

@@ -1,5 +1,5 @@
-//! A table's rows locked one by one as they are read, and read again where somebody has changed them; and those that others have
-//! put there meanwhile.
+//! A table's rows locked one by one as they are read, and read again where somebody has changed them; and those that
+//! others have put there meanwhile.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ impl RowLocker {
         self.table.table()
     }
 
-    /// Locks the ranges that are read, if no row may come into them: every key in them, and the first behind. Looks again until
-    /// it meets no key that it has not locked; who puts one there meanwhile is waited for.
+    /// Locks the ranges that are read, if no row may come into them: every key in them, and the first behind. Looks
+    /// again until it meets no key that it has not locked; who puts one there meanwhile is waited for.
     ///
     /// # Errors
     /// 1205, 1222, 3617; a page is damaged or cannot be read.
@@ -137,7 +137,8 @@ impl RowLocker {
         Ok(true)
     }
 
-    /// Locks a row, and looks at it again if somebody has changed it. What `taken` has is to be released, unless it is kept.
+    /// Locks a row, and looks at it again if somebody has changed it. What `taken` has is to be released, unless it is
+    /// kept.
     pub(super) fn row(&mut self, mut at: RowAt, taken: &mut Vec<LockResource>) -> Result<Locked, SqlError> {
         if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.rows.is_changed(&at) {
             return Ok(Locked::AsSeen);

@@ -46,8 +46,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread on a future, whatever executor the thread may belong to: the runtimes' own ways of blocking refuse
-/// to work inside another runtime, and a program that embeds sessions may well call them from there.
+/// Blocks this thread on a future, whatever executor the thread may belong to: the runtimes' own ways of blocking
+/// refuse to work inside another runtime, and a program that embeds sessions may well call them from there.
 fn wait_for<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -97,8 +97,8 @@ pub fn run_query(
     result
 }
 
-/// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run one
-/// after the other, as SQL Server does, and their rows come in the order in which they are written.
+/// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run
+/// one after the other, as SQL Server does, and their rows come in the order in which they are written.
 fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         return union.inputs().iter().all(|input| input.output_partitioning().partition_count() == 1);

@@ -393,7 +393,8 @@ impl RecordBatchStream for ScanStream {
     }
 }
 
-/// A batch of `rows` rows of a table: columns, by their places in the table, and where the rows lie, with its place in the batch.
+/// A batch of `rows` rows of a table: columns, by their places in the table, and where the rows lie, with its place in
+/// the batch.
 pub(super) fn batch_of(
     table: &Table,
     schema: &SchemaRef,

@@ -1,9 +1,9 @@
-//! A seek: ranges of an index in the order of its key, rows of the table followed by their references where the index does
-//! not have all that is read.
+//! A seek: ranges of an index in the order of its key, rows of the table followed by their references where the index
+//! does not have all that is read.
 //!
-//! One output partition for each tree, each in the order of the key; or, where no order is asked for, as many as there are
-//! workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single pages; the
-//! leaves that come next are read meanwhile.
+//! One output partition for each tree, each in the order of the key; or, where no order is asked for, as many as there
+//! are workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single
+//! pages; the leaves that come next are read meanwhile.
 //!
 //! Leaves to others: the batches (`rows`), which ranges are sought (`access_path`).
 
@@ -125,8 +125,8 @@ impl SeekExec {
         SeekExec::of_parts(made, Vec::new(), parts, self.predicates)
     }
 
-    /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some of them.
-    /// `None` where there is too little to read for more than one.
+    /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some
+    /// of them. `None` where there is too little to read for more than one.
     ///
     /// # Errors
     /// A page of the index is damaged or cannot be read.

@@ -174,8 +174,8 @@ impl StatementRun {
         }
     }
 
-    /// Whether there are tables of which that was noted since this was last asked: they are then locked as a whole when the
-    /// statement is bound anew.
+    /// Whether there are tables of which that was noted since this was last asked: they are then locked as a whole when
+    /// the statement is bound anew.
     pub(crate) fn takes_whole(&self) -> bool {
         let mut is_new = false;
         self.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
@@ -187,7 +187,8 @@ impl StatementRun {
         self.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
     }
 
-    /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of them.
+    /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of
+    /// them.
     pub fn uses_database(&self, database: &DatabaseUse) {
         let mut databases = self.databases.lock();
         if databases.iter().all(|known| known.id() != database.id()) {

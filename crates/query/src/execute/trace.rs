@@ -1,5 +1,5 @@
-//! From expressions of an operator down to the columns of the table that its rows come from: what of the table may be left
-//! out below a join, and whether an index has its rows in an order.
+//! From expressions of an operator down to the columns of the table that its rows come from: what of the table may be
+//! left out below a join, and whether an index has its rows in an order.
 //!
 //! ```text
 //!   HashJoin on  #1 = …
@@ -7,8 +7,8 @@
 //!       Filter     …
 //!         Scan     a, name                           name, compared by its collation
 //! ```
-//! Rows whose values no row of the other side has can be left out where every operator between treats rows one by one, or
-//! treats together only rows that have one value: groups by the column, windows over it.
+//! Rows whose values no row of the other side has can be left out where every operator between treats rows one by one,
+//! or treats together only rows that have one value: groups by the column, windows over it.
 
 use std::sync::Arc;
 

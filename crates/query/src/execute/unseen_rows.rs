@@ -5,13 +5,14 @@
 //!       ScanExec      rows of a snapshot, with their places
 //! ```
 //!
-//! A change finds its rows in a snapshot ([21](../../../../docs/design/0021-row-locks-and-isolation.md)). Whom it does not see may
-//! have inserted a row that it wants, or be making one so. It is shown such rows, committed or not: if one of them is among those
-//! that come of the query, or one of the snapshot's that somebody has changed, then the statement locks it, which is to wait,
-//! and looks again. So nothing that did not commit is ever changed, nor waited for but where it matters.
+//! A change finds its rows in a snapshot ([21](../../../../docs/design/0021-row-locks-and-isolation.md)). Whom it does
+//! not see may have inserted a row that it wants, or be making one so. It is shown such rows, committed or not: if one
+//! of them is among those that come of the query, or one of the snapshot's that somebody has changed, then the
+//! statement locks it, which is to wait, and looks again. So nothing that did not commit is ever changed, nor waited
+//! for but where it matters.
 //!
-//! Where the rows together decide what comes of one (numbers of rows, the first ten of which a condition takes some), what does
-//! not commit could keep out another. There the rows are not shown but only noted, and all are waited for.
+//! Where the rows together decide what comes of one (numbers of rows, the first ten of which a condition takes some),
+//! what does not commit could keep out another. There the rows are not shown but only noted, and all are waited for.
 //!
 //! The operator is part of a plan only while there are such rows; see [`HeapTable::scan`](crate::source::HeapTable).
 
@@ -166,7 +167,8 @@ impl UnseenRowsExec {
         UnseenRowsExec { limit, ..UnseenRowsExec::new(input, table, unseen, path, self.columns.clone()) }
     }
 
-    /// The same over rows that come by another path, in one stream, for who wants the first `rows` of those that fulfil a condition.
+    /// The same over rows that come by another path, in one stream, for who wants the first `rows` of those that fulfil
+    /// a condition.
     pub(crate) fn first_of(
         &self,
         input: Arc<dyn ExecutionPlan>,

@@ -1,9 +1,9 @@
 //! Workers: the threads that run a statement's plan, and the account of where their time goes.
 //!
-//! A statement borrows a group of as many threads as its degree of parallelism and gives it back at the end; idle groups
-//! are kept. All tasks of the plan run on these threads and nowhere else, so processor time never exceeds the degree
-//! times the elapsed time, whatever the plan spawns. A worker is either running, which its thread's processor clock
-//! measures, or parked, which the park hooks measure and name:
+//! A statement borrows a group of as many threads as its degree of parallelism and gives it back at the end; idle
+//! groups are kept. All tasks of the plan run on these threads and nowhere else, so processor time never exceeds the
+//! degree times the elapsed time, whatever the plan spawns. A worker is either running, which its thread's processor
+//! clock measures, or parked, which the park hooks measure and name:
 //!
 //! * `PAGEIOLATCH_SH` while a scan of the statement waits for its reads,
 //! * `ASYNC_NETWORK_IO` while the client does not take rows,
@@ -11,8 +11,8 @@
 //!
 //! A worker that blocks without parking, for a latch or a page, books that itself, as any thread does.
 //!
-//! Time on the run queue outside parks comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is read when a
-//! worker parks and when it wakes, never in between.
+//! Time on the run queue outside parks comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is
+//! read when a worker parks and when it wakes, never in between.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -17,8 +17,8 @@ const TEXT: SqlType = SqlType::NVarChar(MaxLength::Max);
 const BYTES: SqlType = SqlType::VarBinary(MaxLength::Max);
 
 /// The formula of an expression that was bound with
-/// [`BindOptions::keeps_variables`](crate::binder::BindOptions::keeps_variables); `None` for one that has a part which only a
-/// query can evaluate. `place_of` gives a variable's place.
+/// [`BindOptions::keeps_variables`](crate::binder::BindOptions::keeps_variables); `None` for one that has a part which
+/// only a query can evaluate. `place_of` gives a variable's place.
 pub fn compile(bound: &BoundExpr, place_of: &dyn Fn(&str) -> Option<usize>) -> Option<Formula> {
     compile_over(bound, &[], place_of)
 }

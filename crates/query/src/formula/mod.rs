@@ -1,12 +1,12 @@
 //! Scalar expressions that are bound once and evaluated often, one value at a time.
 //!
-//! A loop's condition, the value of a `SET`, the row of an `INSERT … VALUES`: binding them costs microseconds, and so does a
-//! plan over a batch of one row. A [`Formula`] is compiled from what the binder made of the text, with variables left open,
-//! and computes on values: integers, comparisons and logic by itself, all else by the kernels that plans call, so that there
-//! is one meaning of each function.
+//! A loop's condition, the value of a `SET`, the row of an `INSERT … VALUES`: binding them costs microseconds, and so
+//! does a plan over a batch of one row. A [`Formula`] is compiled from what the binder made of the text, with variables
+//! left open, and computes on values: integers, comparisons and logic by itself, all else by the kernels that plans
+//! call, so that there is one meaning of each function.
 //!
-//! Leaves to others: queries in expressions, sequences, what the binder only knows for the moment ([`compile`] gives `None`
-//! for them, and the statement is interpreted).
+//! Leaves to others: queries in expressions, sequences, what the binder only knows for the moment ([`compile`] gives
+//! `None` for them, and the statement is interpreted).
 
 mod compile;
 

@@ -1,7 +1,7 @@
 //! `UPDATE` and `DELETE`.
 //!
-//! A statement's way: bind → lock the target and what is read → run the query that gives the rows to change → check what
-//! they become → change them, one after the other, on the statement's own thread → put out what `OUTPUT` asks for.
+//! A statement's way: bind → lock the target and what is read → run the query that gives the rows to change → check
+//! what they become → change them, one after the other, on the statement's own thread → put out what `OUTPUT` asks for.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -166,8 +166,8 @@ impl Interpreter<'_> {
         Ok(rows.held.row_count())
     }
 
-    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile. Whether it came to
-    /// its end.
+    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile. Whether
+    /// it came to its end.
     fn find_rows(
         &mut self,
         run: &Arc<StatementRun>,

@@ -1,4 +1,5 @@
-//! A table that a statement changes: its heaps and indexes, what its definition says of its rows, and those as it stores them.
+//! A table that a statement changes: its heaps and indexes, what its definition says of its rows, and those as it
+//! stores them.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether a table's definition says something of its rows that each is held against or made by: columns that are computed,
-/// CHECK constraints, foreign keys.
+/// Whether a table's definition says something of its rows that each is held against or made by: columns that are
+/// computed, CHECK constraints, foreign keys.
 pub(super) fn has_rules(table: &Table) -> bool {
     table.columns.iter().any(|column| column.computed.is_some())
         || table.constraints.checks.iter().any(|check| !check.head.is_disabled)

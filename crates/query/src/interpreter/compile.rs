@@ -1,9 +1,9 @@
 //! What a batch is refused for before its first statement runs.
 //!
-//! SQL Server compiles a batch whole: a column that an existing table does not have stops it before anything was done. A
-//! missing table does not (deferred name resolution), for a statement before may make it. So here, too, the queries of a
-//! batch are bound once before it runs, for the sake of their columns' names alone; every other error waits for its turn.
-//! Behind a statement that may change what names mean, nothing is looked at. Procedures are left out.
+//! SQL Server compiles a batch whole: a column that an existing table does not have stops it before anything was done.
+//! A missing table does not (deferred name resolution), for a statement before may make it. So here, too, the queries
+//! of a batch are bound once before it runs, for the sake of their columns' names alone; every other error waits for
+//! its turn. Behind a statement that may change what names mean, nothing is looked at. Procedures are left out.
 
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{Declaration, DeclarationKind, InsertSource, Statement, StatementKind};

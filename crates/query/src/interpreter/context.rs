@@ -6,8 +6,8 @@
 //!        └─ as_statement begin ─► body ─► keep it, or undo it whole
 //! ```
 //!
-//! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements (`transaction`),
-//! what tables a statement locks (`table_locks`).
+//! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements
+//! (`transaction`), what tables a statement locks (`table_locks`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -13,8 +13,8 @@ use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
 /// The other sessions of an instance, as far as statements reach them.
 pub trait SessionDirectory: Send + Sync {
-    /// Cancels what a session runs and ends the session, which rolls its transaction back. Where it runs nothing, that is
-    /// left to the caller, who gets the transaction.
+    /// Cancels what a session runs and ends the session, which rolls its transaction back. Where it runs nothing, that
+    /// is left to the caller, who gets the transaction.
     ///
     /// # Errors
     /// 6106 for a session that is not there.

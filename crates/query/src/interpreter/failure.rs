@@ -2,9 +2,9 @@
 //!
 //! SQL Server's rules, as Erland Sommarskog's "Error and Transaction Handling in SQL Server" lists them: constraint
 //! violations, arithmetic errors and most others end their statement; errors of names and types found when a statement
-//! is bound end the procedure or batch that it stands in; failed conversions, `THROW` and attentions end the batch. Errors
-//! of a running statement that end the batch, and under `SET XACT_ABORT ON` all but those of `RAISERROR`, take an open
-//! transaction with them.
+//! is bound end the procedure or batch that it stands in; failed conversions, `THROW` and attentions end the batch.
+//! Errors of a running statement that end the batch, and under `SET XACT_ABORT ON` all but those of `RAISERROR`, take
+//! an open transaction with them.
 
 use hobt_base::{Position, SqlError, number};
 

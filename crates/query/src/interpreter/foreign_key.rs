@@ -5,8 +5,8 @@
 //!   rows went or changed     what refers to the old keys goes, changes, or is set, as the rule says;
 //!                            then: is there an old key that somebody refers to and no row has?   547
 //! ```
-//! The keys are a table that only these queries can name. They run as parts of the statement; what they read of the table
-//! referred to stays locked until the transaction ends, so that what was found stays there.
+//! The keys are a table that only these queries can name. They run as parts of the statement; what they read of the
+//! table referred to stays locked until the transaction ends, so that what was found stays there.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub(super) struct ChangedKeys {
     pub(super) name: String,
     provider: Arc<dyn TableProvider>,
     columns: Vec<SourceColumn>,
-    /// The old keys, each column's values apart, as variables that only these queries can name; empty where there are many.
+    /// The old keys, each column's values apart, as variables that only these queries can name; empty where there are
+    /// many.
     values: Vec<Vec<TypedValue>>,
 }
 
@@ -53,7 +54,8 @@ impl ChangedKeys {
         self.values.get(column.parse::<usize>().ok()?)?.get(at.parse::<usize>().ok()?)
     }
 
-    /// What is so of each row of another table whose `columns` are one of the keys, so that it is found, and locked, alone.
+    /// What is so of each row of another table whose `columns` are one of the keys, so that it is found, and locked,
+    /// alone.
     fn one_of(&self, table: &Table, columns: &[usize], alias: &str) -> String {
         let of_column = |(column, (values, &place)): (usize, (&Vec<TypedValue>, &usize))| {
             let names: Vec<String> = (0..values.len()).map(|at| self.variable_name(column, at)).collect();
@@ -68,8 +70,8 @@ impl ChangedKeys {
     }
 }
 
-/// Rows that were changed: what their columns were, as far as the plan read them, and what they are; nothing for rows that
-/// are gone.
+/// Rows that were changed: what their columns were, as far as the plan read them, and what they are; nothing for rows
+/// that are gone.
 pub(super) struct KeyRows {
     pub(super) before: Vec<Option<ArrayRef>>,
     pub(super) after: Vec<ArrayRef>,
@@ -355,8 +357,9 @@ impl Interpreter<'_> {
         self.changed_keys.last().map_or_else(String::new, |keys| keys.one_of(table, columns, alias))
     }
 
-    /// Whether a query, which is a part of the statement, gives rows. It sees what has committed by now: what somebody has
-    /// committed while the statement waited for its rows, or since its transaction's snapshot, must not be left behind.
+    /// Whether a query, which is a part of the statement, gives rows. It sees what has committed by now: what somebody
+    /// has committed while the statement waited for its rows, or since its transaction's snapshot, must not be left
+    /// behind.
     fn has_rows(&mut self, run: &Arc<StatementRun>, text: &str) -> Result<bool, Failure> {
         let earlier = run.context.look_at_present(self.state.viewer());
         let found = self.has_rows_now(run, text);

@@ -16,7 +16,8 @@ pub(super) struct Frame {
     memory: Charge,
     /// Table variables: the name in lower case to the table's name in `tempdb`.
     pub(super) tables: HashMap<String, String>,
-    /// The temporary tables that the caller sees; `None` in a session's own batch. Those that come in this call go with it.
+    /// The temporary tables that the caller sees; `None` in a session's own batch. Those that come in this call go with
+    /// it.
     pub(super) temporary_of_caller: Option<HashMap<String, String>>,
     /// The procedure's name; `None` in a batch.
     pub(super) procedure: Option<String>,

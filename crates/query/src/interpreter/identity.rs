@@ -1,9 +1,9 @@
 //! Identity columns: the values that they give out, and `SET IDENTITY_INSERT`, under which statements give them.
 //!
 //! The next value lives in memory; after a start those that the table has say where to go on. Of a table that
-//! `DBCC CHECKIDENT` has reseeded they cannot: there the catalog says it, a block of values ahead, so that after a start some
-//! are left out, as SQL Server leaves them out after a crash. Nothing takes a value back: a statement that is undone leaves a
-//! gap. A reseeding is undone with its transaction.
+//! `DBCC CHECKIDENT` has reseeded they cannot: there the catalog says it, a block of values ahead, so that after a
+//! start some are left out, as SQL Server leaves them out after a crash. Nothing takes a value back: a statement that
+//! is undone leaves a gap. A reseeding is undone with its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -230,8 +230,8 @@ impl Interpreter<'_> {
 
     /// The next value of an identity column; `count` values are taken. The table is locked against others.
     ///
-    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on, or the
-    /// catalog, if the table was reseeded.
+    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on, or
+    /// the catalog, if the table was reseeded.
     pub(super) fn next_identity(
         &mut self,
         run: &Arc<StatementRun>,
@@ -246,8 +246,8 @@ impl Interpreter<'_> {
         Ok(identities.take_noted(&run.context, database, target.table.id, identity.increment, count)?)
     }
 
-    /// The values of an identity column for the rows of a query. They are taken as the rows come: others may take some in
-    /// between.
+    /// The values of an identity column for the rows of a query. They are taken as the rows come: others may take some
+    /// in between.
     pub(super) fn identity_values(
         &mut self,
         run: &Arc<StatementRun>,
@@ -292,14 +292,14 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// A table is emptied or dropped: it starts again at its seed, or, where that is undone, goes on where it was. Nobody else
-    /// inserts before the transaction has ended.
+    /// A table is emptied or dropped: it starts again at its seed, or, where that is undone, goes on where it was.
+    /// Nobody else inserts before the transaction has ended.
     pub(super) fn forget_identity(&self, context: &StatementContext, database: DatabaseId, table: ObjectId) {
         self.environment.executor.identities.put(context, (database, table), None);
     }
 
-    /// After a statement that gave an identity column its values: the next one goes on behind the greatest, which `greatest`
-    /// finds out (the least, when the step is negative).
+    /// After a statement that gave an identity column its values: the next one goes on behind the greatest, which
+    /// `greatest` finds out (the least, when the step is negative).
     pub(super) fn reseed(
         &mut self,
         run: &Arc<StatementRun>,

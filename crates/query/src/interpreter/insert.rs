@@ -1,7 +1,7 @@
 //! `INSERT`: rows of values go straight into the heap, queries through the executor.
 //!
-//! Columns that the statement does not list take their `IDENTITY`, their `DEFAULT` or NULL. The parts: which table and columns
-//! it is (`target`), where its rows come from (`values`, `query`, `execute`).
+//! Columns that the statement does not list take their `IDENTITY`, their `DEFAULT` or NULL. The parts: which table and
+//! columns it is (`target`), where its rows come from (`values`, `query`, `execute`).
 
 mod execute;
 mod query;

@@ -1,8 +1,8 @@
 //! The memory of operators: where it comes from, where they spill, and how many statements may want much of it at once.
 //!
-//! Sorts, hash tables and windows reserve what they keep from a [`BudgetPool`], which draws on the instance's budget; what
-//! is refused there is spilled, or ends the statement with error 701. The [`MemoryGate`] lets in as many statements with
-//! such operators as the budget has shares for; the others wait under `RESOURCE_SEMAPHORE`.
+//! Sorts, hash tables and windows reserve what they keep from a [`BudgetPool`], which draws on the instance's budget;
+//! what is refused there is spilled, or ends the statement with error 701. The [`MemoryGate`] lets in as many
+//! statements with such operators as the budget has shares for; the others wait under `RESOURCE_SEMAPHORE`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -71,10 +71,10 @@ fn remove_spills(folder: &Path) {
 
 /// Operators share fairly what the instance's budget has left when they ask.
 ///
-/// Those that can spill share a third. A sort that spills merges what it holds first, and for that it takes up to twice as
-/// much again without being able to spill: were all in the hands of those that can, none could begin to. A merge of what
-/// was spilled reads as many files at once as it gets memory for, so the merges share another half: what is over is for
-/// whoever reads the sorted rows.
+/// Those that can spill share a third. A sort that spills merges what it holds first, and for that it takes up to twice
+/// as much again without being able to spill: were all in the hands of those that can, none could begin to. A merge of
+/// what was spilled reads as many files at once as it gets memory for, so the merges share another half: what is over
+/// is for whoever reads the sorted rows.
 struct BudgetPool {
     fair: FairSpillPool,
     account: MemoryAccount,
@@ -90,10 +90,11 @@ struct BudgetPool {
 const MERGE_NAME: &str = "ExternalSorterMerge";
 /// How DataFusion names what hands rows from one worker to another.
 ///
-/// It is refused nothing: what it cannot reserve it would spill, and two workers that spill for one reader wait for each
-/// other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each worker. A
-/// batch of texts counts with all that the buffers hold which it has in common with others, so that the sum is not what
-/// is in memory: it counts up to a part of the budget, and no more, or the operators that can spill would get nothing.
+/// It is refused nothing: what it cannot reserve it would spill, and two workers that spill for one reader wait for
+/// each other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each
+/// worker. A batch of texts counts with all that the buffers hold which it has in common with others, so that the sum
+/// is not what is in memory: it counts up to a part of the budget, and no more, or the operators that can spill would
+/// get nothing.
 const EXCHANGE_NAME: &str = "RepartitionExec";
 
 impl BudgetPool {
@@ -243,8 +244,8 @@ pub(super) fn batch_rows(runtime: &RuntimeEnv, parts: usize, width: usize, most:
     }
 }
 
-/// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it came in, so
-/// that they take a multiple of their own bytes.
+/// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it came
+/// in, so that they take a multiple of their own bytes.
 pub(super) fn top_rows(runtime: &RuntimeEnv, parts: usize, width: usize) -> usize {
     const KEPT_FOR_ROW: usize = 20;
     match runtime.memory_pool.memory_limit() {

@@ -79,8 +79,8 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Merge, rows))
     }
 
-    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile. Whether it came to
-    /// its end.
+    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile. Whether
+    /// it came to its end.
     fn find_merged(
         &mut self,
         run: &Arc<StatementRun>,

@@ -2,7 +2,8 @@
 //!
 //! A batch is parsed, flattened into steps (`program`) and run (`run`): variables, control of flow, `TRY … CATCH`,
 //! calls. Each statement that touches data has a context: cancel flag, memory, and the stamp and the locks of its
-//! transaction, its own or the one that the session has open (`transaction`); when it fails it is undone whole. What a statement means to a client are [`Event`]s.
+//! transaction, its own or the one that the session has open (`transaction`); when it fails it is undone whole. What a
+//! statement means to a client are [`Event`]s.
 //!
 //! Leaves to others: names and types (`binder`), plans (`execute`), definitions (crate `engine`), what views show
 //! (crate `session`, behind [`SystemViews`]).

@@ -158,8 +158,8 @@ impl Interpreter<'_> {
                 .map_err(sql_error_of)?,
         };
         let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
-        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide its
-        // rows are.
+        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
+        // its rows are.
         let width = row_width(&query, &logical);
         let rows = batch_rows(&executor.runtime, run.degree(), width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
@@ -285,8 +285,8 @@ impl Interpreter<'_> {
         rows.map(Outcome::assigned_from)
     }
 
-    /// The assignments of a `SELECT` without rows, one after the other as `SET` does them: there a subquery may read what
-    /// was assigned before it.
+    /// The assignments of a `SELECT` without rows, one after the other as `SET` does them: there a subquery may read
+    /// what was assigned before it.
     fn assign_in_turn(&mut self, items: &[SelectItem]) -> Result<Outcome, Failure> {
         for item in items {
             if let SelectItem::Assign { variable, operator, value } = item {
@@ -364,8 +364,8 @@ pub(super) fn into_of(query: &Query) -> Option<&SelectInto> {
     first_select(query).into.as_ref()
 }
 
-/// About how many bytes a row of a query has at its widest: of the tables that it reads, or of what it makes of them, where
-/// a text is taken to be half as long as it may be, and a `max` type as long as the others may be.
+/// About how many bytes a row of a query has at its widest: of the tables that it reads, or of what it makes of them,
+/// where a text is taken to be half as long as it may be, and a `max` type as long as the others may be.
 fn row_width(query: &BoundQuery, optimized: &LogicalPlan) -> usize {
     const LONG: usize = 8000;
     let made = query.columns.iter().map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();

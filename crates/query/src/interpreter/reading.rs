@@ -1,7 +1,7 @@
 //! How a statement reads a table: what its hints, the session's isolation level and the database's options come to.
 //!
-//! A hint says more than the session, and a lock that a hint asks for more than the level. What that means for each level
-//! stands in `docs/design/0021-row-locks-and-isolation.md`.
+//! A hint says more than the session, and a lock that a hint asks for more than the level. What that means for each
+//! level stands in `docs/design/0021-row-locks-and-isolation.md`.
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, Table};
@@ -88,8 +88,8 @@ impl Isolation {
 }
 
 impl Reading {
-    /// How a scan with these hints reads a table; `changes`: it finds the rows that its statement changes; `is_whole`: it is known
-    /// to read all of it.
+    /// How a scan with these hints reads a table; `changes`: it finds the rows that its statement changes; `is_whole`:
+    /// it is known to read all of it.
     pub(super) fn of(
         hints: &[TableHint],
         changes: bool,
@@ -113,8 +113,9 @@ impl Reading {
         };
         // Of a heap, all is what lies between its rows.
         let has_ranges = isolation == Isolation::Serializable && table.is_clustered() && !is_private;
-        // But one of its indexes may lead to those that are read, and then they lie between its entries. Who changes them locks
-        // the heap all the same: two who first look by an index whether they have to would both be in the way of that.
+        // But one of its indexes may lead to those that are read, and then they lie between its entries. Who changes
+        // them locks the heap all the same: two who first look by an index whether they have to would both be in the
+        // way of that.
         let is_index = |index: &Index| index.kind == IndexKind::Nonclustered && !index.options.is_disabled;
         let may_have_ranges = has_ranges || (!is_private && table.indexes.iter().any(is_index));
         if changes {
@@ -187,7 +188,8 @@ pub(super) fn is_private(database: &DatabaseUse, table: &Table) -> bool {
     table.name.starts_with('#') && !table.name.starts_with("##") && database.name() == "tempdb"
 }
 
-/// Whether a table may be read with `READPAST`, if it has that hint: where rows are locked one by one, and not for their ranges.
+/// Whether a table may be read with `READPAST`, if it has that hint: where rows are locked one by one, and not for
+/// their ranges.
 ///
 /// # Errors
 /// 650.

@@ -1,4 +1,5 @@
-//! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were seen.
+//! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were
+//! seen.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ pub(super) struct Rounds {
 }
 
 impl Interpreter<'_> {
-    /// Notes that the statement locks rows of a table, if it has not locked the table as a whole; `same` are all its uses of it.
+    /// Notes that the statement locks rows of a table, if it has not locked the table as a whole; `same` are all its
+    /// uses of it.
     pub(super) fn list_row_locks(&self, context: &StatementContext, same: &[UsedTable]) {
         let UsedTable { database, table, .. } = &same[0];
         // A table that is locked as a whole, or not at all, has no rows to be locked.
@@ -54,8 +56,8 @@ impl Interpreter<'_> {
         });
     }
 
-    /// Has the statement lock the rows of a table as `rows` says, unless its transaction has locked the whole table: then it
-    /// locks nothing in it.
+    /// Has the statement lock the rows of a table as `rows` says, unless its transaction has locked the whole table:
+    /// then it locks nothing in it.
     pub(super) fn list_row_locks_of(
         &self,
         context: &StatementContext,
@@ -84,8 +86,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// What the end of a change's query is worth. An error may come of rows that were shown to it and never commit: then all
-    /// of them are waited for.
+    /// What the end of a change's query is worth. An error may come of rows that were shown to it and never commit:
+    /// then all of them are waited for.
     pub(super) fn query_ended(ended: Result<(), SqlError>, unseen: Option<&Arc<UnseenRows>>) -> Result<bool, SqlError> {
         const NOT_OF_ROWS: [i32; 4] = [number::OUT_OF_MEMORY, number::DEADLOCK, number::LOCK_TIMEOUT, number::CANCELED];
         match ended {
@@ -96,8 +98,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the statement
-    /// looked, or is changing one that it may want: then it looks again, and keeps its locks meanwhile.
+    /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the
+    /// statement looked, or is changing one that it may want: then it looks again, and keeps its locks meanwhile.
     ///
     /// # Errors
     /// 3960 under `SNAPSHOT`, where nothing is looked at twice; 1205, 1222, 3617.

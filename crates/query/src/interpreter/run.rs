@@ -360,8 +360,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Hands a failure that ends the batch to the callers, after the client was told and the transaction rolled back if it
-    /// cannot go on (unless a caller's `CATCH` may take it).
+    /// Hands a failure that ends the batch to the callers, after the client was told and the transaction rolled back if
+    /// it cannot go on (unless a caller's `CATCH` may take it).
     fn uncaught(&mut self, mut failure: Failure) -> Result<(), Failure> {
         self.state.error = failure.error.number;
         if failure.reach == Reach::Cancelled {

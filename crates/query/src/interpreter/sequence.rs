@@ -131,7 +131,8 @@ impl Names<'_> {
         Ok(TypedValue { sql_type, value })
     }
 
-    /// Runs `body` in a statement, of the open transaction if there is one, that changes nothing but how far a sequence is.
+    /// Runs `body` in a statement, of the open transaction if there is one, that changes nothing but how far a sequence
+    /// is.
     fn in_own_statement<T>(
         &self,
         body: impl FnOnce(&Self, &Arc<StatementRun>) -> Result<T, SqlError>,

@@ -200,8 +200,8 @@ fn is_definition(kind: &StatementKind) -> bool {
     )
 }
 
-/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists them. A
-/// `SELECT` without tables is none of them.
+/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists
+/// them. A `SELECT` without tables is none of them.
 pub(super) fn begins_transaction(kind: &StatementKind) -> bool {
     match kind {
         StatementKind::BeginTransaction { .. } => true,
@@ -223,8 +223,8 @@ fn reads_tables(query: &Query) -> bool {
     !query.with.is_empty() || body_reads(&query.body)
 }
 
-/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not do. SQL
-/// Server's manual lists these.
+/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not
+/// do. SQL Server's manual lists these.
 pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -250,8 +250,8 @@ pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(i32, &'s
     })
 }
 
-/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of a
-/// query over it. A way that is not seen here makes the change a part of the transaction.
+/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of
+/// a query over it. A way that is not seen here makes the change a part of the transaction.
 pub(super) fn changes_variable(kind: &StatementKind) -> bool {
     let changes = |name: &TargetName, with: &[CommonTableExpression], from: &[TableSource]| match name {
         TargetName::Variable(_) => true,

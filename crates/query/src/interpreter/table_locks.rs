@@ -1,7 +1,7 @@
 //! The tables of a statement: found, locked, and found to be those still.
 //!
-//! A statement looks names up before it holds a lock, so what a name means may change until the lock is granted: it looks
-//! again until nothing did. Rows are locked one by one below the table's lock (`row_locks`).
+//! A statement looks names up before it holds a lock, so what a name means may change until the lock is granted: it
+//! looks again until nothing did. Rows are locked one by one below the table's lock (`row_locks`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,11 +37,12 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Has `find` say what tables a statement uses until they are the ones that it has locked, all together: two statements
-    /// that read each other's tables wait one for the other, never both.
+    /// Has `find` say what tables a statement uses until they are the ones that it has locked, all together: two
+    /// statements that read each other's tables wait one for the other, never both.
     ///
     /// # Errors
-    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952 and 3961 under `SNAPSHOT`.
+    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952 and 3961 under
+    /// `SNAPSHOT`.
     pub(super) fn until_locked<F>(
         &mut self,
         run: &Arc<StatementRun>,

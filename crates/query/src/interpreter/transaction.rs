@@ -6,10 +6,10 @@
 //!   @@TRANCOUNT = 0   ─────────────►   COMMIT, or ROLLBACK, ends it   ─────────────────────────►   only ROLLBACK ends it
 //! ```
 //!
-//! An open transaction belongs to the session and outlives batches. Its statements share its stamp and its locks; one that
-//! fails is undone alone. What ends the whole: `COMMIT` as often as it was begun, `ROLLBACK`, an error that aborts the batch
-//! (`failure`), the end of the session. Table variables are not part of it: what they hold outlives a rollback, so what
-//! changes them runs beside it.
+//! An open transaction belongs to the session and outlives batches. Its statements share its stamp and its locks; one
+//! that fails is undone alone. What ends the whole: `COMMIT` as often as it was begun, `ROLLBACK`, an error that aborts
+//! the batch (`failure`), the end of the session. Table variables are not part of it: what they hold outlives a
+//! rollback, so what changes them runs beside it.
 //!
 //! Leaves to others: undo and locks (crate `txn`), which errors doom (`failure`), where they are caught (`run`).
 
@@ -169,8 +169,8 @@ impl SessionState {
         self.transaction.as_ref().map_or(0, |open| if open.is_doomed { -1 } else { 1 })
     }
 
-    /// Whose locks and snapshot outlast the statement of `context`: the open transaction, even where the statement runs beside
-    /// it, or the statement's own.
+    /// Whose locks and snapshot outlast the statement of `context`: the open transaction, even where the statement runs
+    /// beside it, or the statement's own.
     pub(super) fn lasting_transaction<'a>(&'a self, context: &'a StatementContext) -> &'a Arc<Transaction> {
         self.transaction.as_ref().map_or(context.transaction(), OpenTransaction::transaction)
     }
@@ -214,8 +214,8 @@ fn roll_back(
     ended.and(restored)
 }
 
-/// Makes the session's names of temporary tables fit what a rollback left in `tempdb`; of the tables that were dropped by
-/// name, those behind `dropped` have come back. Gives those that came back and that nobody knows any more.
+/// Makes the session's names of temporary tables fit what a rollback left in `tempdb`; of the tables that were dropped
+/// by name, those behind `dropped` have come back. Gives those that came back and that nobody knows any more.
 fn restore_names(
     environment: &Environment,
     state: &mut SessionState,
@@ -271,7 +271,8 @@ impl Interpreter<'_> {
     /// Whether a statement may run in the state that the transaction is in; begins one where the session wants that.
     ///
     /// # Errors
-    /// 3930 for a change in a doomed transaction; 3964 for one of definitions under `SNAPSHOT`; 226 and 574 for what cannot be rolled back; 6005.
+    /// 3930 for a change in a doomed transaction; 3964 for one of definitions under `SNAPSHOT`; 226 and 574 for what
+    /// cannot be rolled back; 6005.
     pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
         let is_implicit = self.state.options.switch(SwitchOption::ImplicitTransactions);
         if is_implicit && self.state.transaction.is_none() && begins_transaction(kind) {
@@ -484,8 +485,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Runs the call of an `INSERT … EXEC` and `body`, which inserts what it put out: both as one statement, that is kept
-    /// or undone whole.
+    /// Runs the call of an `INSERT … EXEC` and `body`, which inserts what it put out: both as one statement, that is
+    /// kept or undone whole.
     pub(super) fn in_insert_exec<R>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<R, Failure>,

@@ -73,8 +73,8 @@ pub fn table_schema(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The type of the column that says where a row of a table lies: a number in a heap, the partition and the normalised key
-/// in a clustered index.
+/// The type of the column that says where a row of a table lies: a number in a heap, the partition and the normalised
+/// key in a clustered index.
 pub(crate) fn place_type(table: &Table) -> SqlType {
     match table.is_clustered() {
         true => SqlType::VarBinary(MaxLength::Limited(8000)),
@@ -94,9 +94,9 @@ fn with_places(table: &Table) -> SchemaRef {
 }
 
 impl HeapTable {
-    /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column, the last:
-    /// where they lie, as [`hobt_access::scan::RowPlace`] numbers it. With `reads_versions` the statement, which reads versions,
-    /// sees rows as they were committed; without it, as they stand.
+    /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column, the
+    /// last: where they lie, as [`hobt_access::scan::RowPlace`] numbers it. With `reads_versions` the statement, which
+    /// reads versions, sees rows as they were committed; without it, as they stand.
     pub fn new(
         database: DatabaseUse,
         table: Arc<Table>,
@@ -107,8 +107,8 @@ impl HeapTable {
         HeapTable::read_so(database, table, run, has_places, reads_versions, None)
     }
 
-    /// The same for a statement that reads versions and has listed the table's rows as such that it locks: its scan locks each
-    /// row that it shows, and shows it as it stands then.
+    /// The same for a statement that reads versions and has listed the table's rows as such that it locks: its scan
+    /// locks each row that it shows, and shows it as it stands then.
     pub fn new_locked(
         database: DatabaseUse,
         table: Arc<Table>,
@@ -269,8 +269,8 @@ impl HeapTable {
         self.stores().map_or(0, |stores| stores.iter().map(|store| store.hobt().row_count()).sum())
     }
 
-    /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their pages
-    /// if that is less.
+    /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their
+    /// pages if that is less.
     pub fn row_width(&self, projection: &[usize]) -> usize {
         let columns = &self.table.columns;
         let place = place_type(&self.table);
@@ -373,7 +373,8 @@ impl TableProvider for HeapTable {
 }
 
 impl HeapTable {
-    /// Reads the columns `projection` of the rows that `path` leads to, of which those are wanted that fulfil `conditions`.
+    /// Reads the columns `projection` of the rows that `path` leads to, of which those are wanted that fulfil
+    /// `conditions`.
     fn scan_by(
         &self,
         path: AccessPath,
@@ -411,8 +412,8 @@ impl HeapTable {
         Ok(Arc::new(UnseenRowsExec::new(plan, table, Arc::clone(unseen), path, projection)))
     }
 
-    /// Whether rows to which `path` may lead have been changed by somebody whom the statement does not see. This is the moment
-    /// that counts: what is changed later is changed behind the statement.
+    /// Whether rows to which `path` may lead have been changed by somebody whom the statement does not see. This is the
+    /// moment that counts: what is changed later is changed behind the statement.
     fn has_unseen(&self, path: &AccessPath) -> Result<bool, SqlError> {
         let Some(view) = self.run.context.view_so_far().filter(|view| !view.is_of_present()) else { return Ok(false) };
         if let AccessPath::Seek(path) = path

@@ -12,7 +12,8 @@ use hobt_functions::carrier;
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 
-/// Takes so many values of a sequence and hands them over in runs: the first value, and how many there are, a step apart.
+/// Takes so many values of a sequence and hands them over in runs: the first value, and how many there are, a step
+/// apart.
 pub type TakeValues = Arc<dyn Fn(u64, &mut dyn FnMut(i128, u64)) -> Result<(), SqlError> + Send + Sync>;
 
 /// Values in a row, a step apart.

@@ -368,8 +368,8 @@ impl Kernel {
         self.position
     }
 
-    /// Computes `rows` values. With `now` functions take the time and what is random from it, and not from where they were
-    /// bound.
+    /// Computes `rows` values. With `now` functions take the time and what is random from it, and not from where they
+    /// were bound.
     pub(crate) fn evaluate(
         &self,
         mut columns: Vec<Column>,

@@ -1,4 +1,5 @@
-//! The system tables of SQL Server 2000, as views: `sysobjects`, `syscolumns`, `sysindexes`, `sysdatabases`, `sysfiles`.
+//! The system tables of SQL Server 2000, as views: `sysobjects`, `syscolumns`, `sysindexes`, `sysdatabases`,
+//! `sysfiles`.
 //!
 //! `syscolumns` lists the columns of all system views too, so that the square of its rows exceeds 50,000 in an empty
 //! database, as scripts that count with it expect.

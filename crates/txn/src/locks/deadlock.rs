@@ -2,8 +2,8 @@
 //!
 //! Only a wait that begins can close a circle, so the walk starts there, and no monitor is needed. (A session with
 //! several workers can also close one by a lock that it gets while another of its workers waits; then the walk starts
-//! there.) Whoever walks holds the mutex of the list of waits, so walks come one after the other, and looks at one table
-//! at a time.
+//! there.) Whoever walks holds the mutex of the list of waits, so walks come one after the other, and looks at one
+//! table at a time.
 //!
 //! Why a picture that is put together from several tables is true: the walk follows 51 -> 52 only if 51's wait, which
 //! was in the list when the walk began, is still in its queue and 52 in its way; then it looks at 52's wait. A session

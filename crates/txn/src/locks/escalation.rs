@@ -1,11 +1,13 @@
 //! Lock escalation: many small locks of one HOBT in exchange for one large one.
 //!
 //! An owner counts its locks on pages, rows and keys by HOBT. When a statement has got [`FIRST_ATTEMPT`] of one HOBT,
-//! [`Grant::escalation_due`](super::Grant) says so, and again after each [`NEXT_ATTEMPT`] more. The caller, who knows to which
-//! table the HOBT belongs and what `LOCK_ESCALATION` says of it, then calls [`LockManager::escalate`], or does not.
+//! [`Grant::escalation_due`](super::Grant) says so, and again after each [`NEXT_ATTEMPT`] more. The caller, who knows
+//! to which table the HOBT belongs and what `LOCK_ESCALATION` says of it, then calls [`LockManager::escalate`], or does
+//! not.
 //!
-//! Escalation never waits, so it cannot be part of a deadlock: it is refused if somebody is in the way, and the small locks
-//! stay. After it the caller may go on asking for small locks; those that the large one covers are answered at once.
+//! Escalation never waits, so it cannot be part of a deadlock: it is refused if somebody is in the way, and the small
+//! locks stay. After it the caller may go on asking for small locks; those that the large one covers are answered at
+//! once.
 
 use std::sync::Arc;
 
@@ -129,9 +131,9 @@ impl HobtCounts {
 }
 
 impl LockManager {
-    /// Exchanges an owner's locks on pages, rows and keys of `hobts` for one on `larger`, the table or the one HOBT that
-    /// contains them: `S` if all of them only read, `X` otherwise. Does not wait. No other thread may lock for the owner in
-    /// these HOBTs meanwhile, or what it gets stays beside the larger lock until the owner's end.
+    /// Exchanges an owner's locks on pages, rows and keys of `hobts` for one on `larger`, the table or the one HOBT
+    /// that contains them: `S` if all of them only read, `X` otherwise. Does not wait. No other thread may lock for the
+    /// owner in these HOBTs meanwhile, or what it gets stays beside the larger lock until the owner's end.
     pub fn escalate(
         &self,
         owner: &Arc<LockOwner>,

@@ -163,8 +163,8 @@ impl LockManager {
     /// [`LockManager::release`], or one of [`LockManager::release_all`].
     ///
     /// # Errors
-    /// The timeout ran out, `is_cancelled` became true, or the wait was one of a deadlock. What the owner held before it
-    /// still holds.
+    /// The timeout ran out, `is_cancelled` became true, or the wait was one of a deadlock. What the owner held before
+    /// it still holds.
     pub fn lock(
         &self,
         owner: &Arc<LockOwner>,
@@ -209,8 +209,8 @@ impl LockManager {
         Ok(HeldLock { manager: Arc::clone(self), owner: Arc::clone(owner), resource })
     }
 
-    /// Takes one call of [`LockManager::lock`] back. The resource is free of this owner when all are taken back, and until
-    /// then in the strongest mode that any of them asked for. `false` if the owner does not hold it.
+    /// Takes one call of [`LockManager::lock`] back. The resource is free of this owner when all are taken back, and
+    /// until then in the strongest mode that any of them asked for. `false` if the owner does not hold it.
     pub fn release(&self, owner: &Arc<LockOwner>, resource: &LockResource) -> bool {
         let released = self.release_from_table(owner, resource, false);
         if released == Released::Gone {

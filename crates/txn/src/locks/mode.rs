@@ -200,8 +200,8 @@ impl LockMode {
         EXCLUDES[self.index()] & 1 << other.index() == 0
     }
 
-    /// What an owner holds that has this mode and is granted `other` too: the weakest mode that excludes whatever either
-    /// excludes, by SQL Server's name for it.
+    /// What an owner holds that has this mode and is granted `other` too: the weakest mode that excludes whatever
+    /// either excludes, by SQL Server's name for it.
     pub const fn combined(self, other: LockMode) -> LockMode {
         COMBINED[self.index()][other.index()]
     }

@@ -39,8 +39,8 @@ impl LockOwnerKind {
 }
 
 /// An owner of locks. It lives in its transaction or session and is shared with every lock that it holds: whoever made
-/// it calls [`LockManager::release_all`](super::LockManager::release_all) in the end, or neither the locks nor the owner
-/// ever go.
+/// it calls [`LockManager::release_all`](super::LockManager::release_all) in the end, or neither the locks nor the
+/// owner ever go.
 ///
 /// Requests of one session never wait for each other, whichever of its owners makes them. Many threads may lock for one
 /// owner at once (a statement's workers).
@@ -110,7 +110,8 @@ impl LockOwner {
         self.held.lock().hobts.begin_statement();
     }
 
-    /// What it holds, in the order in which it was granted. `DATABASE` before `OBJECT` before `KEY`, if it was asked for so.
+    /// What it holds, in the order in which it was granted. `DATABASE` before `OBJECT` before `KEY`, if it was asked
+    /// for so.
     pub fn held(&self) -> Vec<LockResource> {
         self.held.lock().locks.clone()
     }

@@ -1,9 +1,9 @@
 //! Ranges of keys: what a transaction that inserts has to know of those who have locked them.
 //!
 //! A lock of a key in a range mode is also one of the gap between that key and the one before. Who reads a range under
-//! `SERIALIZABLE` locks every key in it and the first behind it; who inserts a key asks whether anybody has locked the gap where
-//! it belongs, which is that of the next key. Nearly always nobody has locked any range of the tree, and that is one load of
-//! its [`RangeLockers`].
+//! `SERIALIZABLE` locks every key in it and the first behind it; who inserts a key asks whether anybody has locked the
+//! gap where it belongs, which is that of the next key. Nearly always nobody has locked any range of the tree, and that
+//! is one load of its [`RangeLockers`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use super::{LockManager, LockMode, LockOwner, LockResource};
 
 /// How many transactions have locked ranges of a tree and not ended.
 ///
-/// Whoever locks a range is counted before it looks which keys there are, under the leaf's latch; whoever inserts a key, or
-/// takes a ghost away, looks here while it holds the leaf exclusively. So either the one sees the count or the other sees the
-/// tree as it is afterwards: the latch orders them, and the count needs no order of its own.
+/// Whoever locks a range is counted before it looks which keys there are, under the leaf's latch; whoever inserts a
+/// key, or takes a ghost away, looks here while it holds the leaf exclusively. So either the one sees the count or the
+/// other sees the tree as it is afterwards: the latch orders them, and the count needs no order of its own.
 #[derive(Default, Debug)]
 pub struct RangeLockers(AtomicU64);
 
@@ -46,8 +46,8 @@ impl LockOwner {
 }
 
 impl LockManager {
-    /// Whether no other session holds a lock of the resource that excludes `mode`. Nothing is locked, and who waits does not
-    /// count.
+    /// Whether no other session holds a lock of the resource that excludes `mode`. Nothing is locked, and who waits
+    /// does not count.
     pub fn is_free_for(&self, owner: &LockOwner, resource: &LockResource, mode: LockMode) -> bool {
         self.tables.lock(resource).get(resource).is_none_or(|queue| queue.is_free_for(owner.session(), mode))
     }

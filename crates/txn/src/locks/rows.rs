@@ -65,8 +65,8 @@ pub struct LockWait {
 }
 
 impl LockManager {
-    /// The locks that are held and waited for, in no order. Each of the tables is looked at in one moment, but not all in
-    /// the same.
+    /// The locks that are held and waited for, in no order. Each of the tables is looked at in one moment, but not all
+    /// in the same.
     pub fn rows(&self) -> Vec<LockRow> {
         let mut rows = Vec::new();
         self.tables.each(|table| {

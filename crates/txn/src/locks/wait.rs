@@ -1,8 +1,8 @@
 //! Waiting for a lock.
 //!
-//! Who waits sleeps on a slot of its own. A wait is decided under the spinlock of the resource's table, by whoever takes
-//! the request out of the queue: by granting it, by choosing it as a deadlock's victim, or by its own giving up. So a
-//! wait has one end and no wake-up is lost: the outcome is there before the request is out of the queue.
+//! Who waits sleeps on a slot of its own. A wait is decided under the spinlock of the resource's table, by whoever
+//! takes the request out of the queue: by granting it, by choosing it as a deadlock's victim, or by its own giving up.
+//! So a wait has one end and no wake-up is lost: the outcome is there before the request is out of the queue.
 //!
 //! All waits are also in one list under one mutex, where deadlocks are looked for. Who does not wait never touches it.
 

@@ -1,8 +1,8 @@
 //! Versions of the rows of B+trees, by HOBT and normalised key: a split moves rows and no version.
 //!
-//! A transaction has one version of a key, of what stood there before its first change: who does not see it sees none of
-//! its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the version
-//! that needs them ([`KeyVersions::keep_row`]).
+//! A transaction has one version of a key, of what stood there before its first change: who does not see it sees none
+//! of its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the
+//! version that needs them ([`KeyVersions::keep_row`]).
 
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use super::Before;
 use crate::Snapshot;
 
-/// So many parts a tree's versions are in, each behind a lock of its own: transactions that change other keys mostly do not
-/// meet.
+/// So many parts a tree's versions are in, each behind a lock of its own: transactions that change other keys mostly do
+/// not meet.
 const PARTS: usize = 16;
 /// With more trees than this, those without versions are forgotten.
 const TREES: usize = 256;
@@ -78,8 +78,8 @@ impl VersionsOfKey {
     }
 }
 
-/// A key that has versions. Short ones, most of all, lie where they are looked for and not behind a pointer; their order is
-/// that of their bytes.
+/// A key that has versions. Short ones, most of all, lie where they are looked for and not behind a pointer; their
+/// order is that of their bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VersionKey(SmallVec<[u8; 24]>);
 

@@ -1,8 +1,8 @@
-//! Free pages behind the last leaf are given back: the pages above the leaves that lie among them go before them, then the last
-//! runs end earlier, and those that have nothing left are freed.
+//! Free pages behind the last leaf are given back: the pages above the leaves that lie among them go before them, then
+//! the last runs end earlier, and those that have nothing left are freed.
 //!
-//! A scan that began before a page was free has it in its list and may still read it. So nothing is given back while scans are
-//! under way that might: a later walk does it.
+//! A scan that began before a page was free has it in its list and may still read it. So nothing is given back while
+//! scans are under way that might: a later walk does it.
 
 use std::collections::BTreeSet;
 

@@ -5,14 +5,14 @@
 //!  order     the next leaf in the order of keys goes to the next address: swapped with the leaf that is there
 //!  give back free pages at the end of the last runs
 //! ```
-//! Each step is one record: the pages that it changes and the pages that name them. So a crash, or who cancels the walk, leaves
-//! a tree that is whole, and what was done stays done. Nothing of it is ever undone. Nobody is kept out: latches are held for
-//! a step, those of the pages above the leaves before those of leaves, and those from the left to the right, so that nobody waits in
-//! a circle; rows that move are
-//! noted for scans under way as those of splits are.
+//! Each step is one record: the pages that it changes and the pages that name them. So a crash, or who cancels the
+//! walk, leaves a tree that is whole, and what was done stays done. Nothing of it is ever undone. Nobody is kept out:
+//! latches are held for a step, those of the pages above the leaves before those of leaves, and those from the left to
+//! the right, so that nobody waits in a circle; rows that move are noted for scans under way as those of splits are.
 //!
-//! A leaf that has been emptied is an empty page with the flag [`PageFlags::FREE`], to which nothing leads. Only a walk uses it
-//! again. Walks of one tree follow one another; its table's definition must not change meanwhile, nor may rows be loaded.
+//! A leaf that has been emptied is an empty page with the flag [`PageFlags::FREE`], to which nothing leads. Only a walk
+//! uses it again. Walks of one tree follow one another; its table's definition must not change meanwhile, nor may rows
+//! be loaded.
 
 mod give_back;
 mod order;
@@ -38,8 +38,8 @@ use crate::read_ahead::ReadAhead;
 const GROUP_MAX: usize = 8;
 /// Leaves that are read before they are looked at.
 const AHEAD_LEAVES: usize = 64;
-/// A tree of which fewer leaves than one in so many are out of place, or free, is in order: to put one leaf in its place moves all
-/// behind it.
+/// A tree of which fewer leaves than one in so many are out of place, or free, is in order: to put one leaf in its
+/// place moves all behind it.
 const OUT_OF_PLACE: u64 = 20;
 /// How long a second walk waits before it asks whether it is still wanted.
 const TURN: Duration = Duration::from_millis(50);
@@ -97,13 +97,13 @@ fn narrow(count: usize) -> u16 {
 }
 
 impl BTree {
-    /// Fills leaves up to `fill_factor` percent (0 and 100 leave no room), puts them in the order of their addresses, and gives
-    /// pages back that are free then. For a statement that readers know of. Blocks on reads and latches; each step is
-    /// short, and is not undone.
+    /// Fills leaves up to `fill_factor` percent (0 and 100 leave no room), puts them in the order of their addresses,
+    /// and gives pages back that are free then. For a statement that readers know of. Blocks on reads and latches; each
+    /// step is short, and is not undone.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, the log is full, or the statement was cancelled; the tree is whole, and what was done
-    /// stays.
+    /// A page is damaged or cannot be read, the log is full, or the statement was cancelled; the tree is whole, and
+    /// what was done stays.
     pub fn reorganize(
         &self,
         context: &StatementContext,
@@ -235,8 +235,8 @@ impl BTree {
         Ok(is_free)
     }
 
-    /// The bytes in use of a leaf, once the ghosts are gone that nobody needs; more than a page has where the page is no leaf of the
-    /// tree any more.
+    /// The bytes in use of a leaf, once the ghosts are gone that nobody needs; more than a page has where the page is
+    /// no leaf of the tree any more.
     fn leaf_size(&self, walk: &Walk<'_>, id: PageId) -> Result<usize, AccessError> {
         {
             let page = self.read(id)?;
@@ -352,7 +352,8 @@ impl BTree {
         Ok(if taken == count { Pulled::All } else { Pulled::Some })
     }
 
-    /// Adds the first rows of `source` behind those of a page, as long as it has no more bytes in use than it may; how many.
+    /// Adds the first rows of `source` behind those of a page, as long as it has no more bytes in use than it may; how
+    /// many.
     fn append_rows(
         &self,
         page: &mut PageBytes,

@@ -1,8 +1,8 @@
 //! Leaves in the order of their addresses.
 //!
-//! The addresses are those of the tree's runs, one run behind the other, without the pages above the leaves. The leaves are gone
-//! through in the order of keys; the next one belongs to the next address. The leaf that is there goes where that one was: its
-//! own turn comes later.
+//! The addresses are those of the tree's runs, one run behind the other, without the pages above the leaves. The leaves
+//! are gone through in the order of keys; the next one belongs to the next address. The leaf that is there goes where
+//! that one was: its own turn comes later.
 
 use hobt_base::PageId;
 use hobt_buffer::ReadCounts;
@@ -199,8 +199,8 @@ impl BTree {
         Ok(Some(Place { leaf, parent, previous, high }))
     }
 
-    /// Moves the leaf of `low` to another address. What is there goes where the leaf was, if it is one: `key` belongs to it. `false` if the tree
-    /// is not what it was, and nothing is changed.
+    /// Moves the leaf of `low` to another address. What is there goes where the leaf was, if it is one: `key` belongs
+    /// to it. `false` if the tree is not what it was, and nothing is changed.
     fn move_leaf(
         &self,
         walk: &Walk<'_>,

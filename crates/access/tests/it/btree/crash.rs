@@ -222,8 +222,8 @@ fn run(seed: u64) -> u64 {
 
 const THREADS: u64 = 3;
 
-/// A thread's statements on its own keys until the disk fails; its rows, and those that are there instead if its last commit
-/// has come to the disk.
+/// A thread's statements on its own keys until the disk fails; its rows, and those that are there instead if its last
+/// commit has come to the disk.
 fn thread_work(
     database: &Logged,
     tree: &Arc<BTree>,

@@ -185,7 +185,8 @@ fn scans_under_way_miss_nothing_and_see_nothing_twice() {
     }
 }
 
-/// Rows of 1 KiB, so that each leaf has seven; leaves and pages above them are where the order of the inserts puts them.
+/// Rows of 1 KiB, so that each leaf has seven; leaves and pages above them are where the order of the inserts puts
+/// them.
 #[test]
 fn figures_are_those_of_a_tree_made_by_hand() {
     // One file, so that a page's number says where it is.

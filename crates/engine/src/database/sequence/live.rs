@@ -5,8 +5,8 @@
 //!   block in memory: 100, 101, … 149     `taken` says how many of it are
 //! ```
 //!
-//! A value is one atomic addition to `taken`. Who finds the block used up moves `next` behind another block, durably, before
-//! anybody sees a value of that: so no value comes twice, whatever is rolled back or crashes.
+//! A value is one atomic addition to `taken`. Who finds the block used up moves `next` behind another block, durably,
+//! before anybody sees a value of that: so no value comes twice, whatever is rolled back or crashes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,8 +185,8 @@ impl Database {
         Ok(range)
     }
 
-    /// Writes how far values are taken: durable when this returns, or a part of the transaction that made the sequence what
-    /// it is.
+    /// Writes how far values are taken: durable when this returns, or a part of the transaction that made the sequence
+    /// what it is.
     fn note_position(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -1,8 +1,8 @@
 //! In what the two tables of a switch must agree: columns and constraints.
 //!
-//! Columns agree in everything that says how rows lie in pages and what they mean. What the target demands of its rows, the
-//! source must have demanded of them too, by the same words: nothing is concluded from other conditions. Numbers and texts are
-//! those of SQL Server's list of errors, 4900 to 4999.
+//! Columns agree in everything that says how rows lie in pages and what they mean. What the target demands of its rows,
+//! the source must have demanded of them too, by the same words: nothing is concluded from other conditions. Numbers
+//! and texts are those of SQL Server's list of errors, 4900 to 4999.
 
 use hobt_base::number;
 use hobt_catalog::{CheckConstraint, DatabaseSnapshot, ForeignKey, Table, TableColumn, VirtualColumn, name_equals};

@@ -1,7 +1,7 @@
 //! Whether every nonclustered index has exactly the rows of its table: for `DBCC CHECKTABLE`.
 //!
-//! The entry of every row of the base is looked for in the index. Entries of different rows have different keys, so an index
-//! that has more entries than were found has some that belong to no row.
+//! The entry of every row of the base is looked for in the index. Entries of different rows have different keys, so an
+//! index that has more entries than were found has some that belong to no row.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub struct IndexMismatch {
 }
 
 impl TableWriter {
-    /// Compares the nonclustered indexes with the table's rows; those that differ. Nobody may change the table meanwhile.
+    /// Compares the nonclustered indexes with the table's rows; those that differ. Nobody may change the table
+    /// meanwhile.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or `is_cancelled` said so ([`AccessError::Cancelled`]).
@@ -61,8 +62,8 @@ impl TableWriter {
         Ok(differences.filter(|difference| difference.missing + difference.extra > 0).collect())
     }
 
-    /// Shows the live rows of a partition, whole, with where they are, until `visit` says no. No latch is held meanwhile, and
-    /// nobody may change the table.
+    /// Shows the live rows of a partition, whole, with where they are, until `visit` says no. No latch is held
+    /// meanwhile, and nobody may change the table.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -80,8 +81,8 @@ impl TableWriter {
         })
     }
 
-    /// The entry of a row in a nonclustered index, given by its place in the table, and the partition of the index where it
-    /// belongs; nothing if there is no such index, or it is disabled.
+    /// The entry of a row in a nonclustered index, given by its place in the table, and the partition of the index
+    /// where it belongs; nothing if there is no such index, or it is disabled.
     ///
     /// # Errors
     /// The value of a partitioning column is damaged.

@@ -108,8 +108,8 @@ impl TableWriter {
         }
     }
 
-    /// Whether the key of an entry is locked by itself: that of a unique index. That of another index has its row's reference
-    /// in it, and so is locked with the row.
+    /// Whether the key of an entry is locked by itself: that of a unique index. That of another index has its row's
+    /// reference in it, and so is locked with the row.
     fn locks_keys_of(&self, index: &IndexWriter) -> bool {
         self.table.indexes[index.place].options.is_unique
     }

@@ -9,8 +9,8 @@ use hobt_txn::{RowId, StatementContext};
 
 use super::{WriteError, Written};
 
-/// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has taken it
-/// away, or put it there, may take that back. What was locked. Blocks.
+/// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has
+/// taken it away, or put it there, may take that back. What was locked. Blocks.
 pub(super) fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<Vec<LockResource>> {
     let (hobt, mut taken) = (tree.hobt(), Vec::new());
     let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(taken) };
@@ -20,8 +20,8 @@ pub(super) fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Writ
     Ok(taken)
 }
 
-/// Inserts a row into a tree, with its key locked if that is given. Waits for those who have locked the range where it belongs,
-/// without the lock of the key: they may be about to put it there themselves. Blocks.
+/// Inserts a row into a tree, with its key locked if that is given. Waits for those who have locked the range where it
+/// belongs, without the lock of the key: they may be about to put it there themselves. Blocks.
 pub(super) fn insert_locked(
     ctx: &StatementContext,
     tree: &Arc<BTree>,

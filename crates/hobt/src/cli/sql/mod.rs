@@ -244,7 +244,8 @@ impl Runner<'_> {
     }
 }
 
-/// Opens a file of T-SQL: UTF-8, or UTF-16 with a mark of its order, as Management Studio's "Unicode" is. An error names it.
+/// Opens a file of T-SQL: UTF-8, or UTF-16 with a mark of its order, as Management Studio's "Unicode" is. An error
+/// names it.
 fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
     let cannot = |reason: &dyn std::fmt::Display| format!("{} cannot be read: {reason}", path.display());
     let file = File::open(path).map_err(|error| cannot(&error))?;

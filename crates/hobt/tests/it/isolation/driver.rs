@@ -1,4 +1,5 @@
-//! Sessions on threads of their own, that run one batch after the other and are waited for until they are done or blocked.
+//! Sessions on threads of their own, that run one batch after the other and are waited for until they are done or
+//! blocked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -7,17 +7,17 @@
 //!                       └─ …                 projections, conditions, row locks, groups by what is joined
 //!                            └─ InnerExec    a scan of the inner table, or a seek of the ranges that were found
 //! ```
-//! How many rows the outer side has is known when they are there. If they are so few that looking each up costs less than
-//! the scan, their keys become ranges of the index, in order and without doubles, and the scan's place is taken by a seek
-//! that all workers share. Otherwise the rows that were read go in front of the rest, and the join runs as if nothing had
-//! happened. Either way the join above decides what joins, so that every kind of join, its further conditions, NULL and
-//! locks mean what they mean without an index.
+//! How many rows the outer side has is known when they are there. If they are so few that looking each up costs less
+//! than the scan, their keys become ranges of the index, in order and without doubles, and the scan's place is taken by
+//! a seek that all workers share. Otherwise the rows that were read go in front of the rest, and the join runs as if
+//! nothing had happened. Either way the join above decides what joins, so that every kind of join, its further
+//! conditions, NULL and locks mean what they mean without an index.
 //!
-//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each. Where the order of the
-//! inner rows is of use, there is one portion.
+//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each. Where the
+//! order of the inner rows is of use, there is one portion.
 //!
-//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`), the ranges
-//! (`access_path::Lookup`).
+//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`),
+//! the ranges (`access_path::Lookup`).
 
 mod forced;
 mod outer;
@@ -74,8 +74,8 @@ struct Inner {
     pages: f64,
     /// Whether it is looked up in any case.
     is_forced: bool,
-    /// Whether each row of the outer side joins for itself, and nobody goes by the order of the inner ones, so that it can be read
-    /// in portions.
+    /// Whether each row of the outer side joins for itself, and nobody goes by the order of the inner ones, so that it
+    /// can be read in portions.
     in_portions: bool,
     /// The most rows that each output partition gives.
     fetch: Option<usize>,
@@ -87,8 +87,8 @@ struct IndexJoinExec {
     outer: Arc<dyn ExecutionPlan>,
     join: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
-    /// The first portion, and how many output partitions have still to ask for it: nobody keeps it behind them. Made when the
-    /// first of them starts.
+    /// The first portion, and how many output partitions have still to ask for it: nobody keeps it behind them. Made
+    /// when the first of them starts.
     first: Mutex<Option<(Portion, usize)>>,
 }
 

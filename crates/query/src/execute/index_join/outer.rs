@@ -118,8 +118,8 @@ impl Progress {
 /// What came of a partition, and the rest of it.
 type Read = (Vec<RecordBatch>, Option<SendableRecordBatchStream>);
 
-/// Reads all partitions at once, until they have ended or have more than `rows_max` rows together, or there is no memory for
-/// more.
+/// Reads all partitions at once, until they have ended or have more than `rows_max` rows together, or there is no
+/// memory for more.
 ///
 /// # Errors
 /// The first of the outer side's.

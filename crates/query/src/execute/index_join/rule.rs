@@ -1,8 +1,8 @@
 //! Which joins look their inner table up.
 //!
-//! A hash join of equal values does, if rows of one side that have no partner are not shown, that side's rows come from a
-//! table with an index that begins with the columns that are joined, and looking up costs less than reading the table for
-//! at least one row of the other side. Whether it does for the rows that are there is known when they are (see the
+//! A hash join of equal values does, if rows of one side that have no partner are not shown, that side's rows come from
+//! a table with an index that begins with the columns that are joined, and looking up costs less than reading the table
+//! for at least one row of the other side. Whether it does for the rows that are there is known when they are (see the
 //! module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN` against it.
 
 use std::sync::Arc;
@@ -73,7 +73,8 @@ impl PhysicalOptimizerRule for IndexJoinRule {
     }
 }
 
-/// A seek of wide ranges that all workers read, in the place of one that a single worker reads and spreads among the others.
+/// A seek of wide ranges that all workers read, in the place of one that a single worker reads and spreads among the
+/// others.
 fn spread_seek(plan: &Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(exchange) = plan.downcast_ref::<RepartitionExec>().filter(|_| !is_order_used) else { return Ok(None) };
     let Partitioning::RoundRobinBatch(workers) = exchange.partitioning() else { return Ok(None) };

@@ -1,7 +1,8 @@
 //! Many rows at once: through bulk loaders, into an index that is built of them, or in the order of one.
 //!
-//! Loaders work in parallel where the statement may (`SELECT INTO`, `WITH (TABLOCK)`): each worker pulls its own partition of
-//! the plan and has a loader for each partition of the table, so workers share nothing until the loaded runs are published.
+//! Loaders work in parallel where the statement may (`SELECT INTO`, `WITH (TABLOCK)`): each worker pulls its own
+//! partition of the plan and has a loader for each partition of the table, so workers share nothing until the loaded
+//! runs are published.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

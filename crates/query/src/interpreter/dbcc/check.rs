@@ -1,9 +1,9 @@
 //! `DBCC CHECKDB`, `CHECKTABLE` and `CHECKALLOC`: whether pages, extents and counts agree.
 //!
-//! Every table that is checked is locked with `S`, so that no writer of it is under way; the tables are locked in the order
-//! of their ids and let go of at the end. What is not locked (the catalog's own tables, tables that others are making) may
-//! change meanwhile: a finding there counts only if it is found again, or if the log stood still all the while. Extents
-//! that nothing owns are those of open transactions as long as there are any, and are not reported then.
+//! Every table that is checked is locked with `S`, so that no writer of it is under way; the tables are locked in the
+//! order of their ids and let go of at the end. What is not locked (the catalog's own tables, tables that others are
+//! making) may change meanwhile: a finding there counts only if it is found again, or if the log stood still all the
+//! while. Extents that nothing owns are those of open transactions as long as there are any, and are not reported then.
 //!
 //! Pages are read through the buffer pool: what is damaged on disk alone is found once the page is no longer in memory.
 //!
@@ -68,8 +68,8 @@ struct Summary {
     pages: u64,
 }
 
-/// What stands behind the name: an index, or `NOINDEX`, changes nothing. Who asks for a repair must not take a check for
-/// one.
+/// What stands behind the name: an index, or `NOINDEX`, changes nothing. Who asks for a repair must not take a check
+/// for one.
 fn check_second(argument: Option<&Value>, command: &str, position: Position) -> Result<(), SqlError> {
     let Some(Value::Text(word)) = argument else { return Ok(()) };
     let word = word.to_uppercase();

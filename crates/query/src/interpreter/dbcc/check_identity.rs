@@ -121,8 +121,8 @@ impl Interpreter<'_> {
         Some((Place { database, schema, name }, table))
     }
 
-    /// Sets where an identity column goes on, nobody else using the table until the transaction has ended. Gives where it
-    /// was.
+    /// Sets where an identity column goes on, nobody else using the table until the transaction has ended. Gives where
+    /// it was.
     fn reseed_locked(
         &mut self,
         context: &StatementContext,
@@ -164,8 +164,8 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// The identity column of a table that was emptied starts again at its seed; nobody inserts before the table's lock is
-    /// gone.
+    /// The identity column of a table that was emptied starts again at its seed; nobody inserts before the table's lock
+    /// is gone.
     pub(in super::super) fn start_identity_anew(
         &self,
         context: &StatementContext,

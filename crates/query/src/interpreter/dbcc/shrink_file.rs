@@ -37,7 +37,8 @@ impl Interpreter<'_> {
         }
         let storage_error = |error| Failure::from(SqlError::from(database.storage_error(error)).at(position));
         database.begin_change().map_err(|error: EngineError| error.to_sql_error().at(position))?;
-        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for nothing.
+        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for
+        // nothing.
         expect_other_file(&database, &file).map_err(|error| error.at(position))?;
         let was_aside = database.storage().set_aside(file.id, true).map_err(storage_error)?;
         let emptied = self.empty_file(&database, &file, position);

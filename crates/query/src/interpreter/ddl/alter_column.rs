@@ -153,8 +153,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// One change of the definition, its rows brought into the new storage if there is one. New columns that `filled` names have
-    /// their DEFAULT in the rows that are there.
+    /// One change of the definition, its rows brought into the new storage if there is one. New columns that `filled`
+    /// names have their DEFAULT in the rows that are there.
     fn rewrite_with(
         &mut self,
         altering: &mut Altering<'_>,

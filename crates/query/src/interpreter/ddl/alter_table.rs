@@ -259,7 +259,8 @@ impl Interpreter<'_> {
         Ok(Arc::clone(table.ok_or_else(|| SqlError::internal("a table that is gone although it was there"))?))
     }
 
-    /// One change of the definition, with what it needs built, and rows held against constraints that are new and trusted.
+    /// One change of the definition, with what it needs built, and rows held against constraints that are new and
+    /// trusted.
     fn alter_with(
         &mut self,
         altering: &mut Altering<'_>,

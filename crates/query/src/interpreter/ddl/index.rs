@@ -1,7 +1,7 @@
 //! `CREATE`, `ALTER` and `DROP INDEX`, and what of `ALTER TABLE` makes, builds or drops indexes.
 //!
-//! The engine makes the new definition and empty storage; here the rows are sorted into it; then the engine puts it in the
-//! place of the old one. All of it is one statement.
+//! The engine makes the new definition and empty storage; here the rows are sorted into it; then the engine puts it in
+//! the place of the old one. All of it is one statement.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The same as a part of the statement `run`: `fill` fills what is new, and sees that rows are as the definition wants them.
+    /// The same as a part of the statement `run`: `fill` fills what is new, and sees that rows are as the definition
+    /// wants them.
     pub(super) fn change_within(
         &mut self,
         run: &Arc<StatementRun>,
@@ -355,7 +356,8 @@ impl Interpreter<'_> {
                 | "STATISTICS_INCREMENTAL"
                 | "MAXDOP"
                 | "LOB_COMPACTION" => {}
-                // Others wait while an index is built, whatever the statement says: it is refused rather than not heeded.
+                // Others wait while an index is built, whatever the statement says: it is refused rather than not
+                // heeded.
                 "ONLINE" | "RESUMABLE" if !is_on => {}
                 "DATA_COMPRESSION" | "XML_COMPRESSION"
                     if !is_on || matches!(&item.value, OptionValue::Word(word) if word.is("NONE")) => {}

@@ -43,8 +43,8 @@ pub(super) struct Place {
 }
 
 impl Interpreter<'_> {
-    /// Runs `body`, which changes `database`, in a statement context, of the open transaction if there is one: what it did
-    /// is kept if it succeeds and undone whole if not.
+    /// Runs `body`, which changes `database`, in a statement context, of the open transaction if there is one: what it
+    /// did is kept if it succeeds and undone whole if not.
     pub(super) fn in_context<R>(
         &mut self,
         database: &DatabaseUse,
@@ -118,8 +118,8 @@ impl Interpreter<'_> {
         Ok(database_of(self.environment, name)?.seen_by(self.state.viewer()))
     }
 
-    /// Runs a call of the engine that changes, drops or empties a table or another object: once it knows which one that is,
-    /// it asks for a lock against everybody, which the context holds behind the change.
+    /// Runs a call of the engine that changes, drops or empties a table or another object: once it knows which one that
+    /// is, it asks for a lock against everybody, which the context holds behind the change.
     fn locking_definition<R>(
         &self,
         context: &StatementContext,

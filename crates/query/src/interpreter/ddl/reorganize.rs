@@ -1,8 +1,8 @@
 //! `ALTER INDEX … REORGANIZE`: an index's leaves are filled up and put in order where they are.
 //!
-//! Nobody is kept out but those who lock the whole table. What is done stays done, whether or not the statement is cancelled, fails or
-//! belongs to a transaction that is rolled back: rows are where they were, by their keys. Long values stay where they are,
-//! `LOB_COMPACTION` or not.
+//! Nobody is kept out but those who lock the whole table. What is done stays done, whether or not the statement is
+//! cancelled, fails or belongs to a transaction that is rolled back: rows are where they were, by their keys. Long
+//! values stay where they are, `LOB_COMPACTION` or not.
 
 use std::sync::Arc;
 

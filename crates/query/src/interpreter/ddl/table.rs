@@ -132,8 +132,8 @@ impl Interpreter<'_> {
         of_caller.is_some() && of_caller == self.state.temporary_tables.get(lower)
     }
 
-    /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were made
-    /// in it, unless it is a session's own batch.
+    /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were
+    /// made in it, unless it is a session's own batch.
     pub(in super::super) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
         let of_variables = std::mem::take(&mut self.frame_mut().tables).into_values();
         // A table that a rollback may change stays until that is decided.
@@ -156,8 +156,8 @@ impl Interpreter<'_> {
         dropped.map_err(|failure| failure.error)
     }
 
-    /// Drops those of the named tables of `tempdb` that are there. In a transaction a rollback brings them back, and then
-    /// nobody is left who knows them: they go again.
+    /// Drops those of the named tables of `tempdb` that are there. In a transaction a rollback brings them back, and
+    /// then nobody is left who knows them: they go again.
     pub(in super::super) fn drop_tables_of_calls(&mut self, names: &[String]) -> Result<(), SqlError> {
         if names.is_empty() {
             return Ok(());

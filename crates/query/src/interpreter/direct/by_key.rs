@@ -1,7 +1,8 @@
 //! `UPDATE` and `DELETE` of the row with a key of the clustered index, without a plan.
 //!
-//! The row is locked by its key before it is looked at, so what is seen of it is what the last transaction has left, and
-//! nobody changes it before this one has ended: what the way through a query comes to by looking, locking and looking again.
+//! The row is locked by its key before it is looked at, so what is seen of it is what the last transaction has left,
+//! and nobody changes it before this one has ended: what the way through a query comes to by looking, locking and
+//! looking again.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -133,8 +134,8 @@ fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
 }
 
 impl Interpreter<'_> {
-    /// What a change needs to run without being bound; `None` where its condition does not name the row of one key, or where
-    /// its table has rules or is referred to.
+    /// What a change needs to run without being bound; `None` where its condition does not name the row of one key, or
+    /// where its table has rules or is referred to.
     pub(super) fn learn_change(&self, change: Change<'_>) -> Option<DirectChange> {
         let Parts { target, condition, assignments } = parts_of(change)?;
         let TargetName::Object(name) = &target.name else { return None };

@@ -1,8 +1,8 @@
 //! `INSERT … VALUES` without a plan: formulas give the values, the table's writer takes the row.
 //!
 //! What the second run of a statement finds out about its table and its values is kept for as long as nobody changes a
-//! definition in the database: then the next run is interpreted, and the one behind it finds out anew. Constants are checked
-//! and brought into the form in which pages hold them once.
+//! definition in the database: then the next run is interpreted, and the one behind it finds out anew. Constants are
+//! checked and brought into the form in which pages hold them once.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -47,8 +47,8 @@ enum Source {
 }
 
 impl Interpreter<'_> {
-    /// What an `INSERT` needs to run without being bound; `None` where it has something that only the way through the binder
-    /// knows: a query, `OUTPUT`, `TOP`, constraints, computed columns, hints that change how it locks.
+    /// What an `INSERT` needs to run without being bound; `None` where it has something that only the way through the
+    /// binder knows: a query, `OUTPUT`, `TOP`, constraints, computed columns, hints that change how it locks.
     pub(super) fn learn_insert(&self, insert: &Insert) -> Option<DirectInsert> {
         let empty;
         let given: &[Vec<Expression>] = match &insert.source {

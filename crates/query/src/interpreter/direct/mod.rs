@@ -1,9 +1,9 @@
 //! What running a step has taught of it, so that a loop does not bind the same text again and again.
 //!
-//! The first run of an assignment or condition compiles a [`Formula`], if it can; the others evaluate it. Statements that
-//! change rows are interpreted at their first run and learned at their second: one that runs once costs what it did, and says
-//! as much of itself. What holds it lives as long as the batch's or procedure's steps run, in one frame, whose variables keep
-//! their places and types.
+//! The first run of an assignment or condition compiles a [`Formula`], if it can; the others evaluate it. Statements
+//! that change rows are interpreted at their first run and learned at their second: one that runs once costs what it
+//! did, and says as much of itself. What holds it lives as long as the batch's or procedure's steps run, in one frame,
+//! whose variables keep their places and types.
 
 mod by_key;
 mod insert;
@@ -74,8 +74,8 @@ pub(super) enum Learned {
     },
 }
 
-/// The statements of a batch that run without being bound. They name databases and tables, so they are forgotten before a
-/// statement that might have to wait for whoever uses one.
+/// The statements of a batch that run without being bound. They name databases and tables, so they are forgotten before
+/// a statement that might have to wait for whoever uses one.
 #[derive(Default)]
 pub(super) struct Statements {
     learned: Vec<Option<Direct>>,
@@ -207,8 +207,8 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Whether the session is as it was when a statement was learned: in the same database, waiting as long for locks, and
-    /// wanting no more to be told than then.
+    /// Whether the session is as it was when a statement was learned: in the same database, waiting as long for locks,
+    /// and wanting no more to be told than then.
     fn may_run_directly(&self, current: DatabaseId, as_patient: Patience) -> bool {
         let options = &self.state.options;
         let figures = [StatisticsKind::Io, StatisticsKind::Time, StatisticsKind::Profile, StatisticsKind::Xml];
@@ -271,7 +271,8 @@ impl Interpreter<'_> {
         self.state.trace_flags.contains(&LEARN_NOTHING)
     }
 
-    /// The formula of what `bind` binds; `None` if it is to be bound whenever it is evaluated. An error is left to that.
+    /// The formula of what `bind` binds; `None` if it is to be bound whenever it is evaluated. An error is left to
+    /// that.
     pub(super) fn formula_of(&self, bind: impl FnOnce(&Binder<'_>) -> Result<BoundExpr, SqlError>) -> Option<Formula> {
         if self.learns_nothing() {
             return None;

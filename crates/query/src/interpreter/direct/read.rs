@@ -1,4 +1,5 @@
-//! `SELECT` of the row with a key of the clustered index, without a plan: into variables, or as a result set of one row.
+//! `SELECT` of the row with a key of the clustered index, without a plan: into variables, or as a result set of one
+//! row.
 //!
 //! Under `READ COMMITTED` with versions alone, which locks no row: the row is shown as the statement sees it.
 
@@ -50,7 +51,8 @@ enum GoesTo {
 }
 
 impl Interpreter<'_> {
-    /// What a `SELECT` needs to run without being bound; `None` where it is more than some values of the row of one key.
+    /// What a `SELECT` needs to run without being bound; `None` where it is more than some values of the row of one
+    /// key.
     pub(super) fn learn_read(&self, select: &SelectStatement) -> Option<DirectRead> {
         let query = &select.query;
         let QueryBody::Select(body) = &query.body else { return None };

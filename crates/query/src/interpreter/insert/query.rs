@@ -1,5 +1,5 @@
-//! `INSERT … SELECT`. A query that does not list all columns is wrapped into one that does, so the executor always sees whole
-//! rows.
+//! `INSERT … SELECT`. A query that does not list all columns is wrapped into one that does, so the executor always sees
+//! whole rows.
 
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ impl Interpreter<'_> {
         Ok(rows)
     }
 
-    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121. Gives the tables
-    /// that the query reads.
+    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121. Gives the
+    /// tables that the query reads.
     pub(super) fn check_width(
         &self,
         run: &Arc<StatementRun>,
@@ -122,7 +122,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// The query with all columns of the table around one with the listed ones; in place of identity values, the rows' numbers.
+/// The query with all columns of the table around one with the listed ones; in place of identity values, the rows'
+/// numbers.
 fn wrap(target: &Target, mut query: Query, numbers_identity: bool) -> Result<Query, SqlError> {
     let span = query.span;
     let with = std::mem::take(&mut query.with);

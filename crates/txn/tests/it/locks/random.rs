@@ -13,8 +13,8 @@ use super::{key, owner, table};
 const THREADS: usize = 8;
 const RESOURCES: usize = 5;
 
-/// What each thread's owner holds of each resource: 0, or the mode's number. A thread notes what it got after it got it, and
-/// forgets it before it lets go, so that two notes that exclude each other were two locks at the same time.
+/// What each thread's owner holds of each resource: 0, or the mode's number. A thread notes what it got after it got
+/// it, and forgets it before it lets go, so that two notes that exclude each other were two locks at the same time.
 type Holders = [[AtomicU8; THREADS]; RESOURCES];
 
 struct Worker<'a> {
