@@ -555,8 +555,6 @@ pub const CANNOT_FIND_INDEX: i32 = 2727;
 pub const INDEX_IS_DISABLED: i32 = 1973;
 /// An index of which pages are not locked cannot be reorganised.
 pub const PAGE_LOCKS_DISABLED: i32 = 2552;
-/// An option that the statement does not have.
-pub const UNKNOWN_INDEX_OPTION: i32 = 155;
 /// A partition of an index that has none.
 pub const NOT_PARTITIONED: i32 = 7729;
 /// `DROP_EXISTING` that would make a clustered index a nonclustered one.

@@ -116,7 +116,7 @@ fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 return Ok(None);
             }
         } else if !(node.is::<CooperativeExec>()
-            || is_exchange(node)
+            || spreads_or_gathers(node)
             || (node.is::<ProjectionExec>() && filter.is_none()))
         {
             return Ok(None);
@@ -173,7 +173,7 @@ fn is_one_stream(seek: &SeekExec) -> bool {
 
 /// The operator that locks rows, below nodes that give each of its rows once.
 fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let is_passed = plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || is_exchange(plan);
+    let is_passed = plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan);
     match plan.is::<LockRowsExec>() {
         true => Some(plan),
         false if is_passed && plan.fetch().is_none() => locks_below(plan.children().into_iter().next()?),
@@ -241,11 +241,11 @@ fn in_place_of(sort: &SortExec, ordered: Arc<dyn ExecutionPlan>) -> Arc<dyn Exec
 
 /// Whether a node leaves the order of rows as it is, or gives it up and can be left out.
 fn is_passed(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CooperativeExec>() || is_exchange(plan)
+    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan)
 }
 
 /// An exchange that only spreads or gathers rows. One by values (a window's, a group's) has a meaning.
-fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
+fn spreads_or_gathers(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let spreads = plan.downcast_ref::<RepartitionExec>();
     let spreads = spreads.is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)));
     spreads || plan.is::<CoalescePartitionsExec>()
@@ -273,7 +273,7 @@ pub(super) fn above(plan: &Arc<dyn ExecutionPlan>, bottom: &Arc<dyn ExecutionPla
         return Ok(Arc::clone(bottom));
     }
     let below = above(plan.children()[0], bottom)?;
-    if is_exchange(plan) {
+    if spreads_or_gathers(plan) {
         Ok(below)
     } else {
         Arc::clone(plan).replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))

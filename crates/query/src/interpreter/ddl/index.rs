@@ -368,7 +368,7 @@ impl Interpreter<'_> {
                 }
                 other => {
                     let text = format!("'{other}' is not a recognized index option.");
-                    return Err(SqlError::new(number::UNKNOWN_INDEX_OPTION, text).at(item.span.position).into());
+                    return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(item.span.position).into());
                 }
             }
         }

@@ -31,7 +31,7 @@ impl Interpreter<'_> {
         const OPTIONS: [&str; 2] = ["LOB_COMPACTION", "COMPRESS_ALL_ROW_GROUPS"];
         if let Some(other) = options.iter().find(|item| !OPTIONS.contains(&item.name.as_str())) {
             let text = format!("'{}' is not a recognized ALTER INDEX REORGANIZE option.", other.name);
-            return Err(SqlError::new(number::UNKNOWN_INDEX_OPTION, text).at(other.span.position).into());
+            return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
         }
         let partition = self.partition_selected(partition)?;
         let run = self.new_run(None)?;
