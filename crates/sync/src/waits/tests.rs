@@ -48,10 +48,10 @@ fn waits_of_many_threads_add_up_after_the_threads_have_ended() {
 fn a_thread_knows_the_time_of_its_own_waits_and_of_no_others() {
     let _turn = shared();
     let before = of_this_thread();
-    record(WaitType::WriteLog, Duration::from_micros(3), Duration::ZERO);
+    record(WaitType::CxPacket, Duration::from_micros(3), Duration::ZERO);
     let others = std::thread::spawn(|| {
         let before = of_this_thread();
-        record(WaitType::WriteLog, Duration::from_micros(5), Duration::ZERO);
+        record(WaitType::CxPacket, Duration::from_micros(5), Duration::ZERO);
         of_this_thread() - before
     });
     assert_eq!(others.join().expect("the thread ends"), Duration::from_micros(5));
