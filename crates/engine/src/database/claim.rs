@@ -14,8 +14,8 @@ use super::pending::{Name, Sharing};
 use super::{Change, Database};
 use crate::error::{EngineError, Result};
 
-/// Takes `Sch-M` on a table or another object for the statement. What it took before, because a name meant that then, may
-/// stay locked until the statement's end. Blocks.
+/// Takes `Sch-M` on a table or another object for the statement. What it took before, because a name meant that then,
+/// may stay locked until the statement's end. Blocks.
 pub type LockTable<'a> = dyn FnMut(ObjectId) -> std::result::Result<(), SqlError> + 'a;
 
 /// How often what a name means may be another thing by the time that it is locked.
