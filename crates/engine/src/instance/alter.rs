@@ -8,7 +8,7 @@ use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
 use super::create::is_system;
-use super::file_removal::row_of;
+use super::file_removal::unlist_file;
 use super::log_files::refuse_system;
 use super::plan::Planning;
 use super::{DatabaseUse, Instance, does_not_exist};
@@ -165,12 +165,11 @@ impl Instance {
         let file = self.list_file(master, file, &row, &plan.path)?;
         let added = self.run(database, |ctx| database.add_file(ctx, file));
         // Whether a commit counts that nobody could make sure of, the database's recovery knows.
-        if added.is_err() && database.check_usable().is_ok() {
-            // The first error is the one to report.
-            if master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, plan.file)).map(|_| ())).is_ok() {
-                self.remove_files([plan.path.as_path()].into_iter());
-                return added;
-            }
+        let is_undone = added.is_err() && database.check_usable().is_ok();
+        // The first error is the one to report.
+        if is_undone && unlist_file(master, database, plan.file).is_ok() {
+            self.remove_files([plan.path.as_path()].into_iter());
+            return added;
         }
         // What master lists is the database's, from the next start on at the latest.
         let mut files = entry.files.lock();

@@ -14,9 +14,14 @@ use crate::database::{Database, Unlisted, primary_file};
 use crate::error::Result;
 
 /// Which row of `master` is that of a file.
-pub(super) fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
+fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
     let number = (database.id().0.cast_signed(), file.0.cast_signed());
     move |row| (row.database, row.file) == number
+}
+
+/// Takes a file off the list of `master`, durably.
+pub(super) fn unlist_file(master: &DatabaseUse, database: &Database, file: FileId) -> Result<()> {
+    master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, file)).map(|_| ()))
 }
 
 impl Instance {
@@ -93,7 +98,7 @@ impl Instance {
         }
         // Without the note in `master`, recovery could not tell why the database has a file that is not there.
         database.flush_log()?;
-        master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()))?;
+        unlist_file(master, database, id)?;
         self.entry_of(database)?.removed.lock().retain(|(removed, _)| *removed != id);
         Ok(())
     }

@@ -7,7 +7,7 @@ use hobt_catalog::{DatabaseFileRow, Text};
 use hobt_log::LogError;
 
 use super::create::is_system;
-use super::file_removal::row_of;
+use super::file_removal::unlist_file;
 use super::plan::Planning;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
@@ -71,10 +71,7 @@ impl Instance {
     pub(super) fn remove_log_file(&self, database: &DatabaseUse, name: &str, id: FileId, path: &Path) -> Result<()> {
         let master = self.master()?;
         let entry = self.entry_of(database)?;
-        let unlist = || {
-            let done = master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, id)).map(|_| ()));
-            done.map_err(NotRemoved::Engine)
-        };
+        let unlist = || unlist_file(&master, database, id).map_err(NotRemoved::Engine);
         let log = database.storage().log().expect("it has files").log();
         log.remove_file(id.0, unlist).map_err(|error| match error {
             NotRemoved::Log(LogError::FileInUse { why }) => EngineError::statement(

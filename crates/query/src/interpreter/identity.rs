@@ -176,7 +176,7 @@ impl Interpreter<'_> {
             );
             SqlError::new(1088, text).at(name.position())
         })?;
-        if !table.columns.iter().any(|column| column.identity.is_some()) {
+        if table.identity_column().is_none() {
             let text =
                 format!("Table '{}' does not have the identity property. Cannot perform SET operation.", written(name));
             return Err(SqlError::new(8106, text).at(name.position()).into());

@@ -48,7 +48,7 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
         }
         let (place, table) = self.table_to_check(&arguments[0], position)?;
-        let column = table.columns.iter().find(|column| column.identity.is_some());
+        let column = table.identity_column();
         let Some((column, identity)) = column.and_then(|column| column.identity.map(|identity| (column, identity)))
         else {
             let text = format!("'{}' does not contain an identity column.", table.name);
@@ -173,7 +173,7 @@ impl Interpreter<'_> {
         table: ObjectId,
     ) -> Result<(), Failure> {
         let snapshot = database.database().snapshot_of(context);
-        let has_identity = |table: &Arc<Table>| table.columns.iter().any(|column| column.identity.is_some());
+        let has_identity = |table: &Arc<Table>| table.identity_column().is_some();
         if !snapshot.tables.get(&table).is_some_and(has_identity) {
             return Ok(());
         }

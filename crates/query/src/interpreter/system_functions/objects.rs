@@ -195,9 +195,7 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
                 .is_some_and(|module| matches!(module.kind, ModuleKind::InlineFunction | ModuleKind::TableFunction)))
         }
         "ismsshipped" => is(table.is_some_and(|table| table.is_system)),
-        "tablehasidentity" => {
-            is(table.is_some_and(|table| table.columns.iter().any(|column| column.identity.is_some())))
-        }
+        "tablehasidentity" => is(table.is_some_and(|table| table.identity_column().is_some())),
         "tablehasclustindex" => is(table.is_some_and(|table| table.is_clustered())),
         "tablehasnonclustindex" => is(table.is_some_and(|table| table.indexes.len() > 1)),
         "tablehasindex" => is(table.is_some_and(|table| table.is_clustered() || table.indexes.len() > 1)),
