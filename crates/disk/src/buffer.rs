@@ -50,10 +50,14 @@ impl AlignedBuffer {
         let start = NonNull::new(start).ok_or(DiskError::OutOfMemory { bytes: len })?;
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
-            // SAFETY: the whole huge pages of a fresh allocation. Advice changes no contents, and a kernel that does
-            // not take it backs the buffer with small pages.
-            let _advice =
-                unsafe { libc::madvise(start.as_ptr().cast(), len / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
+            let whole = len / HUGE_PAGE * HUGE_PAGE;
+            // The allocator may give memory that was used before and has its small pages still. They are dropped, so
+            // that writing the zeroes below brings huge ones.
+            for advice in [libc::MADV_HUGEPAGE, libc::MADV_DONTNEED] {
+                // SAFETY: the range lies in a fresh allocation, which is private memory of no file and holds nothing
+                // yet. A kernel that does not take the advice backs it with small pages.
+                let _advice = unsafe { libc::madvise(start.as_ptr().cast(), whole, advice) };
+            }
         }
         // SAFETY: `len` bytes from `start` were just allocated.
         unsafe { start.write_bytes(0, len) };
@@ -260,7 +264,7 @@ impl IoBuffer {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice};
+    use super::{ALIGNMENT, AlignedBuffer, BufferCache, HUGE_PAGE, IoBuffer, PinnedSlice};
 
     #[test]
     fn a_new_buffer_is_aligned_and_zero() {
@@ -268,6 +272,53 @@ mod tests {
         assert!(buffer.as_ptr().addr().is_multiple_of(ALIGNMENT));
         assert!(buffer.iter().all(|&byte| byte == 0));
         assert!(AlignedBuffer::new(usize::MAX / 512 * 512).is_err(), "no machine has that much");
+    }
+
+    /// The mapping that an address lies in, and its kilobytes in huge pages.
+    #[cfg(target_os = "linux")]
+    fn mapping_at(address: usize) -> (usize, usize) {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process may read its own");
+        let mut start = None;
+        for line in maps.lines() {
+            let mut words = line.split_whitespace();
+            let first = words.next().unwrap_or("");
+            if let Some((from, to)) = first.split_once('-') {
+                let border = |text: &str| usize::from_str_radix(text, 16).expect("an address");
+                start = (border(from)..border(to)).contains(&address).then(|| border(from));
+            } else if let (Some(start), "AnonHugePages:") = (start, first) {
+                return (start, words.next().and_then(|kib| kib.parse().ok()).expect("a number"));
+            }
+        }
+        panic!("{address:x} lies in no mapping");
+    }
+
+    /// Memory that was in use before has small pages, and keeps them when large ones are merely advised.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_large_buffer_in_used_memory_has_huge_pages() {
+        const LEN: usize = 2 * HUGE_PAGE;
+        const COUNT: usize = 8;
+        let huge_kib = |buffers: &[AlignedBuffer]| -> usize {
+            let mappings: std::collections::BTreeMap<usize, usize> =
+                buffers.iter().map(|buffer| mapping_at(buffer.as_ptr().addr())).collect();
+            mappings.values().sum()
+        };
+        let fresh = AlignedBuffer::new(COUNT * LEN).expect("memory");
+        if huge_kib(&[fresh]) < COUNT * LEN >> 10 {
+            println!("SKIPPED: the kernel has not so many huge pages to give");
+            return;
+        }
+        // glibc maps large blocks one by one until one that was larger is free.
+        drop(vec![1_u8; 4 * LEN]);
+        // Between what stays, so that the allocator keeps the memory when it is free again.
+        let used: Vec<Vec<u8>> = (0..4 * COUNT).map(|_| vec![1; LEN + HUGE_PAGE]).collect();
+        let kept: Vec<Vec<u8>> =
+            used.into_iter().enumerate().filter_map(|(place, memory)| (place % 4 == 3).then_some(memory)).collect();
+        let buffers: Vec<AlignedBuffer> = (0..COUNT).map(|_| AlignedBuffer::new(LEN).expect("memory")).collect();
+        assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == 0)));
+        let huge = huge_kib(&buffers);
+        assert!(huge >= COUNT * LEN >> 10, "{huge} KiB of {} are in huge pages", COUNT * LEN >> 10);
+        drop(kept);
     }
 
     #[test]
