@@ -304,7 +304,7 @@ mod tests {
             mappings.values().sum()
         };
         let fresh = AlignedBuffer::new(COUNT * LEN).expect("memory");
-        if huge_kib(&[fresh]) < COUNT * LEN >> 10 {
+        if huge_kib(&[fresh]) < (COUNT * LEN) >> 10 {
             println!("SKIPPED: the kernel has not so many huge pages to give");
             return;
         }
@@ -317,7 +317,7 @@ mod tests {
         let buffers: Vec<AlignedBuffer> = (0..COUNT).map(|_| AlignedBuffer::new(LEN).expect("memory")).collect();
         assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == 0)));
         let huge = huge_kib(&buffers);
-        assert!(huge >= COUNT * LEN >> 10, "{huge} KiB of {} are in huge pages", COUNT * LEN >> 10);
+        assert!(huge >= (COUNT * LEN) >> 10, "{huge} KiB of {} are in huge pages", (COUNT * LEN) >> 10);
         drop(kept);
     }
 
