@@ -88,7 +88,9 @@ struct FixtureArguments {
 #[derive(Args, Debug)]
 struct SizeArguments {
     /// Use the first text's figures
-    #[arg(long, conflicts_with_all = ["core_mb_s", "from", "cores", "disk_mb_s", "adapter_mb_s", "bus_mb_s"])]
+    #[arg(long, conflicts_with_all = [
+        "core_mb_s", "from", "cores", "disk_mb_s", "disks", "adapter_mb_s", "bus_mb_s", "data",
+    ])]
     text: bool,
     /// What one core consumes, in MB/s; measured unless given
     #[arg(long, conflicts_with = "from")]
@@ -194,6 +196,20 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
             )));
         }
     };
+    let only_for = |flag: &str, names: &[&str]| match names.contains(&experiment.name()) {
+        true => Ok(()),
+        false => Err(LabError::Input(format!(
+            "{flag} means nothing to {}: it is for {}. Leave it out.",
+            experiment.name(),
+            names.join(" and ")
+        ))),
+    };
+    if !arguments.cases.is_empty() {
+        only_for("--case", &["inserts"])?;
+    }
+    if arguments.sweep {
+        only_for("--sweep", &["scan", "inserts"])?;
+    }
     arguments.data.as_deref().map_or(Ok(()), check_folder)?;
     let places = RunPlaces { data: arguments.data, keep: arguments.keep, out: arguments.out, json: arguments.json };
     let options = RunOptions {

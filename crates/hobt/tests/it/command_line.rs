@@ -202,6 +202,21 @@ fn a_new_instance_is_announced_and_an_old_one_is_not() {
     assert_eq!(sql(folder.path(), &["-Q", "SELECT 1"], "").err, "");
 }
 
+/// What would be left unheard is refused before anything is made.
+#[test]
+fn the_laboratory_refuses_flags_that_mean_nothing_to_what_it_runs() {
+    let folder = folder();
+    for (arguments, wanted) in [
+        (&["run", "scan", "--case", "heap"][..], "--case means nothing to scan"),
+        (&["run", "limits", "--sweep"], "--sweep means nothing to limits"),
+        (&["size", "--text", "--disks", "3"], "cannot be used with"),
+    ] {
+        let ended = hobt(folder.path(), &[&["lab"], arguments].concat(), "");
+        assert!(ended.code.is_some_and(|code| code != 0) && ended.err.contains(wanted), "{arguments:?}: {}", ended.err);
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
+}
+
 #[test]
 fn without_a_terminal_each_step_is_a_line() {
     let folder = folder();

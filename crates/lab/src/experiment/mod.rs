@@ -16,7 +16,9 @@ use crate::error::Result;
 use crate::laboratory::Laboratory;
 use crate::report::Report;
 pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
-pub(crate) use scan::{FormTables, marks as scan_marks, notes as scan_notes, scan_plans};
+pub(crate) use scan::{
+    FormTables, clustered_plan, ensure_clustered, marks as scan_marks, notes as scan_notes, scan_plans,
+};
 pub use user::UserExperiment;
 
 /// An experiment.

@@ -158,6 +158,7 @@ fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool
         for _ in 0..SHORT_RUNS {
             let measured = measure_warm(lab, &plan.statement)?;
             runs.push(measured.clone());
+            check_pages(lab, plan, &measured, case)?;
             case.add_warm(measured);
             if since.elapsed() >= SHORT {
                 break;

@@ -14,6 +14,9 @@ use crate::laboratory::{BIG_DATA_STEPS, Laboratory};
 use crate::limits::LimitSettings;
 use crate::report::Report;
 
+/// The largest degree of parallelism that a statement can ask for.
+const MAXDOP_MAX: u32 = 32_767;
+
 /// An experiment that a user wrote.
 #[derive(Debug)]
 pub struct UserExperiment {
@@ -119,6 +122,9 @@ impl UserExperiment {
             false => Err(self.wrong(name.span().start, "a name has letters, digits and _, and is not empty")),
         };
         named(&file.name)?;
+        if file.statement.is_empty() {
+            return Err(self.wrong(file.name.span().start, "there is nothing to time: add a [[statement]]"));
+        }
         let mut seen = std::collections::BTreeSet::new();
         for statement in &file.statement {
             named(&statement.name)?;
@@ -138,6 +144,9 @@ impl UserExperiment {
             if !(64..=512).contains(kib.get_ref()) || !kib.get_ref().is_multiple_of(64) {
                 return Err(self.wrong(kib.span().start, "read_kib is a multiple of 64 from 64 to 512"));
             }
+        }
+        if let Some(dop) = file.vary.maxdop.iter().find(|dop| *dop.get_ref() > MAXDOP_MAX) {
+            return Err(self.wrong(dop.span().start, format!("maxdop is from 0 to {MAXDOP_MAX}")));
         }
         if let Some(depth) = file.vary.queue_depth.iter().find(|depth| !(1..=256).contains(depth.get_ref())) {
             return Err(self.wrong(depth.span().start, "queue_depth is from 1 to 256"));
@@ -182,10 +191,27 @@ impl UserExperiment {
         Ok(filled)
     }
 
-    /// Runs a text of the file; an error names the line in the file.
+    /// Runs a batch of the set-up; an error names the line in the file.
     fn execute(&self, lab: &mut Laboratory, text: &Spanned<String>) -> Result<()> {
         let filled = self.filled(text)?;
         lab.connection().try_run(&filled).map(drop).map_err(|error| self.at_statement(text, &error))
+    }
+
+    /// Runs a statement as it will be timed: a mistake shows before anything is timed, and with its line.
+    fn try_statement(&self, lab: &mut Laboratory, statement: &Statement) -> Result<()> {
+        let text = &statement.sql;
+        let maxdop = self.file.vary.maxdop.first().map(|dop| *dop.get_ref());
+        let answer = lab.connection().try_run(&with_hint(&self.filled(text)?, maxdop));
+        if answer.map_err(|error| self.at_statement(text, &error))?.statistics.is_none() {
+            return Err(self.wrong(text.span().start, "no figures came with this statement: it must be a query"));
+        }
+        if let Some(table) = &statement.table
+            && !lab.has_table(table.get_ref().trim_start_matches("dbo."))?
+        {
+            let text = format!("there is no table {} after the set-up", table.get_ref());
+            return Err(self.wrong(table.span().start, text));
+        }
+        Ok(())
     }
 
     fn at_statement(&self, text: &Spanned<String>, error: &hobt_base::SqlError) -> LabError {
@@ -233,11 +259,10 @@ impl UserExperiment {
         for statement in &self.file.statement {
             let sql = self.filled(&statement.sql)?;
             for setting in self.settings() {
-                let hint = setting.maxdop.map(|dop| format!(" OPTION (MAXDOP {dop})")).unwrap_or_default();
                 plans.push(Plan {
                     name: format!("{}{}", statement.name.get_ref(), setting.suffix),
                     table: statement.table.as_ref().map(|table| table.get_ref().trim_start_matches("dbo.").to_owned()),
-                    statement: format!("{}{hint}", sql.trim_end().trim_end_matches(';')),
+                    statement: with_hint(&sql, setting.maxdop),
                     rows: 0,
                     text: None,
                     tuning: setting.tuning,
@@ -248,6 +273,12 @@ impl UserExperiment {
         }
         Ok(plans)
     }
+}
+
+/// A statement's text with the degree of parallelism that it runs at.
+fn with_hint(sql: &str, maxdop: Option<u32>) -> String {
+    let hint = maxdop.map(|dop| format!(" OPTION (MAXDOP {dop})")).unwrap_or_default();
+    format!("{}{hint}", sql.trim_end().trim_end_matches(';'))
 }
 
 fn multiply<T>(settings: &mut Vec<Setting>, values: &[T], set: impl Fn(&mut Setting, &T) -> String) {
@@ -304,14 +335,7 @@ impl Experiment for UserExperiment {
             self.execute(lab, batch)?;
         }
         for statement in &self.file.statement {
-            // A mistake shows before anything is timed, and with its line.
-            self.execute(lab, &statement.sql)?;
-            if let Some(table) = &statement.table
-                && !lab.has_table(table.get_ref().trim_start_matches("dbo."))?
-            {
-                let text = format!("there is no table {} after the set-up", table.get_ref());
-                return Err(self.wrong(table.span().start, text));
-            }
+            self.try_statement(lab, statement)?;
         }
         let limits = lab.limits_with(LimitSettings::beside(64 << 20, repeat.min(3)))?;
         let cases = run_plans(lab, &plans, repeat)?;
@@ -378,8 +402,13 @@ read_ahead = [true, false]
         assert_eq!(place_of_error("name = \"a\"\nstatement = 5\n"), "mine.toml:2:");
         assert_eq!(place_of_error("name = \"a\"\nstatement = []\nbad = 1\n"), "mine.toml:3:");
         assert_eq!(place_of_error("name = \"a b\"\nstatement = []\n"), "mine.toml:1:");
-        assert_eq!(place_of_error("name = \"a\"\nstatement = []\n[vary]\nread_kib = [64,\n 65]\n"), "mine.toml:5:");
-        assert_eq!(place_of_error("name = \"a\"\nstatement = []\n[vary]\ndealer = [\"fair\"]\n"), "mine.toml:4:");
+        let vary = |values: &str| {
+            place_of_error(&format!("name = \"a\"\n[[statement]]\nname = \"s\"\nsql = \"\"\n[vary]\n{values}\n"))
+        };
+        assert_eq!(vary("read_kib = [64,\n 65]"), "mine.toml:7:");
+        assert_eq!(vary("dealer = [\"fair\"]"), "mine.toml:6:");
+        assert_eq!(vary("maxdop = [1, 40000]"), "mine.toml:6:");
+        assert_eq!(place_of_error("\nname = \"a\"\nstatement = []\n"), "mine.toml:2:", "nothing to time");
         let unknown = "name = \"a\"\n[[statement]]\nname = \"s\"\nsql = \"\"\"\nSELECT 1\nFROM {there}\"\"\"\n";
         assert_eq!(place_of_error(unknown), "mine.toml:5:");
         let twins = "name = \"a\"\n[[statement]]\nname = \"s\"\nsql = \"\"\n[[statement]]\nname = \"s\"\nsql = \"\"\n";

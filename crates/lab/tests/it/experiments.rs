@@ -272,9 +272,41 @@ fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
     for case in &report.cases {
         assert_eq!(case.rows, 36_968, "{}", case.name);
     }
-    let bad = "name = \"mine\"\nsetup = [\"\"\"\nSELECT 1\nSELECT * FROM nowhere\"\"\"]\nstatement = []\n";
-    let message = run(bad).expect_err("there is no such table").to_string();
-    assert!(message.starts_with("mine.toml:4: Msg 208"), "{message}");
+    let asides = include_str!("../../../../examples/experiments/asides.toml");
+    let (report, _) = run(&asides.replace("2_000_000", "20_000")).expect("it runs");
+    assert!(report.cases.iter().all(|case| case.rows == 36_968 && case.notes.is_empty()), "{:?}", report.to_json());
+    let message = |text: &str| run(text).expect_err("it has a mistake").to_string();
+    let statement = "[[statement]]\nname = \"s\"\n";
+    let setup = "name = \"mine\"\nsetup = [\"\"\"\nSELECT 1\nSELECT * FROM nowhere\"\"\"]\n";
+    let found = message(&format!("{setup}{statement}sql = \"SELECT 1\"\n"));
+    assert!(found.starts_with("mine.toml:4: Msg 208"), "{found}");
+    let found = message(&format!("name = \"mine\"\n{statement}sql = \"DECLARE @i int = 1\"\n"));
+    assert!(found.starts_with("mine.toml:4: no figures"), "{found}");
+    let two_hints = "sql = \"SELECT 1 AS one OPTION (MAXDOP 1)\"\n[vary]\nmaxdop = [1]\n";
+    let found = message(&format!("name = \"mine\"\n{statement}{two_hints}"));
+    assert!(found.starts_with("mine.toml:4: Msg 156"), "{found}");
+}
+
+/// An answer that did not come from the table's pages is not taken for a scan, cold or warm.
+#[test]
+fn an_answer_from_the_catalog_says_so() {
+    let folder = TestFolder::new("catalog");
+    let text = "name = \"mine\"\ncustomers = true\n
+[[statement]]\nname = \"pages\"\nsql = \"SELECT COUNT(*) FROM dbo.DimCustomer\"\ntable = \"DimCustomer\"\n
+[[statement]]\nname = \"cold\"\nsql = \"SELECT SUM(rows) FROM sys.partitions\"\ntable = \"DimCustomer\"\nwarm = false\n
+[[statement]]\nname = \"warm\"\nsql = \"SELECT SUM(rows) FROM sys.partitions\"\ntable = \"DimCustomer\"\ncold = false\n";
+    let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned()).expect("a sound file");
+    let places = RunPlaces { data: Some(folder.path().join("data")), ..RunPlaces::default() };
+    let options = RunOptions { rows: None, repeat: 1, sweep: false, cases: Vec::new() };
+    let settings = InstanceSettings::default();
+    let (report, _) =
+        hobt_lab::run_experiment(&experiment, &places, settings, options, Progress::hidden()).expect("it runs");
+    let not_a_scan: Vec<(&str, bool)> = report
+        .cases
+        .iter()
+        .map(|case| (case.name.as_str(), case.notes.iter().any(|note| note.contains("not a scan of every page"))))
+        .collect();
+    assert_eq!(not_a_scan, [("pages", false), ("cold", true), ("warm", true)]);
 }
 
 #[test]
@@ -305,7 +337,9 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
         !page.contains("mark: ") && !page.contains("NOT MET") && page.contains("rows 36,968"),
         "marks and settings"
     );
-    assert!(page.contains("heap_24_partitions") && page.contains("line_item_query_6"));
+    for case in ["heap_24_partitions", "heap_not_null", "clustered_24_partitions", "line_item_query_6"] {
+        assert!(page.contains(case), "{case}");
+    }
     assert!(result.json.is_file());
     assert!(!options.data.exists(), "the data were to be removed");
     assert!(result.closing_words().contains("hobt lab run scan"));
