@@ -1,9 +1,9 @@
 //! The data files of one database: which extents are free, how files fill and grow.
 //!
 //! Extents are handed out in runs as long as the caller asks for and the file has in one piece. Among the files of a
-//! filegroup runs are dealt by free space (smooth weighted round robin), so that files fill in proportion and, when one
-//! of them is smaller, it gets its share and no more. The bits on disk are changed through the pool; a copy in memory
-//! answers the searches.
+//! filegroup runs are dealt by free space (stride scheduling), so that files fill in proportion and, when one of them
+//! is smaller, it gets its share and no more. Where several files have room, a run is a small part of its file's. The
+//! bits on disk are changed through the pool; a copy in memory answers the searches.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,6 +26,7 @@ use crate::change::Logged;
 use crate::free_extents::FreeExtents;
 use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
+mod deal;
 mod removal;
 
 /// What extents are allocated for.
@@ -64,9 +65,10 @@ impl StorageSettings {
         StorageSettings { run_extents_first, run_extents_max }
     }
 
-    /// The length of the run after one of `extents`.
-    pub(crate) fn next_run(&self, extents: u32) -> u32 {
-        extents.saturating_mul(2).clamp(1, self.run_extents_max)
+    /// The length of the run after one of `extents`, where runs are dealt among so many files: the more there are, the
+    /// more slowly runs grow, so that no file gets half of a table in one run.
+    fn next_run(&self, extents: u32, files: u32) -> u32 {
+        extents.saturating_add(extents.div_ceil(files.max(1))).clamp(1, self.run_extents_max)
     }
 }
 
@@ -730,27 +732,6 @@ impl Storage {
         }
         file.free.lock().resize(target);
         Ok(())
-    }
-
-    /// Takes a run from the file whose turn it is: each file gains credit in proportion to its free space for the
-    /// extents that are dealt, and the one that gives them pays. The credits of the files sum to nothing.
-    fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Option<(Arc<DataFile>, u32, u32)> {
-        let _turn = self.dealing.lock();
-        let free_extents = |file: &DataFile| if file.is_set_aside() { 0 } else { file.free_extents() };
-        let free: Vec<f64> = files.iter().map(|file| f64::from(free_extents(file))).collect();
-        let total: f64 = free.iter().sum();
-        let claims = files.iter().zip(&free).filter(|(_, free)| **free > 0.0);
-        let (file, _) = claims.max_by(|(one, one_free), (other, other_free)| {
-            let claim = |file: &DataFile, free: f64| *file.credit.lock() + f64::from(wanted) * free / total;
-            // Of equals the first.
-            claim(one, **one_free).total_cmp(&claim(other, **other_free)).then(std::cmp::Ordering::Greater)
-        })?;
-        let (first, count) = file.free.lock().take(wanted)?;
-        for (each, free) in files.iter().zip(&free) {
-            *each.credit.lock() += f64::from(count) * free / total;
-        }
-        *file.credit.lock() -= f64::from(count);
-        Some((Arc::clone(file), first, count))
     }
 
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {

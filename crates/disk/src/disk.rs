@@ -10,6 +10,9 @@ use crate::throughput::Throughput;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The name of a disk whose files are in memory alone.
+pub const SIMULATED: &str = "simulated";
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -24,7 +27,7 @@ pub struct OpenOptions {
 
 /// A place for files. Methods block on the file system's metadata; transfers are the files' matter.
 pub trait Disk: Send + Sync {
-    /// `io_uring`, `threads` or `simulated`.
+    /// `io_uring`, `threads` or [`SIMULATED`].
     fn kind(&self) -> &'static str;
 
     /// Opens or creates a file.
@@ -152,7 +155,7 @@ impl DiskKind {
             "auto" => Some(DiskKind::Auto),
             "io_uring" => Some(DiskKind::IoUring),
             "threads" => Some(DiskKind::Threads),
-            "simulated" => Some(DiskKind::Simulated(SimulatedConfig::default())),
+            SIMULATED => Some(DiskKind::Simulated(SimulatedConfig::default())),
             _ => None,
         }
     }

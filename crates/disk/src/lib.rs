@@ -31,7 +31,7 @@ mod transfer;
 mod uring;
 
 pub use buffer::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice, SECTOR_SIZE};
-pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, open_disk};
+pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, SIMULATED, open_disk};
 pub use error::{DiskError, Operation, Result};
 pub use queue::{Completion, CompletionQueue, Direction, Request};
 pub use simulated::{DeviceCache, DeviceModel, Fault, FaultKind, SimulatedConfig, SimulatedDisk};

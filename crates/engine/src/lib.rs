@@ -95,6 +95,7 @@ pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel};
+pub use path::SPILL_FOLDER;
 pub use settings::{
     InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS, TRACE_NO_READ_AHEAD,
 };

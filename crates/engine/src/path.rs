@@ -11,6 +11,10 @@ use hobt_disk::Disk;
 
 use crate::error::{EngineError, Result, cannot_create};
 
+/// The folder inside the instance's that queries spill into. Each start of the instance empties it: no database's file
+/// may lie there.
+pub const SPILL_FOLDER: &str = "tempdb";
+
 /// The longest path in bytes, so that it fits a row of the catalog.
 const PATH_BYTES_MAX: usize = 4000;
 
@@ -27,7 +31,7 @@ fn refuse(path: &Path, why: &str) -> EngineError {
         number::CANNOT_CREATE_FILE,
         format!(
             "CREATE FILE was refused for the physical file '{}': {why}. Use a path below the instance's folder, or add \
-             the folder to the allowed ones when the instance starts.",
+             the folder to the allowed ones when the instance starts (hobt sql --allow).",
             path.display()
         ),
     )
@@ -97,7 +101,8 @@ impl AllowedFolders {
     /// 5123: the path leaves the allowed folders, names no file, or is too long.
     pub(crate) fn existing(&self, path: &Path) -> Result<PathBuf> {
         let text = path.to_str().ok_or_else(|| refuse(path, "it is not Unicode text"))?;
-        if text.contains('\0') || path.file_name().is_none() || text.ends_with(['/', '\\']) {
+        let is_blank = path.file_name().is_none_or(|name| name.to_string_lossy().trim().is_empty());
+        if text.contains('\0') || is_blank || text.ends_with(['/', '\\']) {
             return Err(refuse(path, "it names no file"));
         }
         let resolved = resolve(&self.own.join(path)).ok_or_else(|| refuse(path, "a symbolic link leads nowhere"))?;
@@ -105,10 +110,21 @@ impl AllowedFolders {
         if !is_below(&self.own) && !self.others.iter().any(is_below) {
             return Err(refuse(path, "it lies outside the allowed folders"));
         }
+        if self.is_for_spilling(&resolved) {
+            return Err(refuse(path, "that folder is emptied when the instance starts"));
+        }
         if resolved.as_os_str().len() > PATH_BYTES_MAX || resolved.to_str().is_none() {
             return Err(refuse(path, "it is too long, or not Unicode text"));
         }
         Ok(resolved)
+    }
+
+    /// Whether a resolved path lies where queries spill, also on a file system that takes upper and lower case for one.
+    fn is_for_spilling(&self, resolved: &Path) -> bool {
+        let lower = |path: &Path| PathBuf::from(path.as_os_str().to_ascii_lowercase());
+        let folder = self.own.join(SPILL_FOLDER);
+        let linked = resolve(&folder).is_some_and(|folder| resolved.starts_with(folder));
+        linked || lower(resolved).starts_with(lower(&folder))
     }
 
     /// The form of a resolved path that the catalog keeps: relative to the instance's folder where it lies in there, so
@@ -144,6 +160,8 @@ mod tests {
         let allowed = AllowedFolders::new(base.join("own"), &[]);
         std::os::unix::fs::symlink(base.join("other"), base.join("own/link")).expect("a link");
         std::os::unix::fs::symlink(base.join("nowhere"), base.join("own/dangling")).expect("a link");
+        std::fs::create_dir(base.join("own/tempdb")).expect("a folder");
+        std::os::unix::fs::symlink(base.join("own/tempdb"), base.join("own/spills")).expect("a link");
         for path in [
             "../x.mdf",
             "a/../../x.mdf",
@@ -157,7 +175,12 @@ mod tests {
             ".",
             "",
             "sub/",
+            "  ",
+            "sub/ ",
             "a\0b",
+            "tempdb/datafusion-x/x.mdf",
+            "a/../TempDB/x.mdf",
+            "spills/x.mdf",
         ] {
             let placed = allowed.place(&*disk, Path::new(path));
             let error = placed.expect_err(path).to_sql_error();

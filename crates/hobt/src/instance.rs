@@ -54,8 +54,8 @@ impl Instance {
         &self.server
     }
 
-    /// Writes everything to disk and marks the databases as closed. Without it the next start finds them SUSPECT unless
-    /// the instance is dropped in peace, which closes it too. Sessions fail afterwards.
+    /// Writes everything to disk and marks the databases as closed. Without it they are recovered at their next use,
+    /// unless the instance is dropped in peace, which closes it too. Sessions fail afterwards.
     ///
     /// # Errors
     /// A page cannot be written.

@@ -26,6 +26,11 @@ pub mod cli;
 mod instance;
 mod stream;
 
+/// What is behind an instance's files: `InstanceSettings::disk`.
+pub mod disk {
+    pub use hobt_disk::{DeviceCache, DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig};
+}
+
 pub use hobt_base::SqlError;
 pub use hobt_engine::InstanceSettings;
 pub use hobt_query::interpreter::{cell_text, output_batch};

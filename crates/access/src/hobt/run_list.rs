@@ -149,7 +149,7 @@ impl Hobt {
             if added.is_ok() { chain.leave() } else { chain.end()? }
         }
         let run = added?;
-        *state.next_extents(contents) = self.storage.settings().next_run(extents_before);
+        *state.next_extents(contents) = self.storage.next_run(self.identity.filegroup, extents_before);
         Ok(run)
     }
 

@@ -98,7 +98,7 @@ impl RunWriter {
     fn allocate(&mut self) -> Result<(Run, Lsn), AccessError> {
         let storage = self.hobt.storage();
         let run = storage.allocate_for(&self.context, self.hobt.filegroup(), self.next_extents)?;
-        self.next_extents = storage.settings().next_run(self.next_extents);
+        self.next_extents = storage.next_run(self.hobt.filegroup(), self.next_extents);
         let page_count = run.extents * EXTENT_PAGES;
         Ok((Run { first: run.first, page_count, used: 0, skip: 0, contents: self.contents }, run.lsn))
     }

@@ -1,11 +1,14 @@
 //! Which extents go where: proportional fill, growth, several intervals, what reopening finds.
 
-use hobt_access::{AccessError, AllocationCheck, Finding, StorageSettings};
+use std::sync::Arc;
+
+use hobt_access::{AccessError, AllocationCheck, Finding, Loader, StorageSettings};
 use hobt_base::{EXTENT_PAGES, PageId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig};
-use hobt_page::{EXTENTS_PER_MAP, INTERVAL_PAGES};
+use hobt_page::{ColumnLayout, EXTENTS_PER_MAP, INTERVAL_PAGES, RowLayout};
+use hobt_types::PhysicalType;
 
-use crate::world::{FileSize, GROUP, World, file_of};
+use crate::world::{FileSize, GROUP, Row, World, append, file_of};
 
 #[test]
 fn files_fill_in_proportion_to_their_free_space() {
@@ -23,6 +26,33 @@ fn files_fill_in_proportion_to_their_free_space() {
             .collect();
         let spread = used.iter().fold(0f64, |most, part| most.max((part - used[0]).abs()));
         assert!(spread < 0.06, "{used:?}");
+    }
+}
+
+#[test]
+fn each_load_is_shared_by_seven_files_of_different_sizes() {
+    let extents = [640, 80, 160, 80, 240, 80, 320];
+    let world = World::new(256, &extents.map(|extents| file_of(8 * extents)));
+    let column = ColumnLayout { physical: PhysicalType::Variable, nullable: false };
+    let layout = Arc::new(RowLayout::new(vec![column]));
+    let hobt = world.create(&layout);
+    let rows: Vec<Row> = vec![vec![Some(vec![7; 1990])]; 40];
+    // Two workers at a time, runs of 1, 2, 3 … extents each: 100 in a load.
+    for _ in 0..12 {
+        let context = world.context();
+        let mut loaders = [(); 2].map(|()| Loader::new(Arc::clone(&hobt), Arc::clone(&context)));
+        for _ in 0..80 / 5 * 2 {
+            loaders.iter_mut().for_each(|loader| append(loader, &layout, &rows).expect("room"));
+        }
+        let loaded = loaders.map(|loader| loader.finish().expect("written")).into();
+        hobt.publish(&context, loaded).expect("published");
+        context.commit().expect("committed");
+        let free: Vec<u32> = world.storage.files().iter().map(|file| file.free_extents()).collect();
+        let part = |free: u32, of: u32| 1.0 - f64::from(free) / f64::from(of);
+        let mean = part(free.iter().sum(), extents.iter().sum());
+        for (free, extents) in free.iter().zip(extents) {
+            assert!((part(*free, extents) - mean).abs() < 0.1, "{mean}: {free} of {extents} are free");
+        }
     }
 }
 

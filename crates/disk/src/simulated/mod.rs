@@ -16,7 +16,7 @@ mod faults;
 mod file;
 mod power;
 
-use crate::disk::{Disk, DiskFile, OpenOptions};
+use crate::disk::{Disk, DiskFile, OpenOptions, SIMULATED};
 use crate::error::{DiskError, Operation, Result};
 use crate::throughput::Throughput;
 use content::Content;
@@ -96,7 +96,7 @@ impl SimulatedDisk {
     /// `Io` when the device's timer thread cannot be started.
     pub fn start(config: SimulatedConfig) -> Result<Arc<SimulatedDisk>> {
         let device = config.device.map(Device::start).transpose();
-        let device = device.map_err(|error| DiskError::new(Operation::Start, Path::new("simulated"), None, error))?;
+        let device = device.map_err(|error| DiskError::new(Operation::Start, Path::new(SIMULATED), None, error))?;
         Ok(Arc::new(SimulatedDisk {
             world: Arc::new(World {
                 names: Mutex::default(),
@@ -288,7 +288,7 @@ fn failed(operation: Operation, path: &Path, kind: io::ErrorKind) -> DiskError {
 
 impl Disk for SimulatedDisk {
     fn kind(&self) -> &'static str {
-        "simulated"
+        SIMULATED
     }
 
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {

@@ -2,8 +2,8 @@
 //!
 //! The running batch is cancelled, which undoes its statement. A terminal goes on after Ctrl-C, unless it is
 //! interrupted once more before the batch has ended; a script ends, and so does everything when the system asks for it.
-//! Whatever ends the program, the instance is closed first, so that no database is SUSPECT, and the exit code says
-//! which signal it was. Only who insists a third time ends the program at once.
+//! Whatever ends the program, the instance is closed first, so that no database has to be recovered, and the exit code
+//! says which signal it was. Only who insists a third time ends the program at once.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,7 +103,7 @@ impl Interrupts {
                 state.count += 1;
                 if state.count >= AT_ONCE {
                     eprintln!(
-                        "Ended without closing the instance: databases that were changed are SUSPECT at the next start."
+                        "Ended without closing the instance: databases that were changed are recovered at the next start."
                     );
                     std::process::exit(signal.exit_code().into());
                 }

@@ -3,6 +3,7 @@
 //! Not for embedding programs: nothing here is stable.
 
 mod demo;
+mod disk;
 mod interrupt;
 mod lab;
 mod open;

@@ -9,10 +9,13 @@ use hobt_base::SqlError;
 use hobt_engine::InstanceSettings;
 use hobt_session::SessionOptions;
 
+use super::disk::DiskArguments;
 use crate::instance::{Instance, Session};
 
 /// With less than this, sorts and groupings of small tables fail for lack of memory.
 const MEMORY_MB_MIN: u64 = 64;
+/// With less than this, a statement with many workers may find no frame.
+const POOL_MB_MIN: u64 = 8;
 /// What an instance's folder has from its first start on.
 const MASTER_FILE: &str = "master.mdf";
 /// What may lie in a folder that nobody has put anything into: what a first start that was cut short left, and what
@@ -31,6 +34,14 @@ pub(super) struct InstanceArguments {
     /// Memory of the instance in megabytes, 64 or more; half of the machine's without
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(MEMORY_MB_MIN..))]
     pub(super) memory: Option<u64>,
+    /// The buffer pool in megabytes; 60 % of the memory without
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(POOL_MB_MIN..))]
+    pub(super) pool: Option<u64>,
+    /// A folder outside the instance's that files of databases may be made in; may be given several times
+    #[arg(long = "allow", value_name = "DIR")]
+    pub(super) allowed_folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) disk: DiskArguments,
     /// Longer allocation runs
     #[arg(short = 'E', long = "long-runs")]
     pub(super) long_runs: bool,
@@ -42,8 +53,8 @@ pub(super) struct InstanceArguments {
 /// Why a sub-command has no instance.
 #[derive(Debug)]
 pub(super) enum OpenError {
-    /// The folder cannot be one of an instance; the text says what to do.
-    Folder(String),
+    /// The arguments cannot be used, or the folder cannot be one of an instance; the text says what to do.
+    Usage(String),
     Sql(SqlError),
 }
 
@@ -56,24 +67,36 @@ impl From<SqlError> for OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Folder(text) => write!(f, "hobt: {text}"),
+            OpenError::Usage(text) => write!(f, "hobt: {text}"),
             OpenError::Sql(error) => write!(f, "{}\n{error}", error.header()),
         }
     }
 }
 
 impl InstanceArguments {
-    /// Opens the instance and a session in it. Says so on the error stream when the instance is a new one.
+    /// Opens the instance and a session in it. Says on the error stream when the instance is a new one, or in memory.
     pub(super) fn open(&self, program: &str) -> Result<(Instance, Session), OpenError> {
-        let is_new = is_new_instance(&self.data).map_err(OpenError::Folder)?;
+        let disk = self.disk.kind().map_err(OpenError::Usage)?;
+        let is_new = !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)?;
+        // What a user types is a path from where he is, not from the instance's folder.
+        let absolute = |folder: &PathBuf| {
+            let unusable = |error| OpenError::Usage(format!("--allow {}: {error}", folder.display()));
+            std::path::absolute(folder).map_err(unusable)
+        };
+        let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
         let settings = InstanceSettings {
-            memory_bytes: self.memory.map(|megabytes| megabytes.saturating_mul(1 << 20)),
+            memory_bytes: self.memory.map(bytes),
+            pool_bytes: self.pool.map(bytes),
+            disk,
+            allowed_folders: self.allowed_folders.iter().map(absolute).collect::<Result<_, _>>()?,
             long_runs: self.long_runs,
             trace_flags: self.trace_flags.clone(),
             ..InstanceSettings::default()
         };
         let instance = Instance::open_with(&self.data, settings)?;
-        if is_new {
+        if self.disk.is_in_memory() {
+            eprintln!("The instance is in memory alone, and gone when the program ends.");
+        } else if is_new {
             announce_new_instance(&self.data);
         }
         let session = instance.session_with(&SessionOptions {

@@ -10,6 +10,8 @@ mod client;
 mod command_line;
 mod consistency;
 mod definitions;
+#[cfg(feature = "cli")]
+mod disks;
 mod files;
 mod isolation;
 #[cfg(feature = "cli")]

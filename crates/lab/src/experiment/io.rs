@@ -201,8 +201,8 @@ fn on_device(lab: &Laboratory, device: &Device, rows: u64) -> Result<Vec<Case>> 
     let repeat = modelled.options().repeat;
     let cases = run_plans(&mut modelled, &plans, repeat)?;
     modelled.close()?;
-    // The files were in memory; of the folder only what the executor made is left.
-    std::fs::remove_dir_all(&folder).map_err(crate::error::LabError::io(format!("removing {}", folder.display())))?;
+    // The files were in memory: the folder is empty.
+    std::fs::remove_dir(&folder).map_err(crate::error::LabError::io(format!("removing {}", folder.display())))?;
     Ok(cases)
 }
 

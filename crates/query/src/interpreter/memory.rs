@@ -17,15 +17,13 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLi
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use hobt_base::{SqlError, number};
-use hobt_engine::Instance;
+use hobt_engine::{Instance, SPILL_FOLDER};
 use hobt_sync::{Wait, WaitType, processor};
 use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::{Condvar, Mutex};
 
 use crate::wrap::sql_error_of;
 
-/// The folder inside the instance's that operators spill into.
-const SPILL_FOLDER: &str = "tempdb";
 /// How the executor's folders in it begin.
 const SPILL_PREFIX: &str = "datafusion-";
 /// The memory that a statement with large operators should find.
@@ -33,7 +31,8 @@ const SHARE_BYTES: u64 = 64 << 20;
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// What all operators of an instance run with: its memory, and a clean folder to spill into.
+/// What all operators of an instance run with: its memory, and a clean folder to spill into. An instance on a simulated
+/// disk has no folder: what it spills goes where the system has temporary files.
 ///
 /// # Errors
 /// 5123: the folder cannot be made, or nothing can be made in it.
@@ -47,10 +46,13 @@ pub(super) fn operators_runtime(instance: &Instance) -> Result<Arc<RuntimeEnv>, 
         );
         SqlError::new(number::CANNOT_CREATE_FILE, text)
     };
-    std::fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
-    remove_spills(&folder);
     let pool = BudgetPool::new(instance.memory());
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_temp_file_path(folder.clone());
+    let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
+    if instance.disk().kind() != hobt_disk::SIMULATED {
+        std::fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
+        remove_spills(&folder);
+        runtime = runtime.with_temp_file_path(folder.clone());
+    }
     runtime.build_arc().map_err(|error| match &error {
         // The executor makes a folder of its own in it.
         DataFusionError::IoError(error) => refused(error),

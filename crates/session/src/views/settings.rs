@@ -47,11 +47,13 @@ fn settings(sources: &Sources) -> Rows {
     let settings = instance.settings();
     let runtime = instance.runtime();
     let flags: Vec<String> = runtime.trace_flags.iter().map(ToString::to_string).collect();
+    let folders: Vec<String> = settings.allowed_folders.iter().map(|folder| folder.display().to_string()).collect();
     let start = "start";
     let text = |value: String| Value::Text(value);
     let mut rows = vec![
         row!["folder", text(instance.folder().display().to_string()), start],
         row!["disk", text(instance.disk().kind().to_owned()), start],
+        row!["allowed folders", text(folders.join(", ")), start],
         row!["memory bytes", text(instance.memory().limit().to_string()), start],
         row!["memory bytes used", text(instance.memory().used().to_string()), NULL],
         row!["allocation runs", text(if settings.long_runs { "long (-E)" } else { "default" }.to_owned()), start],
