@@ -260,7 +260,7 @@ impl PoolFile {
             }
             taken => taken?,
         };
-        let wait = Wait::begin(wait_type);
+        let wait = Wait::begin_working(wait_type);
         let read = self.read_into(&mut frames, &claim);
         let elapsed = wait.elapsed();
         latches::record(LatchClass::Buffer, elapsed);

@@ -3,6 +3,7 @@
 //! A wait is recorded when it is over, by the thread that waited. Time is in nanoseconds; views round to milliseconds.
 
 use crate::names::WaitType;
+use crate::processor::thread_cpu_time;
 use crate::slots::{self, HISTOGRAM_BUCKETS};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -16,12 +17,22 @@ use std::time::{Duration, Instant};
 pub struct Wait {
     wait_type: WaitType,
     since: Option<Instant>,
+    /// The thread's processor time when the wait began, if what it takes meanwhile is no part of the wait.
+    cpu: Option<Duration>,
 }
 
 impl Wait {
     /// Starts a wait now. Call it on the slow path only, once it is certain that the thread has to wait.
     pub fn begin(wait_type: WaitType) -> Wait {
-        Wait { wait_type, since: slots::accounting().then(Instant::now) }
+        Wait { wait_type, since: slots::accounting().then(Instant::now), cpu: None }
+    }
+
+    /// The same for a thread that does what it waits for itself, a system call that reads for one: its processor time
+    /// is counted as such, and would be counted twice.
+    pub fn begin_working(wait_type: WaitType) -> Wait {
+        let mut wait = Wait::begin(wait_type);
+        wait.cpu = wait.since.is_some().then(thread_cpu_time);
+        wait
     }
 
     /// Forgets the wait: nothing is recorded.
@@ -31,14 +42,16 @@ impl Wait {
 
     /// How long the wait has lasted; zero while accounting is off.
     pub fn elapsed(&self) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+        let Some(since) = self.since else { return Duration::ZERO };
+        let worked = self.cpu.map_or(Duration::ZERO, |before| thread_cpu_time().saturating_sub(before));
+        since.elapsed().saturating_sub(worked)
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if let Some(since) = self.since {
-            book(self.wait_type, since.elapsed(), Duration::ZERO);
+        if self.since.is_some() {
+            book(self.wait_type, self.elapsed(), Duration::ZERO);
         }
     }
 }

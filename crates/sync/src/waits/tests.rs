@@ -45,6 +45,18 @@ fn waits_of_many_threads_add_up_after_the_threads_have_ended() {
 }
 
 #[test]
+fn a_thread_that_works_while_it_waits_is_not_counted_twice() {
+    let _turn = shared();
+    let (waited, worked, since) = (of_this_thread(), thread_cpu_time(), Instant::now());
+    let wait = Wait::begin_working(WaitType::CxConsumer);
+    while thread_cpu_time() - worked < Duration::from_millis(5) {}
+    drop(wait);
+    let (waited, worked) = (of_this_thread() - waited, thread_cpu_time() - worked);
+    let elapsed = since.elapsed();
+    assert!(waited + Duration::from_millis(5) <= elapsed, "{waited:?} waited and {worked:?} worked in {elapsed:?}");
+}
+
+#[test]
 fn a_thread_knows_the_time_of_its_own_waits_and_of_no_others() {
     let _turn = shared();
     let before = of_this_thread();
