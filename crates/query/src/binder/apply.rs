@@ -53,7 +53,11 @@ impl Binder<'_> {
         } else if is_beyond_engine(&right, false) {
             self.unnest(left, &right, join_type)?.ok_or_else(|| SqlError::internal("an APPLY that reads nothing"))?
         } else {
-            join(left, LogicalPlan::Subquery(subquery_of(right)), join_type, always)?
+            let columns = left.schema().columns().into_iter().chain(right.schema().columns());
+            let columns = columns.map(Expr::Column).collect();
+            let lateral = join(left, LogicalPlan::Subquery(subquery_of(right)), join_type, always)?;
+            // What DataFusion needs for the join comes out of it too, under names that it may use a second time.
+            LogicalPlan::Projection(Projection::try_new(columns, shared(lateral)).map_err(sql_error_of)?)
         };
         Ok((plan, both(left_scope, right_scope, is_outer, step)?))
     }

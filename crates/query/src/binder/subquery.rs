@@ -176,8 +176,10 @@ impl Binder<'_> {
         let nullable = (operand.nullable, column.nullable);
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
+        // Inside of other conditions DataFusion takes a column twice that the subquery both selects and correlates.
         let simple = joins_here(site)
             && !is_beyond_engine(&plan, true)
+            && (top || !is_correlated(&plan))
             && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
         if simple {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));

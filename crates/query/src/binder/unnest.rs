@@ -221,6 +221,8 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Vec<Expr>), SqlError> {
         let mut plan = plan;
         let mut done = Vec::with_capacity(exprs.len());
+        // `BETWEEN`, `COALESCE` and `NULLIF` have their operand twice.
+        let mut known: Vec<Column> = Vec::new();
         for expr in exprs {
             if !super::subquery::has_subquery(&expr) {
                 done.push(expr);
@@ -229,12 +231,16 @@ impl Binder<'_> {
             let rewritten = expr.transform_down(|node| match node {
                 Expr::ScalarSubquery(subquery) if is_beyond_engine(&subquery.subquery, false) => {
                     let value = subquery.subquery.schema().columns().into_iter().next();
+                    if let Some(value) = value.as_ref().filter(|value| known.contains(value)) {
+                        return Ok(Transformed::new(Expr::Column(value.clone()), true, TreeNodeRecursion::Jump));
+                    }
                     let joined = self.unnest(plan.clone(), &subquery.subquery, JoinType::Left);
                     match (value, joined.map_err(crate::wrap::external)?) {
                         (Some(value), Some(joined)) => {
                             // Each one holds the plan twice.
                             check_plan(&joined).map_err(crate::wrap::external)?;
                             plan = joined;
+                            known.push(value.clone());
                             Ok(Transformed::new(Expr::Column(value), true, TreeNodeRecursion::Jump))
                         }
                         _ => Ok(Transformed::new(Expr::ScalarSubquery(subquery), false, TreeNodeRecursion::Jump)),

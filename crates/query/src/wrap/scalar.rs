@@ -7,7 +7,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array, new_null_array,
+};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -140,6 +142,21 @@ impl Operation {
             Operation::Split { ordinals } => {
                 DataType::new_list(if *ordinals { DataType::Int64 } else { DataType::Utf8View }, true)
             }
+        }
+    }
+
+    /// The type of an argument, where the operation says it.
+    fn argument_type(&self, place: usize) -> Option<DataType> {
+        match self {
+            Operation::Function { arguments, .. } | Operation::Rows { arguments, .. } => {
+                arguments.get(place).map(|sql_type| carrier(*sql_type))
+            }
+            Operation::Cast { from, .. } => Some(carrier(*from)),
+            Operation::Nullable(sql_type) => Some(carrier(*sql_type)),
+            Operation::PartitionNumber(function) => Some(carrier(function.parameter)),
+            Operation::Junction { .. } => Some(DataType::Boolean),
+            Operation::Split { .. } => Some(DataType::Utf8View),
+            _ => None,
         }
     }
 
@@ -342,7 +359,18 @@ impl ScalarUDFImpl for Kernel {
             && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
             && self.operation.volatility() != datafusion::logical_expr::Volatility::Volatile;
         let rows = if constant { 1 } else { args.number_rows };
-        let columns = args.args.into_iter().map(column_of).collect::<Result<Vec<_>>>()?;
+        let mut columns = args.args.into_iter().map(column_of).collect::<Result<Vec<_>>>()?;
+        // The optimizer asks what a condition is when a column is NULL, with a NULL that has no type.
+        for (place, column) in columns.iter_mut().enumerate() {
+            if column.array().data_type() != &DataType::Null {
+                continue;
+            }
+            if self.operation.is_strict() {
+                return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(&self.operation.data_type())?));
+            }
+            let data_type = self.operation.argument_type(place).ok_or_else(|| external(broken(&self.name)))?;
+            *column = column.with_array(new_null_array(&data_type, column.array().len()));
+        }
         let array = self.evaluate(columns, rows, None).map_err(|error| external(error.at(self.position)))?;
         if constant {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
