@@ -7,9 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
