@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, Lsn, PageId};
-use hobt_buffer::ExclusiveGuard;
+use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
 use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::locks::RangeLockers;
-use hobt_txn::{COMMIT_RECORD, LogChain, StatementContext, UndoError};
+use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, UndoError};
 use parking_lot::RwLock;
 
 use crate::change::{Changed, Identity, Logged};
@@ -55,6 +55,8 @@ pub struct Hobt {
     state: Latch<State>,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
+    /// The pages that were read to open it and to plan statements, until a statement is charged with them.
+    uncharged_reads: ReadCounts,
 }
 
 #[derive(Debug)]
@@ -127,6 +129,7 @@ impl Hobt {
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
+            uncharged_reads: ReadCounts::default(),
         });
         hobt.create_list_page(first, &[run], Logged::structure())?;
         let chain = storage.chain_of(context);
@@ -192,6 +195,7 @@ impl Hobt {
         checks_runs: bool,
     ) -> Result<Arc<Hobt>, AccessError> {
         let (id, run_list) = (identity.id, identity.run_list);
+        let uncharged_reads = ReadCounts::default();
         let mut list = Vec::new();
         let mut runs: Vec<Run> = Vec::new();
         let mut row_count = 0;
@@ -203,7 +207,9 @@ impl Hobt {
             if list.contains(&next) {
                 return Err(wrong("a run list that returns to itself"));
             }
-            let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let options = ReadOptions { counts: Some(&uncharged_reads), ..ReadOptions::default() };
+            let page = file.pool_file().read_with(next.number, options);
+            let page = page.map_err(|error| AccessError::of_pool(error, file.name()))?;
             let header = PageHeader::read(&page).map_err(damaged)?;
             if header.hobt != id {
                 return Err(wrong("the run list of another HOBT"));
@@ -242,7 +248,24 @@ impl Hobt {
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
+            uncharged_reads,
         }))
+    }
+
+    /// Where reads count that no statement is there for yet: those that open what is in the heap's pages, and those by
+    /// which its statements are planned.
+    pub(crate) fn uncharged_reads(&self) -> &ReadCounts {
+        &self.uncharged_reads
+    }
+
+    /// Charges a statement with the pages that were read from disk before, and nobody was charged with: what statements
+    /// are charged with then adds up to what the file has read. As logical reads they do not count, so that those of a
+    /// statement are the same each time.
+    pub(crate) fn charge_reads(&self, counts: &IoCounts) {
+        if self.uncharged_reads.physical.load(Ordering::Relaxed) > 0 {
+            let pages = self.uncharged_reads.physical.swap(0, Ordering::Relaxed);
+            counts.physical_reads.fetch_add(pages, Ordering::Relaxed);
+        }
     }
 
     /// The heap's id.

@@ -1,6 +1,6 @@
 //! What views show of the pool.
 
-use hobt_base::{DatabaseId, FileId, PageId};
+use hobt_base::{DatabaseId, FileId, HobtId, PageId};
 use hobt_page::PageType;
 
 use crate::frames::Optimistic;
@@ -57,6 +57,10 @@ pub struct PageDescriptor {
     pub page_type: Option<PageType>,
     /// The rows that its header counts; 0 while it is being changed.
     pub row_count: u16,
+    /// Whose page its header says it is; `None` for one that is nobody's, and while it is being changed.
+    pub hobt: Option<HobtId>,
+    /// How high above the leaves its header says that it is; 0 while it is being changed.
+    pub level: u8,
 }
 
 impl BufferPool {
@@ -97,22 +101,42 @@ impl BufferPool {
             if word.frame() != frame {
                 return;
             }
-            let mut header = [0; 7];
-            let (page_type, row_count) = match cell.copy_words(0, &mut header) {
-                // Byte 5 is the type and bytes 48 and 49 the rows; pages are little-endian.
-                Optimistic::Ok => (PageType::from_byte(header[0].to_ne_bytes()[5]), first_u16(header[6])),
-                Optimistic::NotResident | Optimistic::Busy => (None, 0),
+            let mut header = [0; HEADER_WORDS];
+            let header = match cell.copy_words(0, &mut header) {
+                Optimistic::Ok => DescriptorHeader::of(&header),
+                Optimistic::NotResident | Optimistic::Busy => DescriptorHeader::default(),
             };
+            let DescriptorHeader { page_type, row_count, hobt, level } = header;
             let page = PageId::new(file.file(), cell.number());
-            found =
-                Some(PageDescriptor { database: file.database, page, dirty: word.is_dirty(), page_type, row_count });
+            let (database, dirty) = (file.database, word.is_dirty());
+            found = Some(PageDescriptor { database, page, dirty, page_type, row_count, hobt, level });
         });
         found
     }
 }
 
-/// The first two bytes of a word as it lies in memory.
-fn first_u16(word: u64) -> u16 {
-    let bytes = word.to_ne_bytes();
-    u16::from_le_bytes([bytes[0], bytes[1]])
+/// The words of a page's header that a descriptor is made of.
+const HEADER_WORDS: usize = 7;
+
+/// What a descriptor takes from a page's header.
+#[derive(Default)]
+struct DescriptorHeader {
+    page_type: Option<PageType>,
+    row_count: u16,
+    hobt: Option<HobtId>,
+    level: u8,
+}
+
+impl DescriptorHeader {
+    /// A header as it lies in memory; pages are little-endian.
+    fn of(words: &[u64; HEADER_WORDS]) -> DescriptorHeader {
+        let bytes = |word: usize| words[word].to_ne_bytes();
+        let hobt = HobtId(u64::from_le_bytes(bytes(3)));
+        DescriptorHeader {
+            page_type: PageType::from_byte(bytes(0)[5]),
+            row_count: u16::from_le_bytes([bytes(6)[0], bytes(6)[1]]),
+            hobt: (hobt != HobtId(0)).then_some(hobt),
+            level: bytes(6)[6],
+        }
+    }
 }

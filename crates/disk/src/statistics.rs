@@ -148,6 +148,24 @@ pub struct FileSnapshot {
     pub in_flight: u64,
 }
 
+impl Default for FileSnapshot {
+    /// Nothing was transferred.
+    fn default() -> FileSnapshot {
+        FileStatistics::new().snapshot()
+    }
+}
+
+impl FileSnapshot {
+    /// Adds what was transferred to and from another file.
+    pub fn add(&mut self, other: &FileSnapshot) {
+        self.reads.add(&other.reads);
+        self.writes.add(&other.writes);
+        self.syncs += other.syncs;
+        self.sync_ns += other.sync_ns;
+        self.in_flight += other.in_flight;
+    }
+}
+
 /// Transfers in one direction. Failed ones count in `errors` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferSnapshot {
@@ -163,10 +181,33 @@ pub struct TransferSnapshot {
     pub stall_max_ns: u64,
     /// The part of `stall_ns` that passed before the transfer was given to the device.
     pub queued_ns: u64,
-    /// Transfers by size, classes without transfers left out. Counts and bytes add up to the totals.
+    /// Transfers by size, the smallest first, classes without transfers left out; they add up to the totals.
     pub sizes: Vec<SizeCount>,
     /// Transfers by latency: bucket 0 is below 1 µs, bucket `i` is `2^(i-1) .. 2^i` µs.
     pub latency_us: [u64; BUCKETS],
+}
+
+impl TransferSnapshot {
+    fn add(&mut self, other: &TransferSnapshot) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.stall_ns += other.stall_ns;
+        self.stall_max_ns = self.stall_max_ns.max(other.stall_max_ns);
+        self.queued_ns += other.queued_ns;
+        for size in &other.sizes {
+            match self.sizes.binary_search_by_key(&size.bytes_min, |known| known.bytes_min) {
+                Ok(place) => {
+                    self.sizes[place].count += size.count;
+                    self.sizes[place].bytes += size.bytes;
+                }
+                Err(place) => self.sizes.insert(place, *size),
+            }
+        }
+        for (sum, count) in self.latency_us.iter_mut().zip(other.latency_us) {
+            *sum += count;
+        }
+    }
 }
 
 /// Transfers of a class of sizes: at least `bytes_min`, below twice that.
@@ -178,4 +219,25 @@ pub struct SizeCount {
     pub count: u64,
     /// Bytes of these transfers: `bytes == count * bytes_min` says that all had that size.
     pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_two_files_is_what_one_would_have_counted() {
+        let (first, second, both) = (FileStatistics::new(), FileStatistics::new(), FileStatistics::new());
+        for (file, bytes) in [(&first, 8192), (&second, 512), (&second, 8192), (&first, 65536), (&second, 9000)] {
+            for counted in [file, &both] {
+                counted.begin();
+                let latency = Duration::from_micros(bytes as u64);
+                counted.end(Direction::Write, bytes, latency, Duration::from_nanos(7), bytes != 512);
+            }
+        }
+        let mut sum = FileSnapshot::default();
+        sum.add(&second.snapshot());
+        sum.add(&first.snapshot());
+        assert_eq!(sum, both.snapshot());
+    }
 }

@@ -24,6 +24,8 @@
 //!   folder settings disk memory pool pool_memory locks             what its parts are
 //!   runtime() -> Arc<RuntimeSettings>, change_runtime(Fn(&mut RuntimeSettings))
 //!   missing_indexes() -> &MissingIndexes                           what statements would have used
+//!   spills() -> &Arc<SpillFiles>                                   create() -> SpillFile: append, read_at
+//!   shown_pages(DatabaseId, &DataFile) -> u32                      with what is spilled, if it counts there
 //!   next_stamp() -> Stamp
 //!   statement_context(SessionId, dop, cancelled) -> Arc<StatementContext>
 //!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT.
@@ -75,6 +77,7 @@ mod missing_index;
 mod options;
 mod path;
 mod settings;
+mod spill;
 
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
@@ -95,7 +98,7 @@ pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel};
-pub use path::SPILL_FOLDER;
 pub use settings::{
     InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS, TRACE_NO_READ_AHEAD,
 };
+pub use spill::{SpillFile, SpillFiles};

@@ -13,7 +13,7 @@ use crate::error::{EngineError, Result, cannot_create};
 
 /// The folder inside the instance's that queries spill into. Each start of the instance empties it: no database's file
 /// may lie there.
-pub const SPILL_FOLDER: &str = "tempdb";
+pub(crate) const SPILL_FOLDER: &str = "tempdb";
 
 /// The longest path in bytes, so that it fits a row of the catalog.
 const PATH_BYTES_MAX: usize = 4000;

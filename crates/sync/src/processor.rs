@@ -98,6 +98,42 @@ fn parse_steal(text: &str, ticks_per_second: u64) -> Option<Duration> {
     Some(Duration::from_nanos(ticks.saturating_mul(nanoseconds_per_tick)))
 }
 
+/// A thread of this process as the system's scheduler sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadOnProcessor {
+    /// Where it runs, or ran last (numbered from 0).
+    pub processor: usize,
+    /// It runs, or could.
+    pub is_runnable: bool,
+}
+
+/// The threads of this process that have a name. Empty where the system does not tell.
+#[cfg(target_os = "linux")]
+pub fn threads_named(name: &str) -> Vec<ThreadOnProcessor> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    // A thread may end while its file is being read.
+    let read = |task: io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("stat")).ok();
+    tasks.filter_map(read).filter_map(|stat| parse_thread(&stat, name)).collect()
+}
+
+/// The threads of this process that have a name: not told by this system.
+#[cfg(not(target_os = "linux"))]
+pub fn threads_named(_name: &str) -> Vec<ThreadOnProcessor> {
+    Vec::new()
+}
+
+/// A line `number (name) state …`, whose 39th part is the processor; `None` for a thread of another name.
+#[cfg(any(target_os = "linux", test))]
+fn parse_thread(stat: &str, name: &str) -> Option<ThreadOnProcessor> {
+    // A name may have blanks and brackets.
+    let (head, parts) = stat.rsplit_once(") ")?;
+    let (_, own_name) = head.split_once(" (")?;
+    let mut parts = parts.split_ascii_whitespace();
+    let is_runnable = parts.next()? == "R";
+    let processor = parts.nth(35)?.parse().ok()?;
+    (own_name == name).then_some(ThreadOnProcessor { processor, is_runnable })
+}
+
 /// Lets the calling thread run on these processors only (numbered from 0).
 ///
 /// # Errors
@@ -132,8 +168,17 @@ pub fn set_thread_affinity(_processors: &[usize]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_schedstat, parse_steal, process_cpu_time, thread_cpu_time};
+    use super::{ThreadOnProcessor, parse_schedstat, parse_steal, parse_thread, process_cpu_time, thread_cpu_time};
     use std::time::Duration;
+
+    #[test]
+    fn a_thread_is_told_by_its_name_state_and_processor() {
+        let stat = "71 (a) b) R 1 70 70 0 -1 4194624 5 0 0 0 9 2 0 0 20 0 7 0 81 9 5 18446744073709551615 1 1 0 0 0 0 0 0 \
+                    0 0 0 0 -1 13 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        assert_eq!(parse_thread(stat, "a) b"), Some(ThreadOnProcessor { processor: 13, is_runnable: true }));
+        assert_eq!(parse_thread(stat, "a"), None);
+        assert_eq!(parse_thread("71 (a) R 1 70", "a"), None);
+    }
 
     #[test]
     fn computing_consumes_processor_time() {

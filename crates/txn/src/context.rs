@@ -130,7 +130,7 @@ impl StatementContext {
             row_locks: RwLock::default(),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
-            memory: MemoryAccount::new(&settings.memory, "statement"),
+            memory: MemoryAccount::new(&settings.memory, "Statements"),
             held: Mutex::default(),
         })
     }

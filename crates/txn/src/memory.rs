@@ -1,14 +1,25 @@
 //! One memory budget for the pool, the executor and the loaders.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How many names of accounts are told apart.
+const CLERKS: usize = 16;
 
 /// What an instance may use, in bytes, and what its accounts hold of it.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
+    clerks: [Clerk; CLERKS],
+}
+
+/// All accounts of one name.
+#[derive(Debug, Default)]
+struct Clerk {
+    name: OnceLock<&'static str>,
+    held: AtomicU64,
 }
 
 /// The budget has too little left. The statement fails with error 701.
@@ -68,7 +79,7 @@ impl From<VersionsFull> for NoRoom {
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<MemoryBudget> {
-        Arc::new(MemoryBudget { limit, used: AtomicU64::new(0) })
+        Arc::new(MemoryBudget { limit, used: AtomicU64::new(0), clerks: Default::default() })
     }
 
     /// The whole budget in bytes.
@@ -79,6 +90,19 @@ impl MemoryBudget {
     /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// The names of accounts that there were so far, and the bytes that the accounts of each hold now. They add up to
+    /// [`MemoryBudget::used`] while nobody takes or gives back.
+    pub fn clerks(&self) -> Vec<(&'static str, u64)> {
+        let named = self.clerks.iter().filter_map(|clerk| Some((*clerk.name.get()?, clerk)));
+        named.map(|(name, clerk)| (name, clerk.held.load(Ordering::Relaxed))).collect()
+    }
+
+    /// The place of a name among the clerks. Takes no lock: every statement asks. Names beyond the last place share it.
+    fn clerk_of(&self, name: &'static str) -> usize {
+        let found = self.clerks.iter().position(|clerk| *clerk.name.get_or_init(|| name) == name);
+        found.unwrap_or(CLERKS - 1)
     }
 
     fn take(&self, bytes: u64) -> Result<(), OutOfMemory> {
@@ -95,17 +119,23 @@ pub struct MemoryAccount {
     budget: Arc<MemoryBudget>,
     name: &'static str,
     held: AtomicU64,
+    clerk: usize,
 }
 
 impl MemoryAccount {
-    /// An account that holds nothing yet; `name` is what `dm_os_memory_clerks` shows.
+    /// An account that holds nothing yet; `name` is what [`MemoryBudget::clerks`] adds it up under.
     pub fn new(budget: &Arc<MemoryBudget>, name: &'static str) -> MemoryAccount {
-        MemoryAccount { budget: Arc::clone(budget), name, held: AtomicU64::new(0) }
+        MemoryAccount { budget: Arc::clone(budget), name, held: AtomicU64::new(0), clerk: budget.clerk_of(name) }
     }
 
     /// The account's name.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// What all accounts of the name hold.
+    fn clerk(&self) -> &AtomicU64 {
+        &self.budget.clerks[self.clerk].held
     }
 
     /// Bytes that the account holds.
@@ -120,6 +150,7 @@ impl MemoryAccount {
     pub fn grow(&self, bytes: u64) -> Result<(), OutOfMemory> {
         self.budget.take(bytes)?;
         self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.clerk().fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -128,6 +159,7 @@ impl MemoryAccount {
     pub fn overdraw(&self, bytes: u64) {
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.clerk().fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Gives `bytes` back.
@@ -137,13 +169,16 @@ impl MemoryAccount {
     pub fn shrink(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "an account gives back what it holds");
+        self.clerk().fetch_sub(bytes, Ordering::Relaxed);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for MemoryAccount {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(*self.held.get_mut(), Ordering::Relaxed);
+        let held = *self.held.get_mut();
+        self.clerk().fetch_sub(held, Ordering::Relaxed);
+        self.budget.used.fetch_sub(held, Ordering::Relaxed);
     }
 }
 
@@ -163,6 +198,20 @@ mod tests {
         drop(first);
         drop(second);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_accounts_of_a_name_hold_adds_up_to_what_is_used() {
+        let budget = MemoryBudget::new(100);
+        let [first, second, other] = ["a", "a", "b"].map(|name| MemoryAccount::new(&budget, name));
+        first.grow(10).expect("fits");
+        second.overdraw(95);
+        second.shrink(90);
+        other.grow(20).expect("fits");
+        assert_eq!(budget.clerks(), [("a", 15), ("b", 20)]);
+        assert_eq!(budget.used(), 35);
+        drop(first);
+        assert_eq!(budget.clerks(), [("a", 5), ("b", 20)]);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Transactions {
     /// known.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
         self.kept.get_or_init(|| KeptVersions {
-            account: MemoryAccount::new(budget, "row versions"),
+            account: MemoryAccount::new(budget, "Row versions"),
             bytes_max: budget.limit() / VERSIONS_SHARE,
         });
     }

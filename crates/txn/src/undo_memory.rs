@@ -38,7 +38,7 @@ pub(crate) struct UndoMemory {
 impl UndoMemory {
     /// Says where memory comes from, unless that is known.
     pub(crate) fn is_of(&self, budget: &Arc<MemoryBudget>) {
-        self.account.get_or_init(|| MemoryAccount::new(budget, "transaction"));
+        self.account.get_or_init(|| MemoryAccount::new(budget, "Transactions"));
     }
 
     /// Bytes in use.

@@ -201,7 +201,7 @@ impl BTree {
         run_list: PageId,
     ) -> Result<Arc<BTree>, AccessError> {
         let tree = BTree::of_hobt(Hobt::open_list(storage, description.identity(run_list), true)?)?;
-        tree.level_of(tree.root, &*tree.read(tree.root)?)?;
+        tree.level_of(tree.root, &*tree.read_counted(tree.root, Some(tree.hobt.uncharged_reads()))?)?;
         Ok(tree)
     }
 

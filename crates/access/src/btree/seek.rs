@@ -131,6 +131,7 @@ impl TreeSeek {
         counts: Arc<IoCounts>,
     ) -> TreeSeek {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
+        tree.hobt.charge_reads(&counts);
         TreeSeek {
             tree,
             ranges: ranges.into_iter().collect(),

@@ -50,7 +50,7 @@ pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
 pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
-pub use worker::ScanWorker;
+pub use worker::{ScanWorker, WorkerProgress, WorkerReads};
 
 /// What the laboratory and the administrator vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,7 +248,10 @@ impl Scan {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
         let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts, settings.read_ahead));
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
-        stores.iter().for_each(|store| store.hobt().note_operations(Operation::RangeScan, 1));
+        for store in stores {
+            store.hobt().note_operations(Operation::RangeScan, 1);
+            store.hobt().charge_reads(&counts);
+        }
         let files = first.storage().files();
         let place_of = |id: FileId| {
             let place = files.iter().position(|file| file.id() == id);

@@ -10,7 +10,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hobt_base::{PAGE_SIZE, PageId, Stamp};
-use hobt_buffer::{BufferError, LoadOwner, Optimistic, PendingLoad, ReadOptions, StateSnapshot, TryRead};
+use hobt_buffer::{
+    BufferError, LoadOwner, Optimistic, PendingLoad, ReadCounts, ReadOptions, SharedGuard, StateSnapshot, TryRead,
+};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{NEWEST_WRITER_WORD, verify};
 use hobt_sync::{Wait, WaitType};
@@ -50,12 +52,35 @@ pub(super) struct Worker {
     waits_since: Option<Instant>,
     exhausted: bool,
     pub(super) rows_by_worker: u64,
+    reads: WorkerReads,
     grants: u64,
     changed: Vec<u32>,
     /// Pages, by file and number, of whose rows some were shown by key; from which key on the others are.
     pub(super) resumes: HashMap<(usize, u32), Vec<u8>>,
     /// Bytes of buffers in the statement's memory account.
     held_bytes: u64,
+}
+
+/// What one worker of a scan has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerProgress {
+    /// Live rows that it has seen.
+    pub rows: u64,
+    /// Ranges that it has taken.
+    pub grants: u64,
+    /// Pages that it has read.
+    pub reads: WorkerReads,
+}
+
+/// Pages of the table that one worker of a scan has read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerReads {
+    /// Pages looked at.
+    pub logical: u64,
+    /// Pages read from disk because they were wanted at once.
+    pub physical: u64,
+    /// Pages read from disk ahead of their use.
+    pub read_ahead: u64,
 }
 
 struct Pending {
@@ -139,6 +164,12 @@ impl ScanWorker {
         self.shared.0.lock().rows_by_worker
     }
 
+    /// What this worker has done so far.
+    pub fn progress(&self) -> WorkerProgress {
+        let worker = self.shared.0.lock();
+        WorkerProgress { rows: worker.rows_by_worker, grants: worker.grants, reads: worker.reads }
+    }
+
     /// Whether the scan is so small that its ranges are cut below the read size.
     pub fn is_small_scan(&self) -> bool {
         let worker = self.shared.0.lock();
@@ -205,11 +236,18 @@ impl Worker {
             waits_since: None,
             exhausted: false,
             rows_by_worker: 0,
+            reads: WorkerReads::default(),
             grants: 0,
             changed: Vec::new(),
             resumes: HashMap::new(),
             held_bytes: 0,
         }
+    }
+
+    fn count_reads(&mut self, pages: u64, ahead: bool) {
+        self.scan.count_reads(pages, ahead);
+        let counter = if ahead { &mut self.reads.read_ahead } else { &mut self.reads.physical };
+        *counter += pages;
     }
 
     fn poll(&mut self, task: &mut Context<'_>, work: &mut Work<'_>) -> Poll<Option<Result<(), AccessError>>> {
@@ -357,7 +395,7 @@ impl Worker {
             Ok(load) if load.reads() == 0 && load.elsewhere().is_empty() => Ok(Source::Resident),
             Ok(load) if load.reads() == 0 => Ok(Source::Elsewhere),
             Ok(load) => {
-                self.scan.count_reads(load.loading().len() as u64, true);
+                self.count_reads(load.loading().len() as u64, true);
                 Ok(Source::Load { load, completions: Vec::new() })
             }
             Err(BufferError::NoFrames) => self.start_private(file, range, tag),
@@ -381,7 +419,7 @@ impl Worker {
             }
         };
         buffer.set_len(bytes);
-        self.scan.count_reads(u64::from(range.count), true);
+        self.count_reads(u64::from(range.count), true);
         file.disk().submit(Request {
             direction: Direction::Read,
             offset: PageId::new(file.id(), range.first).byte_offset(),
@@ -421,6 +459,7 @@ impl Worker {
         };
         if let Ok(shown) = shown {
             self.scan.counts.logical_reads.fetch_add(u64::from(shown), Ordering::Relaxed);
+            self.reads.logical += u64::from(shown);
         }
         match shown {
             Ok(shown) if shown < range.count => {
@@ -527,12 +566,9 @@ impl Worker {
             TryRead::Busy if !pool_file.state_snapshot(number, 1).all_resident() => {
                 return self.page_past_pool(file, range, number, work);
             }
-            unavailable => {
+            TryRead::Busy | TryRead::NotResident => {
                 self.settle()?;
-                if matches!(unavailable, TryRead::NotResident) {
-                    self.scan.count_reads(1, false);
-                }
-                pool_file.read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?
+                self.read_through_pool(file, number)?
             }
         };
         let shown = self.show(range, number, &guard, work, None)?;
@@ -551,7 +587,7 @@ impl Worker {
         let snapshot = file.pool_file().state_snapshot(number, 1);
         let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
         let id = PageId::new(file.id(), number);
-        self.scan.count_reads(1, false);
+        self.count_reads(1, false);
         let wait = Wait::begin(WaitType::PageIoLatchSh);
         file.disk().read_at(&mut buffer, id.byte_offset())?;
         self.note_wait(range, wait.elapsed());
@@ -565,11 +601,20 @@ impl Worker {
             return self.finish_page(shown, range, number, work);
         }
         self.settle()?;
-        let guard =
-            file.pool_file().read_with(number, ONCE).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        let guard = self.read_through_pool(file, number)?;
         let shown = self.show(range, number, &guard, work, None)?;
         drop(guard);
         self.finish_page(shown, range, number, work)
+    }
+
+    /// A page of the pool, which reads it if it has to.
+    fn read_through_pool<'a>(&mut self, file: &'a DataFile, number: u32) -> Result<SharedGuard<'a>, AccessError> {
+        let counts = ReadCounts::default();
+        let options = ReadOptions { counts: Some(&counts), ..ONCE };
+        let guard =
+            file.pool_file().read_with(number, options).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.count_reads(counts.physical.into_inner(), false);
+        Ok(guard)
     }
 
     /// Waits for the worker's own loads and publishes them. A worker that holds pages in the loading state must not

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16};
 
 use arc_swap::ArcSwap;
-use hobt_base::{DatabaseId, SessionId, Stamp, number};
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, number};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
@@ -31,6 +31,7 @@ use crate::error::{EngineError, Result};
 use crate::missing_index::MissingIndexes;
 use crate::path::AllowedFolders;
 use crate::settings::{InstanceSettings, RuntimeSettings};
+use crate::spill::SpillFiles;
 use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
@@ -48,6 +49,7 @@ pub struct Instance {
     /// The pool's share of the budget.
     pool_memory: MemoryAccount,
     locks: Arc<LockManager>,
+    spills: Arc<SpillFiles>,
     parts: StorageParts,
     registry: Arc<Registry>,
     next_database: AtomicU16,
@@ -98,6 +100,22 @@ impl Instance {
     /// The locks.
     pub fn locks(&self) -> &Arc<LockManager> {
         &self.locks
+    }
+
+    /// What statements have put on disk because it does not fit into memory.
+    pub fn spills(&self) -> &Arc<SpillFiles> {
+        &self.spills
+    }
+
+    /// The spill files if they count as a part of this file, tempdb's first.
+    pub fn spills_in(&self, database: DatabaseId, file: FileId) -> Option<&SpillFiles> {
+        ((database, file) == (TEMPDB, FileId(1))).then_some(&*self.spills)
+    }
+
+    /// Pages of a file as views show it: those that spill files would take are among them.
+    pub fn shown_pages(&self, database: DatabaseId, file: &hobt_access::DataFile) -> u32 {
+        let spilled = self.spills_in(database, file.id()).map_or(0, SpillFiles::size_bytes);
+        file.size_pages().saturating_add(u32::try_from(spilled.div_ceil(PAGE_SIZE as u64)).unwrap_or(u32::MAX))
     }
 
     /// Bytes of versions that readers need behind the end of their writers, about.

@@ -26,6 +26,7 @@ use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, machine_memory};
+use crate::spill::SpillFiles;
 
 const LOCK_FILE: &str = "hobt.lock";
 const MASTER_FILE: &str = "master.mdf";
@@ -61,7 +62,7 @@ impl Instance {
         let limit = settings.memory_bytes.unwrap_or_else(|| machine_memory() / 2);
         let memory = MemoryBudget::new(limit);
         let pool_bytes = settings.pool_bytes.unwrap_or(limit / 5 * 3);
-        let pool_memory = MemoryAccount::new(&memory, "MEMORYCLERK_SQLBUFFERPOOL");
+        let pool_memory = MemoryAccount::new(&memory, "Buffer pool");
         pool_memory.grow(pool_bytes).map_err(|error| refuse(&folder, format!("the buffer pool: {error}")))?;
         let bytes = usize::try_from(pool_bytes).map_err(|_| refuse(&folder, "the buffer pool is too large"))?;
         let pool = BufferPool::new(PoolSettings { bytes }).map_err(|error| refuse(&folder, error))?;
@@ -90,6 +91,7 @@ impl Instance {
         if runtime.trace_flags.contains(&TRACE_BACKOFF_STACKS) {
             runtime.switch_process();
         }
+        let spills = SpillFiles::new(&disk, &folder);
         Ok(Arc::new(Instance {
             folder,
             runtime: ArcSwap::from_pointee(runtime),
@@ -99,6 +101,7 @@ impl Instance {
             memory,
             pool_memory,
             locks,
+            spills,
             parts,
             registry,
             next_database: AtomicU16::new(next_database),

@@ -13,6 +13,7 @@ mod definitions;
 #[cfg(feature = "cli")]
 mod disks;
 mod files;
+mod instruments;
 mod isolation;
 #[cfg(feature = "cli")]
 mod kills;

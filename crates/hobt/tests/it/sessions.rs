@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use hobt::{Event, Flow, Instance, Session};
 use hobt_base::{ObjectId, SessionId};
 
-use crate::client::{instance_with, number};
+use crate::client::{answer, instance_with, number};
 
 /// An instance with a database `d` and the tables `a` and `b` of one column.
 fn open() -> (tempfile::TempDir, Instance) {
@@ -146,6 +146,14 @@ fn the_views_show_who_waits_for_whom() {
         let of_writer = format!("WHERE session_id = {waiting} AND wait_type = 'LCK_M_IX'");
         let blocker = format!("SELECT blocking_session_id FROM sys.{view} {of_writer}");
         assert_eq!(number(&mut third, &blocker), holder, "{view}");
+    }
+    let processes = format!("SELECT blocked FROM master..sysprocesses WHERE spid = {waiting} AND status = 'suspended'");
+    assert_eq!(number(&mut third, &processes), holder);
+    for (procedure, column) in [("sp_who", 5), ("sp_who2", 4)] {
+        let (rows, failed) = answer(&mut third, &format!("EXEC {procedure} '{waiting}'"));
+        assert_eq!(failed, None, "{procedure}");
+        let blockers: Vec<_> = rows.iter().map(|row| row[column].as_deref().unwrap_or_default().trim()).collect();
+        assert_eq!(blockers, [holder.to_string()], "{procedure}");
     }
     let resource = format!(
         "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {waiting} \

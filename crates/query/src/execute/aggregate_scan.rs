@@ -41,6 +41,7 @@ use hobt_page::RowPage;
 use hobt_types::{SqlType, Value};
 
 use super::inputs::without_inputs;
+use super::profile::{OperatorProfile, WorkerClock};
 use super::scan_exec::{ScanExec, Started};
 use super::trace::substituted;
 use crate::access_path::AccessHint;
@@ -307,6 +308,7 @@ impl ExecutionPlan for AggregateScanExec {
         };
         Ok(Box::pin(AggregateStream {
             worker: ScanWorker::new(scan),
+            clock: WorkerClock::new(&profile, partition),
             source: Arc::clone(&self.scan),
             profile,
             partition,
@@ -379,10 +381,14 @@ fn overflow(width: IntegerWidth) -> SqlError {
     SqlError::new(number::OVERFLOW, text).with_state(2)
 }
 
+/// After how many ranges at most a worker says how far it is. A warm range may take two microseconds.
+const RANGES_BETWEEN_REPORTS: u64 = 128;
+
 struct AggregateStream {
     worker: ScanWorker,
     source: Arc<dyn ExecutionPlan>,
-    profile: Arc<super::profile::OperatorProfile>,
+    clock: WorkerClock,
+    profile: Arc<OperatorProfile>,
     partition: usize,
     aggregates: Vec<ScanAggregate>,
     definitions: Vec<Aggregate>,
@@ -458,6 +464,37 @@ impl Drop for AggregateStream {
     }
 }
 
+impl AggregateStream {
+    fn poll_row(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        for range in 1_u64.. {
+            let polled = match &mut self.work {
+                Work::Counts(counts) => self.worker.poll_counts(task, counts),
+                Work::Pages(aggregator) => self.worker.poll_range(task, &mut **aggregator),
+            };
+            self.set_waiting(polled.is_pending());
+            // There is no row before the end. Who looks on shall see how far it is.
+            if range.is_multiple_of(RANGES_BETWEEN_REPORTS) || !matches!(polled, Poll::Ready(Some(Ok(())))) {
+                self.profile.set_scanned(self.partition, &self.worker);
+                self.clock.lap();
+            }
+            match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(()))) => {}
+                Poll::Ready(Some(Err(error))) => {
+                    self.done = true;
+                    let error = self.scan().table().sql_error(error);
+                    return Poll::Ready(Some(Err(external(error))));
+                }
+                Poll::Ready(None) => {
+                    self.done = true;
+                    return Poll::Ready(Some(self.row()));
+                }
+            }
+        }
+        unreachable!("a scan has fewer ranges than there are numbers")
+    }
+}
+
 impl Stream for AggregateStream {
     type Item = Result<RecordBatch>;
 
@@ -466,27 +503,10 @@ impl Stream for AggregateStream {
         if this.done {
             return Poll::Ready(None);
         }
-        loop {
-            let polled = match &mut this.work {
-                Work::Counts(counts) => this.worker.poll_counts(task, counts),
-                Work::Pages(aggregator) => this.worker.poll_range(task, &mut **aggregator),
-            };
-            this.set_waiting(polled.is_pending());
-            match polled {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(()))) => {}
-                Poll::Ready(Some(Err(error))) => {
-                    this.done = true;
-                    let error = this.scan().table().sql_error(error);
-                    return Poll::Ready(Some(Err(external(error))));
-                }
-                Poll::Ready(None) => {
-                    this.done = true;
-                    this.profile.set(this.partition, this.worker.rows(), this.worker.grants());
-                    return Poll::Ready(Some(this.row()));
-                }
-            }
-        }
+        this.clock.begin();
+        let polled = this.poll_row(task);
+        this.clock.end();
+        polled
     }
 }
 

@@ -1,38 +1,154 @@
-//! Rows by worker of each operator that keeps count: what `sys.dm_exec_query_profiles` shows.
+//! What each worker of each operator that keeps count has done: what `sys.dm_exec_query_profiles` shows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hobt_access::scan::{ScanWorker, WorkerProgress, WorkerReads};
+use hobt_base::{DatabaseId, IndexId, ObjectId};
+use hobt_sync::{nanoseconds, processor};
+
+use crate::source::HeapTable;
 
 /// One operator of a running or finished statement.
 #[derive(Debug)]
 pub struct OperatorProfile {
     /// The operator's name, as SQL Server calls it: `Table Scan`.
     pub operator: &'static str,
+    /// The table's database.
+    pub database: DatabaseId,
     /// The table it works on.
+    pub object: ObjectId,
+    /// Its name.
     pub table: String,
-    rows: Vec<AtomicU64>,
-    grants: Vec<AtomicU64>,
+    /// The index that it reads; 0 for a heap.
+    pub index_id: IndexId,
+    /// Rows that were expected of all workers together, if anybody knew.
+    pub estimated_rows: Option<u64>,
+    workers: Vec<Counters>,
+}
+
+/// What one worker of an operator has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerProfile {
+    /// Rows that it has given out, or looked at if it aggregates them.
+    pub rows: u64,
+    /// Page ranges that it took.
+    pub grants: u64,
+    /// Pages that it has read; `None` if they are counted for the table alone.
+    pub reads: Option<WorkerReads>,
+    /// Processor time; zero if it is not measured.
+    pub cpu: Duration,
+    /// From its first work to its last; zero if it is not measured.
+    pub elapsed: Duration,
+}
+
+/// Written by one worker, read by anybody.
+#[derive(Debug, Default)]
+struct Counters {
+    rows: AtomicU64,
+    grants: AtomicU64,
+    logical_reads: AtomicU64,
+    physical_reads: AtomicU64,
+    read_ahead_reads: AtomicU64,
+    cpu_ns: AtomicU64,
+    elapsed_ns: AtomicU64,
 }
 
 impl OperatorProfile {
-    /// An operator with `workers` workers that have done nothing yet.
-    pub fn new(operator: &'static str, table: String, workers: usize) -> OperatorProfile {
-        let zeros = || (0..workers).map(|_| AtomicU64::new(0)).collect();
-        OperatorProfile { operator, table, rows: zeros(), grants: zeros() }
+    /// An operator on a table's index with `workers` workers that have done nothing yet.
+    pub(crate) fn new(operator: &'static str, table: &HeapTable, index_id: IndexId, workers: usize) -> OperatorProfile {
+        OperatorProfile {
+            operator,
+            database: table.database().id(),
+            object: table.table().id,
+            table: table.table().name.clone(),
+            index_id,
+            estimated_rows: None,
+            workers: (0..workers).map(|_| Counters::default()).collect(),
+        }
     }
 
-    /// Sets what a worker has done so far.
-    pub fn set(&self, worker: usize, rows: u64, grants: u64) {
-        self.rows[worker].store(rows, Ordering::Relaxed);
-        self.grants[worker].store(grants, Ordering::Relaxed);
+    /// The same, of which somebody expects so many rows.
+    #[must_use]
+    pub(crate) fn estimated(self, rows: u64) -> OperatorProfile {
+        OperatorProfile { estimated_rows: Some(rows), ..self }
     }
 
-    /// Rows of each worker.
-    pub fn rows(&self) -> Vec<u64> {
-        self.rows.iter().map(|rows| rows.load(Ordering::Relaxed)).collect()
+    /// Sets what a worker has done so far that does not count its reads.
+    pub(crate) fn set(&self, worker: usize, rows: u64, grants: u64) {
+        self.workers[worker].rows.store(rows, Ordering::Relaxed);
+        self.workers[worker].grants.store(grants, Ordering::Relaxed);
     }
 
-    /// Page ranges that each worker took.
-    pub fn grants(&self) -> Vec<u64> {
-        self.grants.iter().map(|grants| grants.load(Ordering::Relaxed)).collect()
+    /// Sets what a scan's worker has done so far.
+    pub(crate) fn set_scanned(&self, worker: usize, scanned: &ScanWorker) {
+        let WorkerProgress { rows, grants, reads } = scanned.progress();
+        self.set(worker, rows, grants);
+        let counters = &self.workers[worker];
+        counters.logical_reads.store(reads.logical, Ordering::Relaxed);
+        counters.physical_reads.store(reads.physical, Ordering::Relaxed);
+        counters.read_ahead_reads.store(reads.read_ahead, Ordering::Relaxed);
+    }
+
+    /// What each worker has done.
+    pub fn workers(&self) -> Vec<WorkerProfile> {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let worker = |counters: &Counters| WorkerProfile {
+            rows: of(&counters.rows),
+            grants: of(&counters.grants),
+            // Who has read no page has no rows either, or does not count.
+            reads: Some(WorkerReads {
+                logical: of(&counters.logical_reads),
+                physical: of(&counters.physical_reads),
+                read_ahead: of(&counters.read_ahead_reads),
+            })
+            .filter(|reads| *reads != WorkerReads::default() || of(&counters.rows) == 0),
+            cpu: Duration::from_nanos(of(&counters.cpu_ns)),
+            elapsed: Duration::from_nanos(of(&counters.elapsed_ns)),
+        };
+        self.workers.iter().map(worker).collect()
+    }
+}
+
+/// One worker's time in an operator.
+#[derive(Debug)]
+pub(super) struct WorkerClock {
+    profile: Arc<OperatorProfile>,
+    worker: usize,
+    /// When it began.
+    since: Option<Instant>,
+    /// The thread's processor time up to which it was added; `None` between two steps.
+    cpu_before: Option<Duration>,
+}
+
+impl WorkerClock {
+    /// A worker that has not begun.
+    pub(super) fn new(profile: &Arc<OperatorProfile>, worker: usize) -> WorkerClock {
+        WorkerClock { profile: Arc::clone(profile), worker, since: None, cpu_before: None }
+    }
+
+    /// The worker begins a step of the operator's work.
+    pub(super) fn begin(&mut self) {
+        if hobt_sync::accounting() {
+            self.since.get_or_insert_with(Instant::now);
+            self.cpu_before = Some(processor::thread_cpu_time());
+        }
+    }
+
+    /// Adds what the step has taken so far.
+    pub(super) fn lap(&mut self) {
+        let (Some(since), Some(before)) = (self.since, self.cpu_before) else { return };
+        let now = processor::thread_cpu_time();
+        self.cpu_before = Some(now);
+        let counters = &self.profile.workers[self.worker];
+        counters.cpu_ns.fetch_add(nanoseconds(now.saturating_sub(before)), Ordering::Relaxed);
+        counters.elapsed_ns.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
+    }
+
+    /// The step is over; the next may be another thread's.
+    pub(super) fn end(&mut self) {
+        self.lap();
+        self.cpu_before = None;
     }
 }

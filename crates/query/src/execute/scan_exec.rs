@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
 use super::places::PlaceBuilder;
-use super::profile::OperatorProfile;
+use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, Missing};
 use crate::source::HeapTable;
@@ -160,7 +160,9 @@ impl ScanExec {
         let scan = Scan::new(&stores, run.degree(), self.table.scan_settings(), Arc::clone(&run.context), counts)
             .map_err(|error| external(self.table.sql_error(error)))?;
         run.add_scan(&scan);
-        let profile = Arc::new(OperatorProfile::new(self.table.scan_name(), name.clone(), run.degree()));
+        let index = self.table.table().base_index().id;
+        let profile = OperatorProfile::new(self.table.scan_name(), &self.table, index, run.degree());
+        let profile = Arc::new(profile.estimated(self.table.row_count()));
         run.add_profile(&profile);
         let made = Started { scan, profile };
         *started = Some(made.clone());
@@ -204,6 +206,7 @@ impl ExecutionPlan for ScanExec {
         let columns = batch_columns(self.table.table(), &self.projection);
         Ok(Box::pin(ScanStream {
             worker: ScanWorker::new(Arc::clone(&started.scan)),
+            clock: WorkerClock::new(&started.profile, partition),
             profile: started.profile,
             partition,
             table: Arc::clone(&self.table),
@@ -315,6 +318,7 @@ impl PageVisitor for BatchBuilder {
 
 struct ScanStream {
     worker: ScanWorker,
+    clock: WorkerClock,
     profile: Arc<OperatorProfile>,
     partition: usize,
     table: Arc<HeapTable>,
@@ -357,7 +361,9 @@ impl Stream for ScanStream {
             return Poll::Ready(None);
         }
         loop {
+            this.clock.begin();
             let polled = this.worker.poll_range(task, &mut this.batch);
+            this.clock.end();
             this.set_waiting(polled.is_pending());
             match polled {
                 Poll::Pending => return Poll::Pending,
@@ -378,7 +384,7 @@ impl Stream for ScanStream {
                 }
             }
         }
-        this.profile.set(this.partition, this.worker.rows(), this.worker.grants());
+        this.profile.set_scanned(this.partition, &this.worker);
         if this.batch.rows == 0 {
             return Poll::Ready(None);
         }

@@ -303,8 +303,9 @@ impl ExecutionPlan for SeekExec {
         }
         let counts = run.io_counts(&self.table.table().name);
         let profile = self.profile.get_or_init(|| {
-            let name = self.table.table().name.clone();
-            let profile = Arc::new(OperatorProfile::new(self.operator(), name, self.parts.len()));
+            let index = self.table.table().indexes[self.path.index].id;
+            let profile = OperatorProfile::new(self.operator(), &self.table, index, self.parts.len());
+            let profile = Arc::new(profile.estimated(self.path.rows.ceil() as u64));
             run.add_profile(&profile);
             profile
         });

@@ -105,6 +105,7 @@ struct Idle {
 pub struct PendingReasons {
     reads: AtomicUsize,
     client: AtomicUsize,
+    memory: AtomicUsize,
 }
 
 impl PendingReasons {
@@ -114,6 +115,8 @@ impl PendingReasons {
             Some(WaitType::PageIoLatchSh)
         } else if self.client.load(Ordering::Relaxed) > 0 {
             Some(WaitType::AsyncNetworkIo)
+        } else if self.memory.load(Ordering::Relaxed) > 0 {
+            Some(WaitType::ResourceSemaphore)
         } else {
             None
         }
@@ -122,6 +125,11 @@ impl PendingReasons {
     /// A scan has nothing to show until a read arrives (`+1`), or has (`-1`).
     pub fn reads(&self, begins: bool) {
         step(&self.reads, begins);
+    }
+
+    /// Others have the memory that the statement wants (`+1`), or it has got its part (`-1`).
+    pub fn memory(&self, begins: bool) {
+        step(&self.memory, begins);
     }
 
     /// The client does not take rows (`+1`), or does again (`-1`).
@@ -266,7 +274,7 @@ impl Team {
         let affinity = affinity.to_vec();
         let runtime = Builder::new_multi_thread()
             .worker_threads(size)
-            .thread_name("hobt-worker")
+            .thread_name(WORKER_THREAD)
             .thread_stack_size(STACK_BYTES)
             .on_thread_start(move || {
                 let Some(group) = joining.upgrade() else { return };
@@ -308,6 +316,9 @@ impl std::fmt::Debug for WorkerPool {
 
 /// A worker's stack: expressions as deep as the parser allows are evaluated by recursion. Untouched pages cost nothing.
 const STACK_BYTES: usize = 16 << 20;
+
+/// The name of a worker's thread.
+pub const WORKER_THREAD: &str = "hobt-worker";
 
 /// Groups of one kind that are kept.
 const KEPT: usize = 8;

@@ -22,7 +22,7 @@ use super::failure::Failure;
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
 use crate::binder::QueryHints;
-use crate::execute::StatementRun;
+use crate::execute::{OperatorProfile, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
@@ -144,7 +144,9 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         .rows()
         .into_iter()
         .map(|row| (row.wait_type.name(), row.waiting_tasks_count, Duration::from_nanos(row.wait_time_ns)));
-    let widest = run.profiles().into_iter().map(|profile| profile.rows()).max_by_key(|rows| rows.iter().sum::<u64>());
+    let rows = |profile: &OperatorProfile| profile.workers().iter().map(|worker| worker.rows).collect::<Vec<u64>>();
+    let widest =
+        run.profiles().iter().map(|profile| rows(profile.as_ref())).max_by_key(|rows| rows.iter().sum::<u64>());
     StatementStatistics {
         elapsed,
         cpu: cpu + run.worker_cpu(),

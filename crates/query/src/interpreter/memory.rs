@@ -6,69 +6,48 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use hobt_base::{SqlError, number};
-use hobt_engine::{Instance, SPILL_FOLDER};
+use hobt_engine::Instance;
 use hobt_sync::{Wait, WaitType, processor};
 use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::{Condvar, Mutex};
 
+use super::spill::SpillFactory;
 use crate::wrap::sql_error_of;
 
-/// How the executor's folders in it begin.
-const SPILL_PREFIX: &str = "datafusion-";
 /// The memory that a statement with large operators should find.
 const SHARE_BYTES: u64 = 64 << 20;
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// What all operators of an instance run with: its memory, and a clean folder to spill into. An instance on a simulated
-/// disk has no folder: what it spills goes where the system has temporary files.
+/// What all operators of an instance run with: its memory, and a clean folder to spill into, on the instance's disk.
 ///
 /// # Errors
 /// 5123: the folder cannot be made, or nothing can be made in it.
 pub(super) fn operators_runtime(instance: &Instance) -> Result<Arc<RuntimeEnv>, SqlError> {
-    let folder = instance.folder().join(SPILL_FOLDER);
-    let refused = |error: &dyn fmt::Display| {
+    let spills = instance.spills();
+    spills.prepare().map_err(|error| {
         let text = format!(
             "The folder '{}', which sorts and joins spill into, cannot be used: {error}. Let the account of this process \
              write there, and move away what is in its place and no folder.",
-            folder.display()
+            spills.folder().display()
         );
         SqlError::new(number::CANNOT_CREATE_FILE, text)
-    };
+    })?;
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SpillFactory::new(spills)));
     let pool = BudgetPool::new(instance.memory());
-    let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
-    if instance.disk().kind() != hobt_disk::SIMULATED {
-        std::fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
-        remove_spills(&folder);
-        runtime = runtime.with_temp_file_path(folder.clone());
-    }
-    runtime.build_arc().map_err(|error| match &error {
-        // The executor makes a folder of its own in it.
-        DataFusionError::IoError(error) => refused(error),
-        _ => sql_error_of(error),
-    })
-}
-
-/// Removes what a process that was killed left behind. The instance is locked: nobody else spills here.
-fn remove_spills(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(SPILL_PREFIX) {
-            // What cannot be removed takes room, and no more than that.
-            let _stays = std::fs::remove_dir_all(entry.path());
-        }
-    }
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_disk_manager_builder(disk);
+    runtime.build_arc().map_err(sql_error_of)
 }
 
 /// Operators share fairly what the instance's budget has left when they ask.
@@ -105,7 +84,7 @@ impl BudgetPool {
         let left = budget.limit().saturating_sub(budget.used());
         BudgetPool {
             fair: FairSpillPool::new(usize::try_from(left / 3).unwrap_or(usize::MAX)),
-            account: MemoryAccount::new(budget, "MEMORYCLERK_SQLQERESERVATIONS"),
+            account: MemoryAccount::new(budget, "Operators"),
             merge_bytes_max: usize::try_from(left / 2).unwrap_or(usize::MAX),
             merges: AtomicUsize::new(0),
             exchange_bytes: AtomicUsize::new(0),
@@ -454,16 +433,5 @@ mod tests {
             drop(first);
             assert_eq!(third.join().expect("no panic"), Ok(()));
         });
-    }
-
-    #[test]
-    fn what_a_killed_process_spilled_is_removed_and_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("hobt-spill-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("datafusion-x1/inner")).expect("a folder");
-        std::fs::write(folder.join("data.ndf"), "mine").expect("a file");
-        remove_spills(&folder);
-        assert!(!folder.join("datafusion-x1").exists());
-        assert!(folder.join("data.ndf").exists());
-        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

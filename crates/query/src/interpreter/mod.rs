@@ -41,6 +41,7 @@ mod run;
 mod sequence;
 mod server;
 mod settings;
+mod spill;
 mod state;
 mod statement;
 mod statement_kind;

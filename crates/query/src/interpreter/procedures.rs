@@ -38,6 +38,7 @@ static PROCEDURES: &[(&str, &str)] = &[
     ("sp_helpindex", SP_HELPINDEX),
     ("sp_helptext", SP_HELPTEXT),
     ("sp_who", SP_WHO),
+    ("sp_who2", SP_WHO2),
     ("sp_spaceused", SP_SPACEUSED),
     ("sp_databases", SP_DATABASES),
     ("sp_tables", SP_TABLES),
@@ -115,9 +116,26 @@ BEGIN
 END
 SELECT @text AS [Text]";
 
-const SP_WHO: &str = "CREATE PROCEDURE sp_who AS
-SELECT s.session_id AS spid, s.status, s.login_name AS loginame, s.host_name AS hostname, DB_NAME(s.database_id) AS dbname, r.command AS cmd
-FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id ORDER BY s.session_id";
+/// Everybody, a login, a session's number, or `active`: who runs something.
+const SP_WHO: &str = "CREATE PROCEDURE sp_who @loginame nvarchar(128) = NULL AS
+SELECT s.session_id AS spid, CAST(0 AS smallint) AS ecid, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS status,
+    s.login_name AS loginame, s.host_name AS hostname, CAST(COALESCE(r.blocking_session_id, 0) AS char(5)) AS blk,
+    DB_NAME(s.database_id) AS dbname, COALESCE(r.command, 'AWAITING COMMAND') AS cmd, COALESCE(r.request_id, 0) AS request_id
+FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
+WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
+    OR (@loginame = 'active' AND r.session_id IS NOT NULL)
+ORDER BY s.session_id";
+
+const SP_WHO2: &str = "CREATE PROCEDURE sp_who2 @loginame nvarchar(128) = NULL AS
+SELECT CAST(s.session_id AS char(5)) AS SPID, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS Status, s.login_name AS Login,
+    s.host_name AS HostName, CAST(CASE WHEN r.blocking_session_id > 0 THEN CAST(r.blocking_session_id AS varchar(5)) ELSE '  .' END AS char(5)) AS BlkBy,
+    DB_NAME(s.database_id) AS DBName, COALESCE(r.command, 'AWAITING COMMAND') AS Command, s.cpu_time + COALESCE(r.cpu_time, 0) AS CPUTime,
+    s.reads + s.writes + COALESCE(r.reads + r.writes, 0) AS DiskIO, CONVERT(char(5), s.last_request_start_time, 101) + ' ' + CONVERT(char(8), s.last_request_start_time, 108) AS LastBatch,
+    s.program_name AS ProgramName, CAST(s.session_id AS char(5)) AS SPID, CAST(COALESCE(r.request_id, 0) AS char(5)) AS REQUESTID
+FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
+WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
+    OR (@loginame = 'active' AND r.session_id IS NOT NULL)
+ORDER BY s.session_id";
 
 const SP_SPACEUSED: &str = "CREATE PROCEDURE sp_spaceused @objname nvarchar(776) = NULL AS
 IF @objname IS NULL

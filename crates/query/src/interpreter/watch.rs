@@ -17,7 +17,7 @@ pub(super) struct BatchWatch {
 impl BatchWatch {
     /// A batch that takes its memory from `budget`.
     pub(super) fn new(cancelled: &Arc<AtomicBool>, budget: &Arc<MemoryBudget>) -> Arc<BatchWatch> {
-        let account = MemoryAccount::new(budget, "MEMORYCLERK_SQLQUERYEXEC");
+        let account = MemoryAccount::new(budget, "Values");
         Arc::new(BatchWatch { cancelled: Arc::clone(cancelled), account })
     }
 }

@@ -197,12 +197,12 @@ fn databases(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 }
 
 /// The columns of `sys.database_files` under their older names.
-fn files(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+fn files(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     /// `status` of a file on disk.
     const ON_DISK: i64 = 0x2;
     /// What that of a log's file has besides.
     const OF_LOG: i64 = 0x40;
-    let rows = super::databases::files(&context.database).into_iter().map(|(_, file)| {
+    let rows = super::databases::files(&sources.instance, &context.database).into_iter().map(|(_, file)| {
         let status = if file[2] == Value::Int(1) { ON_DISK | OF_LOG } else { ON_DISK };
         let [id, group, name, path] = [0, 4, 5, 6].map(|column: usize| file[column].clone());
         let [size, most, growth] = [9, 10, 11].map(|column: usize| file[column].clone());

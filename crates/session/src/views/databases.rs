@@ -2,7 +2,7 @@
 
 use hobt_base::PAGE_SIZE;
 use hobt_catalog::{DatabaseFile, Growth};
-use hobt_engine::{DatabaseDescription, DatabaseUse, LogDescription, LogFileDescription};
+use hobt_engine::{DatabaseDescription, DatabaseUse, Instance, LogDescription, LogFileDescription};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{Collation, Value};
 
@@ -35,8 +35,8 @@ pub(super) static VIEWS: &[Definition] = &[
          is_memory_optimized_elevate_to_snapshot_on bit",
         |sources, _, _| Ok(sources.instance.databases().iter().map(database).collect()),
     ),
-    Definition::sys("database_files", FILES, |_, context, _| {
-        Ok(files(&context.database).into_iter().map(|(_, row)| row).collect())
+    Definition::sys("database_files", FILES, |sources, context, _| {
+        Ok(files(&sources.instance, &context.database).into_iter().map(|(_, row)| row).collect())
     }),
     Definition::sys("master_files", MASTER_FILES, master_files),
 ];
@@ -115,11 +115,12 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
 }
 
 /// The files of a database, with their ids; those of the log come last.
-pub(super) fn files(database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
+pub(super) fn files(instance: &Instance, database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
     let snapshot = database.snapshot();
     let sizes = database.storage().files();
     let row = |file: &DatabaseFile| {
-        let size = sizes.iter().find(|open| open.id() == file.id).map_or(0, |open| open.size_pages());
+        let open = sizes.iter().find(|open| open.id() == file.id);
+        let size = open.map_or(0, |open| instance.shown_pages(database.id(), open));
         let (growth, percent) = match file.growth {
             Growth::None => (0, false),
             Growth::Pages(pages) => (int(u64::from(pages)), false),
@@ -184,7 +185,7 @@ fn master_files(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for description in sources.instance.databases() {
         let Ok(database) = sources.instance.database_by_id(description.id) else { continue };
-        for (_, mut file) in files(&database) {
+        for (_, mut file) in files(&sources.instance, &database) {
             file.insert(0, Value::Int(i64::from(description.id.0)));
             rows.push(file);
         }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription};
-use hobt_query::execute::OperatorProfile;
+use hobt_query::execute::{OperatorProfile, WORKER_THREAD};
 use hobt_query::interpreter::ViewContext;
 use hobt_sync::processor;
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
@@ -101,7 +102,7 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-fn database_id(sources: &Sources, name: &str) -> u16 {
+pub(super) fn database_id(sources: &Sources, name: &str) -> u16 {
     sources.instance.database(name).map_or(1, |database| database.id().0)
 }
 
@@ -195,6 +196,32 @@ fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
+/// What a session's statement waits for now.
+#[derive(Default)]
+pub(super) struct CurrentWait {
+    pub(super) name: Option<&'static str>,
+    /// The session that has the lock.
+    pub(super) blocker: i32,
+    pub(super) milliseconds: u64,
+    pub(super) resource: String,
+}
+
+impl CurrentWait {
+    pub(super) fn of(sources: &Sources, session: &Connected) -> CurrentWait {
+        if let Some(lock) = sources.instance.locks().waits().into_iter().find(|wait| wait.session == session.id) {
+            return CurrentWait {
+                name: Some(lock.mode.wait_type().name()),
+                blocker: lock.blockers.first().map_or(0, |blocker| blocker.0),
+                milliseconds: milliseconds(lock.waited),
+                resource: lock.resource.to_string(),
+            };
+        }
+        let run = session.request.as_ref().and_then(|request| request.run.upgrade());
+        let name = run.and_then(|run| run.pending.wait_type()).map(|wait| wait.name());
+        CurrentWait { name, ..CurrentWait::default() }
+    }
+}
+
 fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
@@ -203,16 +230,8 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let last_wait = run.as_ref().and_then(|run| run.waits.last_wait_type()).map_or("", |wait| wait.name());
         let degree = run.as_ref().map_or(1, |run| run.degree());
         let cpu = run.as_ref().map_or_else(Default::default, |run| run.worker_cpu());
-        let logical: u64 = run.as_ref().map_or(0, |run| {
-            let tables = run.table_counts();
-            tables.iter().map(|(_, counts)| counts.logical_reads.load(std::sync::atomic::Ordering::Relaxed)).sum()
-        });
-        let lock = sources.instance.locks().waits().into_iter().find(|wait| wait.session == session.id);
-        let pending = || run.as_ref().and_then(|run| run.pending.wait_type());
-        let waits = lock.as_ref().map(|wait| wait.mode.wait_type()).or_else(pending).map(|wait| wait.name());
-        let blocker = lock.as_ref().and_then(|wait| wait.blockers.first()).map_or(0, |blocker| blocker.0);
-        let wait_time = lock.as_ref().map_or(0, |wait| milliseconds(wait.waited));
-        let wait_resource = lock.as_ref().map_or_else(String::new, |wait| wait.resource.to_string());
+        let (logical, physical) = run.as_ref().map_or((0, 0), |run| run.reads());
+        let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
         // As long as the rest takes if it goes on as before.
         let elapsed_ms = milliseconds(request.started.elapsed()) as f64;
@@ -221,7 +240,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             session.id.0,
             0,
             datetime(request.start_time),
-            if waits.is_some() { "suspended" } else { "running" },
+            if wait.name.is_some() { "suspended" } else { "running" },
             &request.command,
             text_handle(&request.text),
             0,
@@ -230,11 +249,11 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             database_id(sources, &session.database),
             1,
             NULL,
-            blocker,
-            waits,
-            wait_time,
+            wait.blocker,
+            wait.name,
+            wait.milliseconds,
             last_wait,
-            wait_resource,
+            wait.resource,
             session.open_transaction_count(),
             1,
             session.transaction.as_ref().map_or(0, |open| open.transaction.id()),
@@ -245,7 +264,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             int(milliseconds(request.started.elapsed())),
             NULL,
             NULL,
-            0,
+            physical,
             0,
             logical
         ];
@@ -257,56 +276,45 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 }
 
 /// A handle that two equal texts share: the length and a sum of the bytes.
-fn text_handle(text: &str) -> Value {
+pub(super) fn text_handle(text: &str) -> Value {
     let sum = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
 }
 
-fn query_profiles(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
+fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
-        let running = session.request.as_ref().and_then(|request| request.run.upgrade());
+        let request = session.request.as_ref();
+        let running = request.and_then(|request| request.run.upgrade());
         let running = running.map(|run| run.profiles()).filter(|operators| !operators.is_empty());
         let is_running = running.is_some();
+        let handle = || request.filter(|_| is_running).map(|request| text_handle(&request.text));
         let operators: Vec<Arc<OperatorProfile>> = running.unwrap_or_else(|| session.operators.clone());
-        let (cpu, elapsed) = (milliseconds(session.last_cost.cpu), milliseconds(session.last_cost.elapsed));
         for (operator, node) in operators.iter().zip(0..) {
-            let reads = session.last_cost.reads.iter().find(|reads| reads.table == operator.table && !is_running);
-            for ((count, grants), thread) in operator.rows().into_iter().zip(operator.grants()).zip(1..) {
-                let mut row = row![
-                    session.id.0,
-                    0,
-                    NULL,
-                    NULL,
-                    operator.operator,
-                    node,
-                    thread,
-                    NULL,
-                    count,
-                    0,
-                    0,
-                    1,
-                    NULL,
-                    NULL,
-                    NULL,
-                    NULL,
-                    NULL,
-                    NULL,
-                    NULL,
-                    elapsed,
-                    cpu,
-                    context.database.id().0,
-                    NULL,
-                    0,
-                    reads.map(|reads| reads.scans),
+            let workers = operator.workers();
+            let estimated_rows = operator.estimated_rows.map(|rows| rows / (workers.len() as u64).max(1));
+            for (worker, thread) in workers.iter().zip(1..) {
+                let reads = worker.reads;
+                let mut row = row![session.id.0, 0, handle(), NULL, operator.operator, node, thread, NULL, worker.rows];
+                row.extend(row![0, 0, u8::from(!is_running), estimated_rows]);
+                // The moments of open, first row, last row and close are not noted.
+                row.extend(std::iter::repeat_n(NULL, 6));
+                row.extend(row![
+                    milliseconds(worker.elapsed),
+                    milliseconds(worker.cpu),
+                    operator.database.0,
+                    operator.object.0,
+                    i64::from(operator.index_id.0),
+                    reads.map(|_| 1),
                     reads.map(|reads| reads.logical),
                     reads.map(|reads| reads.physical),
                     reads.map(|reads| reads.read_ahead),
                     0
-                ];
-                row.extend(row![0, 0, 0, 0, 0, count, NULL, 0, &operator.table, grants, is_running]);
+                ]);
+                row.extend(row![0, 0, 0, 0, 0, worker.rows, estimated_rows, 0]);
+                row.extend(row![&operator.table, worker.grants, is_running]);
                 rows.push(row);
             }
         }
@@ -333,34 +341,22 @@ fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
+/// A row for each processor. Workers are counted where their threads run or ran last.
 fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mask = sources.instance.runtime().affinity_mask;
-    let running = sources.registry.all().iter().filter(|session| session.request.is_some()).count() as u64;
+    let threads = processor::threads_named(WORKER_THREAD);
     let rows = (0..processor::processor_count()).map(|processor| {
         let online = mask == 0 || processor < 64 && mask >> processor & 1 == 1;
         let status = if online { "VISIBLE ONLINE" } else { "VISIBLE OFFLINE" };
-        row![
-            Value::Binary((processor as u64).to_be_bytes().to_vec()),
-            0,
-            int(processor as u64),
-            int(processor as u64),
-            status,
-            online,
-            running == 0,
-            0,
-            0,
-            0,
-            int(running),
-            0,
-            int(running),
-            int(running),
-            0,
-            0,
-            int(running),
-            0,
-            0,
-            false
-        ]
+        let here = || threads.iter().filter(|thread| thread.processor == processor);
+        let workers = int(here().count() as u64);
+        let active = int(here().filter(|thread| thread.is_runnable).count() as u64);
+        let number = int(processor as u64);
+        let mut row = row![Value::Binary((processor as u64).to_be_bytes().to_vec()), 0, number, number, status, online];
+        // One runs, the others wait for the processor.
+        let runnable = (active - 1).max(0);
+        row.extend(row![active == 0, 0, 0, 0, active, runnable, workers, active, 0, 0, active, 0, 0, false]);
+        row
     });
     Ok(rows.collect())
 }
@@ -378,7 +374,7 @@ fn sys_info(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         1,
         memory.limit() / 1024,
         memory.limit() / 1024,
-        memory.used() / 1024,
+        super::memory::used_bytes(sources).div_ceil(1024),
         memory.limit() / 1024,
         2_097_152,
         4,
@@ -407,6 +403,7 @@ const BULK: i64 = 272_696_576;
 fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let pool = sources.instance.pool().statistics();
     let memory = sources.instance.memory();
+    let used_kb = super::memory::used_bytes(sources).div_ceil(1024);
     let sessions = sources.registry.all().len() as u64;
     let page = PAGE_SIZE as u64;
     let buffer = "SQLServer:Buffer Manager";
@@ -418,7 +415,7 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
         (buffer, "Database pages", "", pool.frames - pool.free, RAW),
         (buffer, "Target pages", "", pool.frames, RAW),
         (buffer, "Free pages", "", pool.free, RAW),
-        ("SQLServer:Memory Manager", "Total Server Memory (KB)", "", memory.used() / 1024, RAW),
+        ("SQLServer:Memory Manager", "Total Server Memory (KB)", "", used_kb, RAW),
         ("SQLServer:Memory Manager", "Target Server Memory (KB)", "", memory.limit() / 1024, RAW),
         ("SQLServer:Memory Manager", "Database Cache Memory (KB)", "", (pool.frames - pool.free) * page / 1024, RAW),
         ("SQLServer:General Statistics", "User Connections", "", sessions, RAW),
@@ -434,7 +431,7 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
     let mut version_bytes = 0;
     for database in super::log::open_databases(sources) {
         version_bytes += database.storage().versions().bytes() as u64;
-        let values = database_counters(&database);
+        let values = database_counters(sources, &database);
         for (((name, kind), value), total) in DATABASE_COUNTERS.into_iter().zip(values).zip(&mut total) {
             rows.push(counter(DATABASES, name, database.name(), value, kind));
             *total += value;
@@ -463,9 +460,9 @@ const DATABASE_COUNTERS: [(&str, i64); 7] = [
     ("Transactions/sec", BULK),
 ];
 
-fn database_counters(database: &DatabaseUse) -> [u64; DATABASE_COUNTERS.len()] {
-    let data_kb: u64 =
-        database.storage().files().iter().map(|file| u64::from(file.size_pages()) * PAGE_SIZE as u64 / 1024).sum();
+fn database_counters(sources: &Sources, database: &DatabaseUse) -> [u64; DATABASE_COUNTERS.len()] {
+    let pages = |file: &DataFile| u64::from(sources.instance.shown_pages(database.id(), file));
+    let data_kb: u64 = database.storage().files().iter().map(|file| pages(file) * PAGE_SIZE as u64 / 1024).sum();
     let Some(log) = LogDescription::of(database.storage()) else { return [data_kb, 0, 0, 0, 0, 0, 0] };
     [
         data_kb,

@@ -37,14 +37,19 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// Every open file of every database with its counters.
+/// Every open file of every database with its counters. What was spilled counts as a part of tempdb's first file.
 fn files(sources: &Sources) -> Vec<(DatabaseUse, u16, u64, FileSnapshot)> {
     let mut files = Vec::new();
     for description in sources.instance.databases() {
         let Ok(database) = sources.instance.database_by_id(description.id) else { continue };
         for file in database.storage().files() {
-            let bytes = u64::from(file.size_pages()) * hobt_base::PAGE_SIZE as u64;
-            files.push((database.clone(), file.id().0, bytes, file.disk().statistics().snapshot()));
+            let mut bytes = u64::from(file.size_pages()) * hobt_base::PAGE_SIZE as u64;
+            let mut transfers = file.disk().statistics().snapshot();
+            if let Some(spills) = sources.instance.spills_in(database.id(), file.id()) {
+                bytes += spills.size_bytes();
+                transfers.add(&spills.transfers());
+            }
+            files.push((database.clone(), file.id().0, bytes, transfers));
         }
         for file in LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files) {
             files.push((database.clone(), file.id.0, file.bytes, file.transfers));

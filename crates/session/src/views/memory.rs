@@ -2,9 +2,11 @@
 
 use hobt_base::PAGE_SIZE;
 use hobt_page::PageType;
+use hobt_types::Value;
 
-use super::Definition;
+use super::storage::allocation_unit_id;
 use super::value::{NULL, row};
+use super::{Definition, Sources};
 
 pub(super) static VIEWS: &[Definition] = &[
     Definition::sys(
@@ -14,40 +16,7 @@ pub(super) static VIEWS: &[Definition] = &[
          awe_allocated_kb bigint!, shared_memory_reserved_kb bigint!, shared_memory_committed_kb bigint!, \
          page_size_in_bytes bigint!, page_allocator_address varbinary(8), host_address varbinary(8), \
          parent_memory_broker_type nvarchar(60)",
-        |sources, _, _| {
-            let pool = sources.instance.pool().statistics();
-            let budget = sources.instance.memory();
-            let page = PAGE_SIZE as u64;
-            let frames_kb = pool.frames * page / 1024;
-            let words_kb = pool.state_word_bytes / 1024;
-            let versions_kb = sources.instance.kept_version_bytes() / 1024;
-            let others_kb = (budget.used() / 1024).saturating_sub(frames_kb + words_kb + versions_kb);
-            let clerks = [
-                ("MEMORYCLERK_SQLBUFFERPOOL", "Default", (pool.frames - pool.free) * page / 1024, frames_kb),
-                ("MEMORYCLERK_SQLSTORENG", "State words", words_kb, words_kb),
-                ("MEMORYCLERK_SQLSTORENG", "Row versions", versions_kb, versions_kb),
-                ("MEMORYCLERK_SQLQUERYEXEC", "Statements", others_kb, others_kb),
-            ];
-            let rows = clerks.into_iter().zip(1_u8..).map(|((kind, name, used, reserved), address)| {
-                row![
-                    hobt_types::Value::Binary(vec![0, 0, 0, 0, 0, 0, 0, address]),
-                    kind,
-                    name,
-                    0,
-                    used,
-                    reserved,
-                    reserved,
-                    0,
-                    0,
-                    0,
-                    page,
-                    NULL,
-                    NULL,
-                    NULL
-                ]
-            });
-            Ok(rows.collect())
-        },
+        |sources, _, _| Ok(memory_clerks(sources)),
     ),
     Definition::sys(
         "dm_os_buffer_descriptors",
@@ -57,12 +26,14 @@ pub(super) static VIEWS: &[Definition] = &[
         |sources, _, _| {
             let rows = sources.instance.pool().descriptors().map(|page| {
                 let kind = page.page_type.map(PageType::name);
+                let is_large_value = page.page_type == Some(PageType::LargeValue);
+                let unit = page.hobt.map(|hobt| allocation_unit_id(hobt, is_large_value));
                 row![
                     page.database.0,
                     page.page.file.0,
                     i64::from(page.page.number as i32),
-                    0,
-                    NULL,
+                    page.level,
+                    unit,
                     kind,
                     page.row_count,
                     NULL,
@@ -76,3 +47,39 @@ pub(super) static VIEWS: &[Definition] = &[
         },
     ),
 ];
+
+/// A row for each name of accounts. Their pages add up to what the instance uses: `committed_kb` of
+/// `sys.dm_os_sys_info`.
+fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
+    let pool = sources.instance.pool().statistics();
+    let mut clerks = Vec::new();
+    for (name, bytes) in sources.instance.memory().clerks() {
+        let kind = match name {
+            "Buffer pool" => {
+                let pages = (pool.frames - pool.free) * PAGE_SIZE as u64;
+                clerks.push(("MEMORYCLERK_SQLBUFFERPOOL", "Default", pages));
+                clerks.push(("MEMORYCLERK_SQLBUFFERPOOL", "Free pages", bytes.saturating_sub(pages)));
+                continue;
+            }
+            "Row versions" => "MEMORYCLERK_SQLSTORENG",
+            "Transactions" => "MEMORYCLERK_XACT",
+            "Operators" => "MEMORYCLERK_SQLQERESERVATIONS",
+            _ => "MEMORYCLERK_SQLQUERYEXEC",
+        };
+        clerks.push((kind, name, bytes));
+    }
+    clerks.push(("MEMORYCLERK_SQLSTORENG", "State words of pages", pool.state_word_bytes));
+    let row = |((kind, name, bytes), address): ((&str, &str, u64), u8)| {
+        let address = Value::Binary(vec![0, 0, 0, 0, 0, 0, 0, address]);
+        // What is reserved and committed in other ways than by pages would be added to them.
+        let mut row = row![address, kind, name, 0, bytes.div_ceil(1024), 0, 0, 0, 0, 0, PAGE_SIZE];
+        row.extend(std::iter::repeat_n(NULL, 3));
+        row
+    };
+    clerks.into_iter().zip(1..).map(row).collect()
+}
+
+/// Bytes that the instance uses.
+pub(super) fn used_bytes(sources: &Sources) -> u64 {
+    sources.instance.memory().used() + sources.instance.pool().statistics().state_word_bytes
+}

@@ -17,6 +17,7 @@ mod io;
 mod locks;
 mod log;
 mod memory;
+mod processes;
 mod sequences;
 mod settings;
 mod storage;
@@ -117,6 +118,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     locks::VIEWS,
     log::VIEWS,
     memory::VIEWS,
+    processes::VIEWS,
     sequences::VIEWS,
     settings::VIEWS,
     storage::VIEWS,

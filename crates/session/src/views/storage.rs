@@ -1,6 +1,6 @@
 //! Where rows lie: filegroups, partitions and their sizes.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{HobtId, SqlError, number};
 use hobt_catalog::{DataSpace, Index};
 use hobt_engine::DatabaseUse;
 use hobt_query::interpreter::ViewContext;
@@ -138,6 +138,11 @@ const DATA_SPACE: &str = "name sysname!, data_space_id int!, type char(2)!, type
 /// What the id of a partition's unit of long values has beside the partition's.
 const LOB_UNIT: u64 = 1 << 62;
 
+/// The id of what a heap or B+tree has of pages: those of its rows, or those of its long values.
+pub(super) fn allocation_unit_id(hobt: HobtId, of_large_values: bool) -> u64 {
+    if of_large_values { hobt.0 | LOB_UNIT } else { hobt.0 }
+}
+
 /// The id of a filegroup or scheme.
 pub(super) fn data_space_id(space: &DataSpace) -> i64 {
     match space {
@@ -245,7 +250,7 @@ fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for_each_partition(context, |_, _, partition, sizes| {
         let id = partition.hobt.0;
         let rows = row![
-            id,
+            allocation_unit_id(partition.hobt, false),
             1,
             "IN_ROW_DATA",
             id,
@@ -255,7 +260,7 @@ fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             sizes.data_pages
         ];
         let lob = row![
-            id | LOB_UNIT,
+            allocation_unit_id(partition.hobt, true),
             2,
             "LOB_DATA",
             id,

@@ -232,7 +232,8 @@ impl Maker {
             return Ok(Made { plan, next: None, profile: None });
         };
         let profile = Arc::clone(self.profile.lock().get_or_insert_with(|| {
-            let profile = OperatorProfile::new("Nested Loops", inner.table.table().name.clone(), self.partitions);
+            let index = inner.table.table().base_index().id;
+            let profile = OperatorProfile::new("Nested Loops", &inner.table, index, self.partitions);
             let profile = Arc::new(profile);
             inner.table.run().add_profile(&profile);
             profile

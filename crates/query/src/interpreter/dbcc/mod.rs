@@ -172,8 +172,9 @@ impl Interpreter<'_> {
             ("Name", NAME),
             ("FileName", NAME),
         ];
+        let database = self.state.database.id();
         let rows = self.state.database.storage().files().into_iter().map(|file| {
-            let total = i64::from(file.size_pages() / EXTENT_PAGES);
+            let total = i64::from(self.environment.instance.shown_pages(database, &file).div_ceil(EXTENT_PAGES));
             vec![
                 Value::Int(i64::from(file.id().0)),
                 Value::Int(i64::from(file.filegroup().0)),

@@ -87,7 +87,8 @@ fn file_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "isreadonly" => Some(0),
         "spaceused" => {
             let open = world.database.storage().files().into_iter().find(|open| open.id().0 == id)?;
-            let extents = i64::from(open.size_pages() / EXTENT_PAGES) - i64::from(open.free_extents());
+            let pages = world.environment.instance.shown_pages(world.database.id(), &open);
+            let extents = i64::from(pages.div_ceil(EXTENT_PAGES)) - i64::from(open.free_extents());
             Some(extents * i64::from(EXTENT_PAGES))
         }
         _ => None,

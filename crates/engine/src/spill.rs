@@ -1,0 +1,215 @@
+//! Files of what statements put on disk because it does not fit into memory: a part of `tempdb`.
+//!
+//! They lie in a folder beside tempdb's data file, hold bytes and no pages, are never synced, and are removed when
+//! whoever made them lets go. Their size and their transfers count as those of tempdb's first file
+//! ([`SpillFiles::size_bytes`], [`SpillFiles::transfers`]). What is in them is left to who writes them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_disk::{Disk, DiskError, DiskFile, FileSnapshot, OpenOptions, Result};
+use hobt_sync::{Wait, WaitType};
+use parking_lot::Mutex;
+
+use crate::path::SPILL_FOLDER;
+
+/// How their names begin.
+const PREFIX: &str = "spill-";
+
+/// The spill files of an instance.
+pub struct SpillFiles {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    size_bytes: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The number of the next file.
+    next: u64,
+    /// Those that are there, by number.
+    open: HashMap<u64, Arc<dyn DiskFile>>,
+    /// What those that were removed have transferred.
+    removed: FileSnapshot,
+}
+
+impl std::fmt::Debug for SpillFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpillFiles").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl SpillFiles {
+    /// No files yet, in an instance's folder. Nothing is done to the disk.
+    pub(crate) fn new(disk: &Arc<dyn Disk>, instance: &Path) -> Arc<SpillFiles> {
+        Arc::new(SpillFiles {
+            disk: Arc::clone(disk),
+            folder: instance.join(SPILL_FOLDER),
+            size_bytes: AtomicU64::new(0),
+            known: Mutex::default(),
+        })
+    }
+
+    /// The folder that they lie in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes the folder, removes what a process that was killed left there, and tries whether a file can be made. Only
+    /// before the first file: nobody else spills into the folder of an instance that is locked. Blocks.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or nothing can be made in it.
+    pub fn prepare(self: &Arc<SpillFiles>) -> Result<()> {
+        self.disk.create_directory(&self.folder)?;
+        for path in self.disk.list(&self.folder)? {
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
+                // What cannot be removed takes room, and no more than that.
+                let _stays = self.disk.remove(&path);
+            }
+        }
+        self.create().map(drop)
+    }
+
+    /// An empty file. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(self: &Arc<SpillFiles>) -> Result<SpillFile> {
+        // What a killed process left and nobody could remove is stepped over.
+        loop {
+            let number = {
+                let mut known = self.known.lock();
+                known.next += 1;
+                known.next
+            };
+            let path = self.folder.join(format!("{PREFIX}{number}"));
+            let file = match self.disk.open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }) {
+                Err(DiskError::AlreadyExists { .. }) => continue,
+                opened => opened?,
+            };
+            self.known.lock().open.insert(number, Arc::clone(&file));
+            return Ok(SpillFile { files: Arc::clone(self), number, file, size_bytes: Mutex::new(0) });
+        }
+    }
+
+    /// Bytes in all files that are there.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was transferred to and from all files since the instance was opened.
+    pub fn transfers(&self) -> FileSnapshot {
+        let known = self.known.lock();
+        let mut sum = known.removed.clone();
+        known.open.values().for_each(|file| sum.add(&file.statistics().snapshot()));
+        sum
+    }
+}
+
+/// One spill file, removed when it is dropped.
+pub struct SpillFile {
+    files: Arc<SpillFiles>,
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    size_bytes: Mutex<u64>,
+}
+
+impl std::fmt::Debug for SpillFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpillFile").field("path", &self.file.path()).finish_non_exhaustive()
+    }
+}
+
+impl SpillFile {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Bytes in it.
+    pub fn size_bytes(&self) -> u64 {
+        *self.size_bytes.lock()
+    }
+
+    /// Writes behind what is there. Blocks, which is an `IO_COMPLETION`.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Poisoned`, `Io`: nothing can be written to the file any more.
+    pub fn append(&self, bytes: &[u8]) -> Result<()> {
+        let mut size = self.size_bytes.lock();
+        let wait = Wait::begin(WaitType::IoCompletion);
+        self.file.write_at(bytes, *size)?;
+        drop(wait);
+        *size += bytes.len() as u64;
+        self.files.size_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Fills `buffer` from `offset` on. Blocks, which is an `IO_COMPLETION`.
+    ///
+    /// # Errors
+    /// `OutOfRange` when the file ends before, `Io`.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let _wait = Wait::begin(WaitType::IoCompletion);
+        self.file.read_at(buffer, offset)
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        // What cannot be removed is removed at the next start.
+        let _stays = self.files.disk.remove(self.file.path());
+        self.files.size_bytes.fetch_sub(*self.size_bytes.get_mut(), Ordering::Relaxed);
+        let mut known = self.files.known.lock();
+        known.open.remove(&self.number);
+        let transferred = self.file.statistics().snapshot();
+        known.removed.add(&transferred);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hobt_disk::{DiskKind, open_disk};
+
+    fn files() -> (Arc<dyn Disk>, Arc<SpillFiles>) {
+        let disk = open_disk(DiskKind::from_name("simulated").expect("known")).expect("a disk");
+        let files = SpillFiles::new(&disk, Path::new("/instance"));
+        (disk, files)
+    }
+
+    #[test]
+    fn what_was_transferred_stays_counted_and_what_was_stored_does_not() {
+        let (disk, files) = files();
+        files.prepare().expect("a folder");
+        let file = files.create().expect("a file");
+        file.append(&[1; 700]).expect("written");
+        file.append(&[2; 500]).expect("written");
+        let mut end = [0; 600];
+        file.read_at(&mut end, 600).expect("read");
+        assert_eq!((end[99], end[100]), (1, 2));
+        assert_eq!((file.size_bytes(), files.size_bytes()), (1200, 1200));
+        let while_open = files.transfers();
+        assert_eq!((while_open.writes.count, while_open.writes.bytes, while_open.reads.bytes), (2, 1200, 600));
+        let path = file.path().to_owned();
+        drop(file);
+        assert_eq!((files.size_bytes(), files.transfers()), (0, while_open));
+        assert!(!disk.exists(&path));
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let (disk, files) = files();
+        files.prepare().expect("a folder");
+        let left = std::mem::ManuallyDrop::new(files.create().expect("a file"));
+        let other = files.folder().join("data.ndf");
+        disk.open(&other, OpenOptions { create_new: true, ..OpenOptions::default() }).expect("a user's file");
+        let next = SpillFiles::new(&disk, Path::new("/instance"));
+        next.prepare().expect("a folder");
+        assert!(!disk.exists(left.path()) && disk.exists(&other));
+    }
+}
