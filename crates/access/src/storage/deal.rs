@@ -9,16 +9,19 @@ use hobt_base::FilegroupId;
 
 use super::{DataFile, Storage};
 
-/// Where several files have room, so many runs at least fit what a file has free (but as long as a HOBT's first run any
-/// run may be): one part in so many is how far a file's share can be from what is its due.
+/// Where several files have room, so many runs at least fit what a file has free: one part in so many is how far a
+/// file's share can be from what is its due.
 const RUNS_IN_FREE_SPACE: u32 = 16;
+/// As long any run may be all the same, as may one as long as a HOBT's first: a scan reads so much at once, and a
+/// tree whose leaves lie in runs of an extent each counts as out of order.
+const RUN_EXTENTS_FREE: u32 = 8;
 
 impl Storage {
     /// Takes a run from the file whose turn it is: each file gains credit in proportion to its free space for the
     /// extents that are dealt, and the one that gives them pays. The turn is that of the file whose credit is the
     /// largest part of its free space. The credits of the files sum to nothing.
     pub(super) fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Option<(Arc<DataFile>, u32, u32)> {
-        let run_extents_first = self.settings().run_extents_first;
+        let run_extents_free = self.settings().run_extents_first.max(RUN_EXTENTS_FREE);
         let _turn = self.dealing.lock();
         let free_extents = |file: &DataFile| if file.is_set_aside() { 0 } else { file.free_extents() };
         let free: Vec<u32> = files.iter().map(|file| free_extents(file)).collect();
@@ -30,7 +33,7 @@ impl Storage {
             part(one, **one_free).total_cmp(&part(other, **other_free)).then(by_free)
         })?;
         let is_shared = with_room().count() > 1;
-        let longest = if is_shared { (file_free / RUNS_IN_FREE_SPACE).max(run_extents_first) } else { u32::MAX };
+        let longest = if is_shared { (file_free / RUNS_IN_FREE_SPACE).max(run_extents_free) } else { u32::MAX };
         let (first, count) = file.free.lock().take(wanted.min(longest))?;
         let total: f64 = free.iter().copied().map(f64::from).sum();
         for (each, free) in files.iter().zip(&free) {

@@ -31,7 +31,7 @@ fn files_fill_in_proportion_to_their_free_space() {
 
 #[test]
 fn each_load_is_shared_by_seven_files_of_different_sizes() {
-    let extents = [640, 80, 160, 80, 240, 80, 320];
+    let extents = [1280, 160, 320, 160, 480, 160, 640];
     let world = World::new(256, &extents.map(|extents| file_of(8 * extents)));
     let column = ColumnLayout { physical: PhysicalType::Variable, nullable: false };
     let layout = Arc::new(RowLayout::new(vec![column]));
