@@ -6,9 +6,14 @@ use std::time::Duration;
 use hobt_base::PAGE_SIZE;
 use hobt_disk::TransferSnapshot;
 use hobt_session::StatementStatistics;
+use hobt_sync::processor::steal_time;
 
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
+
+/// What time that the hypervisor gave to others is called among the waits. The system counts it in ticks of 10 ms, so a
+/// run of a few of them says little.
+const STOLEN: &str = "HOBT_STOLEN";
 
 /// What one run of a statement cost.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +50,28 @@ impl Measured {
         self.physical_pages + self.read_ahead_pages == 0
     }
 
-    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap. There is
-    /// one worker while the statement is planned.
+    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap.
     pub(crate) fn unexplained_percent(&self) -> f64 {
-        let whole = self.compile_s + self.workers.max(1) as f64 * (self.elapsed_s - self.compile_s);
-        let explained = self.cpu_s + self.waits_ms.values().sum::<f64>() / 1e3;
-        if whole > 0.0 { (whole - explained) / whole * 100.0 } else { 0.0 }
+        let whole = self.whole_s();
+        if whole > 0.0 { self.unexplained_s() / whole * 100.0 } else { 0.0 }
+    }
+
+    /// Workers × elapsed. There is one worker while the statement is planned.
+    fn whole_s(&self) -> f64 {
+        self.compile_s + self.workers.max(1) as f64 * (self.elapsed_s - self.compile_s)
+    }
+
+    fn unexplained_s(&self) -> f64 {
+        self.whole_s() - self.cpu_s - self.waits_ms.values().sum::<f64>() / 1e3
+    }
+
+    /// Counts time that the hypervisor gave to others as a wait of its own. A thread that is not run for that reason
+    /// neither computes nor waits for anything, so it is no more than what the others leave.
+    fn count_stolen(&mut self, stolen: Duration) {
+        let counted_s = stolen.as_secs_f64().min(self.unexplained_s());
+        if counted_s > 0.0 {
+            self.waits_ms.insert(STOLEN.to_owned(), counted_s * 1e3);
+        }
     }
 }
 
@@ -75,13 +96,16 @@ fn latches_so_far() -> BTreeMap<&'static str, u64> {
 /// The statement's error; a statement that gave no figures.
 pub(crate) fn measure(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     let (reads_before, latches_before) = (reads_so_far(lab)?, latches_so_far());
+    let stolen_before = steal_time();
     let answer = lab.run(statement)?;
+    let stolen = steal_time().zip(stolen_before).map(|(after, before)| after.saturating_sub(before));
     let (reads_after, latches_after) = (reads_so_far(lab)?, latches_so_far());
     let statistics = answer
         .statistics
         .as_ref()
         .ok_or_else(|| LabError::Wrong(format!("no figures came with the statement: {statement}")))?;
     let mut measured = of_statistics(statistics);
+    measured.count_stolen(stolen.unwrap_or_default());
     measured.answer = answer.rows().into_iter().next().unwrap_or_default();
     for (class, count) in latches_after {
         let before = latches_before.get(class).copied().unwrap_or(0);
@@ -144,4 +168,23 @@ pub(crate) fn measure_cold(lab: &mut Laboratory, statement: &str) -> Result<Meas
 pub(crate) fn measure_warm(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     let first = measure(lab, statement)?;
     if first.is_warm() { Ok(first) } else { measure(lab, statement) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_explains_no_more_than_what_is_left() {
+        let measured = |stolen_ms| {
+            let waits_ms = BTreeMap::from([("PAGEIOLATCH_SH".to_owned(), 500.0)]);
+            let mut measured = Measured { elapsed_s: 1.0, cpu_s: 1.2, workers: 2, waits_ms, ..Measured::default() };
+            measured.count_stolen(Duration::from_millis(stolen_ms));
+            measured
+        };
+        assert!((measured(0).unexplained_percent() - 15.0).abs() < 1e-9);
+        assert!((measured(100).unexplained_percent() - 10.0).abs() < 1e-9);
+        assert_eq!(measured(100).waits_ms[STOLEN], 100.0);
+        assert!(measured(5_000).unexplained_percent().abs() < 1e-9, "others' processors are stolen from, too");
+    }
 }
