@@ -165,7 +165,7 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
 }
 
 /// A device's error as a client sees it: 823, or 1105 where there is no room.
-fn disk_error(error: &DiskError) -> SqlError {
+pub fn disk_error(error: &DiskError) -> SqlError {
     let text = format!("The operating system returned an error to a file operation: {error}.");
     match error {
         DiskError::NoSpace { .. } => SqlError::new(number::FILEGROUP_FULL, text),

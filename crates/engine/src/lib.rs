@@ -90,7 +90,7 @@ pub use definition::{
     FilegroupDefinition, IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition,
     PartitionSchemeDefinition, Replace, TableDefinition,
 };
-pub use error::{EngineError, storage_error};
+pub use error::{EngineError, disk_error, storage_error};
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};

@@ -11,8 +11,8 @@ use hobt_disk::Disk;
 
 use crate::error::{EngineError, Result, cannot_create};
 
-/// The folder inside the instance's that queries spill into. Each start of the instance empties it: no database's file
-/// may lie there.
+/// The folder inside the instance's that queries spill into. Each start of the instance removes spill files there: no
+/// database's file may lie there.
 pub(crate) const SPILL_FOLDER: &str = "tempdb";
 
 /// The longest path in bytes, so that it fits a row of the catalog.
@@ -111,7 +111,7 @@ impl AllowedFolders {
             return Err(refuse(path, "it lies outside the allowed folders"));
         }
         if self.is_for_spilling(&resolved) {
-            return Err(refuse(path, "that folder is emptied when the instance starts"));
+            return Err(refuse(path, "that folder is kept for what queries spill"));
         }
         if resolved.as_os_str().len() > PATH_BYTES_MAX || resolved.to_str().is_none() {
             return Err(refuse(path, "it is too long, or not Unicode text"));

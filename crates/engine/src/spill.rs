@@ -141,7 +141,7 @@ impl SpillFile {
     /// `NoSpace`, `Poisoned`, `Io`: nothing can be written to the file any more.
     pub fn append(&self, bytes: &[u8]) -> Result<()> {
         let mut size = self.size_bytes.lock();
-        let wait = Wait::begin(WaitType::IoCompletion);
+        let wait = Wait::begin_working(WaitType::IoCompletion);
         self.file.write_at(bytes, *size)?;
         drop(wait);
         *size += bytes.len() as u64;
@@ -154,7 +154,7 @@ impl SpillFile {
     /// # Errors
     /// `OutOfRange` when the file ends before, `Io`.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let _wait = Wait::begin(WaitType::IoCompletion);
+        let _wait = Wait::begin_working(WaitType::IoCompletion);
         self.file.read_at(buffer, offset)
     }
 }

@@ -1,7 +1,9 @@
 //! Folders for data that nobody needs afterwards.
 //!
-//! A folder that the laboratory makes carries a mark; only a folder with the mark is ever emptied or removed.
+//! A folder that the laboratory makes carries a mark; only a folder with the mark is ever emptied or removed. Whoever uses
+//! it has the mark locked. A folder that is kept loses its mark: it is the user's from then on.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::error::{LabError, Result};
@@ -13,14 +15,16 @@ const MARK: &str = ".hobt-lab";
 pub struct DataFolder {
     path: PathBuf,
     keep: bool,
+    /// The mark, locked; a user's folder has none.
+    mark: Option<File>,
 }
 
 impl DataFolder {
-    /// An empty folder of the laboratory's own: created, or emptied when an earlier run has left it. Unless `keep`, it
-    /// is removed when this is dropped.
+    /// An empty folder of the laboratory's own: created, or emptied when an earlier run was cut short and has left it. When
+    /// this is dropped the folder is removed or, with `keep`, the user's.
     ///
     /// # Errors
-    /// Something that is not the laboratory's lies there.
+    /// Something that is not the laboratory's lies there, or another process uses it.
     pub fn fresh(path: &Path, keep: bool) -> Result<DataFolder> {
         let doing = |what: &str| format!("{what} the folder {}", path.display());
         if path.exists() {
@@ -34,23 +38,36 @@ impl DataFolder {
                 )));
             }
             if !is_empty {
+                let _unused_by_others = locked(path)?;
                 empty(path).map_err(LabError::io(doing("emptying")))?;
             }
         }
         std::fs::create_dir_all(path).map_err(LabError::io(doing("creating")))?;
         std::fs::write(path.join(MARK), "Made by hobt for an experiment; it may be removed.\n")
             .map_err(LabError::io(doing("marking")))?;
-        Ok(DataFolder { path: path.to_path_buf(), keep })
+        Ok(DataFolder { path: path.to_path_buf(), keep, mark: Some(locked(path)?) })
     }
 
     /// A folder of the user's, with whatever is in it; it stays.
     pub fn of_user(path: &Path) -> DataFolder {
-        DataFolder { path: path.to_path_buf(), keep: true }
+        DataFolder { path: path.to_path_buf(), keep: true, mark: None }
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// The mark of a folder, locked.
+fn locked(path: &Path) -> Result<File> {
+    let mark = File::open(path.join(MARK)).map_err(LabError::io(format!("reading the mark of {}", path.display())))?;
+    match mark.try_lock() {
+        Ok(()) => Ok(mark),
+        Err(_) => Err(LabError::Input(format!(
+            "{} is used by another hobt at this moment. Name another folder with --data, or wait.",
+            path.display()
+        ))),
     }
 }
 
@@ -75,6 +92,9 @@ impl Drop for DataFolder {
         if !self.keep {
             // What cannot be removed now is emptied by the next run.
             let _removed = empty(&self.path).and_then(|()| std::fs::remove_dir(&self.path));
+        } else if self.mark.is_some() {
+            // A mark that cannot be removed leaves the folder the laboratory's.
+            let _removed = std::fs::remove_file(self.path.join(MARK));
         }
     }
 }
@@ -104,13 +124,31 @@ mod tests {
     #[test]
     fn what_is_ours_is_emptied_and_removed() {
         let path = place("own");
-        let first = DataFolder::fresh(&path, true).expect("nothing is there");
+        let first = DataFolder::fresh(&path, false).expect("nothing is there");
         std::fs::create_dir_all(path.join("master")).expect("a folder");
+        let error = DataFolder::fresh(&path, false).expect_err("somebody uses it").to_string();
+        assert!(error.contains("another hobt"), "{error}");
+        assert!(path.join("master").is_dir());
+        // What a run leaves that was cut short: the mark, which nobody has locked.
+        let mark = std::fs::read(path.join(MARK)).expect("a mark");
         drop(first);
-        assert!(path.join("master").is_dir(), "it was to be kept");
+        assert!(!path.exists());
+        std::fs::create_dir_all(path.join("master")).expect("a folder");
+        std::fs::write(path.join(MARK), mark).expect("a mark");
         let second = DataFolder::fresh(&path, false).expect("it is ours");
         assert!(!path.join("master").exists());
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_kept_is_the_users() {
+        let path = place("kept");
+        let first = DataFolder::fresh(&path, true).expect("nothing is there");
+        std::fs::create_dir_all(path.join("master")).expect("a folder");
+        drop(first);
+        assert!(DataFolder::fresh(&path, false).is_err());
+        assert!(path.join("master").is_dir());
+        std::fs::remove_dir_all(&path).expect("removed");
     }
 }

@@ -1,6 +1,7 @@
 //! Where DataFusion's operators put what does not fit into memory: into spill files of `tempdb`, which count them.
 //!
-//! An operator writes a file to its end before it reads it. Bytes are gathered, so that writes are as large as reads.
+//! An operator writes a file to its end before it reads it. Bytes are gathered, so that no write but the last is smaller
+//! than a read.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -11,8 +12,11 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::spill_file::{SpillFile as PlanSpillFile, SpillWriter, TempFileFactory};
 use datafusion::object_store::PutPayload;
 use futures::Stream;
+use hobt_base::{SqlError, number};
 use hobt_disk::DiskError;
-use hobt_engine::{SpillFile, SpillFiles};
+use hobt_engine::{SpillFile, SpillFiles, disk_error};
+
+use crate::wrap::external;
 
 /// Bytes of a write, and of a read.
 const TRANSFER_BYTES: usize = 128 << 10;
@@ -35,7 +39,7 @@ impl SpillFactory {
 
 impl TempFileFactory for SpillFactory {
     fn create_temp_file(&self, _: &str) -> Result<Arc<dyn PlanSpillFile>> {
-        let file = self.files.create().map_err(plan_error)?;
+        let file = self.files.create().map_err(cannot_create)?;
         Ok(Arc::new(OperatorFile(Arc::new(file))))
     }
 }
@@ -117,16 +121,27 @@ impl SpillWriter for Writer {
 }
 
 fn plan_error(error: DiskError) -> DataFusionError {
-    DataFusionError::IoError(io_error(error))
+    match error {
+        DiskError::NoSpace { .. } => DataFusionError::IoError(io_error(error)),
+        other => external(disk_error(&other)),
+    }
 }
 
-/// The error as one of the system, whose kind tells a full disk from others.
+/// 5123, or 1105.
+fn cannot_create(error: DiskError) -> DataFusionError {
+    if let DiskError::NoSpace { .. } = error {
+        return plan_error(error);
+    }
+    let text = format!("A file for what does not fit into memory cannot be made in the folder 'tempdb': {error}.");
+    external(SqlError::new(number::CANNOT_CREATE_FILE, text))
+}
+
+/// The error as one of the system: of a full disk its kind, of others what the user is to see.
 fn io_error(error: DiskError) -> io::Error {
-    let kind = match &error {
-        DiskError::NoSpace { source, .. } | DiskError::Io { source, .. } => source.kind(),
-        _ => io::ErrorKind::Other,
-    };
-    io::Error::new(kind, error)
+    match error {
+        DiskError::NoSpace { ref source, .. } => io::Error::new(source.kind(), error),
+        other => io::Error::other(disk_error(&other)),
+    }
 }
 
 #[cfg(test)]

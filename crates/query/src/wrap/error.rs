@@ -29,8 +29,10 @@ fn find(error: &DataFusionError) -> Option<SqlError> {
             DataFusionError::External(inner) => return find_in(inner.as_ref()),
             DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
                 ArrowError::ExternalError(inner) => return find_in(inner.as_ref()),
+                ArrowError::IoError(_, error) => return error.get_ref().and_then(|inner| find_in(inner)),
                 _ => return None,
             },
+            DataFusionError::IoError(error) => return error.get_ref().and_then(|inner| find_in(inner)),
             _ => return None,
         };
     }
@@ -54,8 +56,7 @@ fn translate(error: &DataFusionError) -> SqlError {
     let root = error.find_root();
     let message = root.to_string();
     if matches!(root, DataFusionError::ResourcesExhausted(_)) {
-        // DataFusion's limit on what may be spilled is the other thing that runs out.
-        return if message.contains("disk space") { no_room_to_spill() } else { out_of_memory() };
+        return out_of_memory();
     }
     if is_full_disk(root, &message) {
         return no_room_to_spill();
