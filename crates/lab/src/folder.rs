@@ -1,7 +1,7 @@
 //! Folders for data that nobody needs afterwards.
 //!
-//! A folder that the laboratory makes carries a mark; only a folder with the mark is ever emptied or removed. Whoever uses
-//! it has the mark locked. A folder that is kept loses its mark: it is the user's from then on.
+//! A folder that the laboratory makes carries a mark; only a folder with the mark is ever emptied or removed. Whoever
+//! uses it has the mark locked. A folder that is kept loses its mark: it is the user's from then on.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// An empty folder of the laboratory's own: created, or emptied when an earlier run was cut short and has left it. When
-    /// this is dropped the folder is removed or, with `keep`, the user's.
+    /// An empty folder of the laboratory's own: created, or emptied when an earlier run was cut short and has left it.
+    /// When this is dropped the folder is removed or, with `keep`, the user's.
     ///
     /// # Errors
     /// Something that is not the laboratory's lies there, or another process uses it.

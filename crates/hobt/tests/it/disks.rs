@@ -110,3 +110,21 @@ fn files_lie_outside_the_instance_where_that_was_allowed() {
         &create.replace("DATABASE d", "DATABASE e").replace("d.mdf", "e.mdf").replace("s.ndf", "e.ndf"),
     );
 }
+
+#[test]
+fn a_spill_that_fails_is_told_as_a_file_that_fails() {
+    let folder = folder();
+    let batch = "CREATE DATABASE d; \
+                 SELECT value AS n, REPLICATE(N'x', 150) + CAST(value AS nvarchar(20)) AS t INTO d.dbo.t \
+                 FROM GENERATE_SERIES(1, 150000); \
+                 BEGIN TRY SELECT MAX(r) FROM (SELECT ROW_NUMBER() OVER (ORDER BY t DESC, n) AS r, t FROM d.dbo.t) x \
+                 OPTION (MAXDOP 1) END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH; SELECT 2";
+    let arguments = |fault| ["--disk", "simulated", "--fault", fault, "--memory", "64", "--pool", "8"];
+    // As of a data file: no CATCH takes it.
+    for fault in ["write:1:spill-", "read:0:spill-"] {
+        let text = fails(folder.path(), &arguments(fault), 823, batch);
+        assert!(text.contains("spill-"), "{text}");
+    }
+    let text = succeeds(folder.path(), &arguments("open:1:spill-"), batch);
+    assert!(has_line(&text, "5123") && has_line(&text, "2"), "{text}");
+}

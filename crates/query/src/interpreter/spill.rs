@@ -1,7 +1,7 @@
 //! Where DataFusion's operators put what does not fit into memory: into spill files of `tempdb`, which count them.
 //!
-//! An operator writes a file to its end before it reads it. Bytes are gathered, so that no write but the last is smaller
-//! than a read.
+//! An operator writes a file to its end before it reads it. Bytes are gathered, so that no write but the last is
+//! smaller than a read.
 
 use std::io::{self, Write};
 use std::pin::Pin;
