@@ -55,8 +55,8 @@ pub struct Hobt {
     state: Latch<State>,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
-    /// The pages that were read to open it and to plan statements, until a statement is charged with them.
-    uncharged_reads: ReadCounts,
+    /// Pages that were read from disk to open it and to plan statements, until a statement is charged with them.
+    uncharged_reads: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Hobt {
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
-            uncharged_reads: ReadCounts::default(),
+            uncharged_reads: AtomicU64::new(0),
         });
         hobt.create_list_page(first, &[run], Logged::structure())?;
         let chain = storage.chain_of(context);
@@ -195,7 +195,7 @@ impl Hobt {
         checks_runs: bool,
     ) -> Result<Arc<Hobt>, AccessError> {
         let (id, run_list) = (identity.id, identity.run_list);
-        let uncharged_reads = ReadCounts::default();
+        let reads = ReadCounts::default();
         let mut list = Vec::new();
         let mut runs: Vec<Run> = Vec::new();
         let mut row_count = 0;
@@ -207,7 +207,7 @@ impl Hobt {
             if list.contains(&next) {
                 return Err(wrong("a run list that returns to itself"));
             }
-            let options = ReadOptions { counts: Some(&uncharged_reads), ..ReadOptions::default() };
+            let options = ReadOptions { counts: Some(&reads), ..ReadOptions::default() };
             let page = file.pool_file().read_with(next.number, options);
             let page = page.map_err(|error| AccessError::of_pool(error, file.name()))?;
             let header = PageHeader::read(&page).map_err(damaged)?;
@@ -248,22 +248,25 @@ impl Hobt {
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
-            uncharged_reads,
+            uncharged_reads: reads.physical,
         }))
     }
 
-    /// Where reads count that no statement is there for yet: those that open what is in the heap's pages, and those by
-    /// which its statements are planned.
-    pub(crate) fn uncharged_reads(&self) -> &ReadCounts {
-        &self.uncharged_reads
+    /// Takes reads that no statement is there for yet: those that open what is in the heap's pages, and those by which
+    /// its statements are planned. Writes nothing that is shared where no page came from disk.
+    pub(crate) fn leave_uncharged(&self, reads: &ReadCounts) {
+        match reads.physical.load(Ordering::Relaxed) {
+            0 => {}
+            pages => _ = self.uncharged_reads.fetch_add(pages, Ordering::Relaxed),
+        }
     }
 
     /// Charges a statement with the pages that were read from disk before, and nobody was charged with: what statements
     /// are charged with then adds up to what the file has read. As logical reads they do not count, so that those of a
     /// statement are the same each time.
     pub(crate) fn charge_reads(&self, counts: &IoCounts) {
-        if self.uncharged_reads.physical.load(Ordering::Relaxed) > 0 {
-            let pages = self.uncharged_reads.physical.swap(0, Ordering::Relaxed);
+        if self.uncharged_reads.load(Ordering::Relaxed) > 0 {
+            let pages = self.uncharged_reads.swap(0, Ordering::Relaxed);
             counts.physical_reads.fetch_add(pages, Ordering::Relaxed);
         }
     }

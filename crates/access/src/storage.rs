@@ -2,8 +2,8 @@
 //!
 //! Extents are handed out in runs as long as the caller asks for and the file has in one piece. Among the files of a
 //! filegroup runs are dealt by free space (stride scheduling), so that files fill in proportion and, when one of them
-//! is smaller, it gets its share and no more. Where several files have room, a run is a small part of its file's. The
-//! bits on disk are changed through the pool; a copy in memory answers the searches.
+//! is smaller, it gets its share and no more. Where several files have room, a run is a small part of its file's, or
+//! short (`deal`). The bits on disk are changed through the pool; a copy in memory answers the searches.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

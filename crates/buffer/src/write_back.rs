@@ -125,7 +125,7 @@ impl BufferPool {
                 return Err(BufferError::Log(error.to_string()));
             }
         }
-        let wait = Wait::begin(WaitType::WriteCompletion);
+        let wait = Wait::begin_working(WaitType::WriteCompletion);
         let written = file.disk.write_at(&buffer, first.page().byte_offset());
         drop(wait);
         self.staging.give(buffer);

@@ -1,6 +1,8 @@
 //! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to
 //! them; and where a range is divided into parts of about as many leaves.
 
+use hobt_buffer::ReadCounts;
+
 use super::descent::{Fences, Target};
 use super::{BTree, KeyRange};
 use crate::AccessError;
@@ -26,9 +28,16 @@ impl BTree {
 
     /// Which part of the tree's rows is below a key.
     fn position_of(&self, key: &[u8]) -> Result<f64, AccessError> {
+        let reads = ReadCounts::default();
+        let position = self.find_position(key, &reads);
+        self.hobt.leave_uncharged(&reads);
+        position
+    }
+
+    fn find_position(&self, key: &[u8], reads: &ReadCounts) -> Result<f64, AccessError> {
         let (mut position, mut share) = (0.0, 1.0);
         let mut id = self.root;
-        let mut page = self.read_counted(id, Some(self.hobt.uncharged_reads()))?;
+        let mut page = self.read_counted(id, Some(reads))?;
         let mut level = self.level_of(id, &page)?;
         while level > 0 {
             let index = self.index(id, &page)?;
@@ -39,7 +48,7 @@ impl BTree {
             let (child, children, next) = find().map_err(|damage| self.hobt.damaged(id, damage))?;
             share /= children as f64;
             position += share * child as f64;
-            let below = self.read_counted(next, Some(self.hobt.uncharged_reads()))?;
+            let below = self.read_counted(next, Some(reads))?;
             level -= 1;
             self.expect_level(next, &below, level)?;
             (id, page) = (next, below);
@@ -71,8 +80,10 @@ impl BTree {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let mut at = low.to_vec();
         loop {
-            let mut fences = Fences::default();
-            let found = self.read_down_to(level, Target::Key(&at), &mut fences, self.hobt.uncharged_reads())?;
+            let (mut fences, reads) = (Fences::default(), ReadCounts::default());
+            let found = self.read_down_to(level, Target::Key(&at), &mut fences, &reads);
+            self.hobt.leave_uncharged(&reads);
+            let found = found?;
             let Some((id, bytes)) = found else { return Ok(None) };
             let page = self.index(id, &bytes)?;
             let is_inside = |key: &[u8]| key > low && high.is_none_or(|high| key < high);

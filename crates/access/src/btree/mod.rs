@@ -43,6 +43,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hobt_base::{FilegroupId, HobtId, PageId, SlotId};
+use hobt_buffer::ReadCounts;
 use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
 };
@@ -201,7 +202,9 @@ impl BTree {
         run_list: PageId,
     ) -> Result<Arc<BTree>, AccessError> {
         let tree = BTree::of_hobt(Hobt::open_list(storage, description.identity(run_list), true)?)?;
-        tree.level_of(tree.root, &*tree.read_counted(tree.root, Some(tree.hobt.uncharged_reads()))?)?;
+        let reads = ReadCounts::default();
+        tree.level_of(tree.root, &*tree.read_counted(tree.root, Some(&reads))?)?;
+        tree.hobt.leave_uncharged(&reads);
         Ok(tree)
     }
 

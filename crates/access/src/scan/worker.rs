@@ -588,7 +588,7 @@ impl Worker {
         let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
         let id = PageId::new(file.id(), number);
         self.count_reads(1, false);
-        let wait = Wait::begin(WaitType::PageIoLatchSh);
+        let wait = Wait::begin_working(WaitType::PageIoLatchSh);
         file.disk().read_at(&mut buffer, id.byte_offset())?;
         self.note_wait(range, wait.elapsed());
         drop(wait);

@@ -1,7 +1,7 @@
 //! Whose turn it is among the files of a filegroup, and how long the run is that it gives.
 //!
-//! The more files, the more slowly runs grow, and none takes more than a small part of what its file has free: so each
-//! file has its share of every table, and not of all tables together alone.
+//! The more files, the more slowly runs grow, and none but a short one takes more than a small part of what its file
+//! has free: so each file has its share of every table, and not of all tables together alone.
 
 use std::sync::Arc;
 

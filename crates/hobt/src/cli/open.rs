@@ -34,7 +34,7 @@ pub(super) struct InstanceArguments {
     /// Memory of the instance in megabytes, 64 or more; half of the machine's without
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(MEMORY_MB_MIN..))]
     pub(super) memory: Option<u64>,
-    /// The buffer pool in megabytes; 60 % of the memory without
+    /// The buffer pool in megabytes, 8 or more; 60 % of the memory without
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(POOL_MB_MIN..))]
     pub(super) pool: Option<u64>,
     /// A folder outside the instance's that files of databases may be made in; may be given several times
