@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hobt_base::{SessionId, SqlError, number};
 use hobt_query::execute::{OperatorProfile, StatementRun};
 use hobt_query::interpreter::Progress;
-use hobt_query::interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics};
+use hobt_query::interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
 use hobt_sync::WaitCounters;
 
 use crate::session::SessionOptions;
@@ -249,8 +249,9 @@ impl SessionDirectory for Registry {
         self.with(session, |session| {
             session.total.cpu += cost.cpu;
             session.total.elapsed += cost.elapsed;
-            session.total.reads += cost.reads.iter().map(|reads| reads.physical + reads.read_ahead).sum::<u64>();
-            session.total.logical_reads += cost.reads.iter().map(|reads| reads.logical).sum::<u64>();
+            let (logical, reads) = TableReads::total(&cost.reads);
+            session.total.logical_reads += logical;
+            session.total.reads += reads;
             // What looks at the profiles must not take their place.
             if !operators.is_empty() {
                 session.operators = operators;

@@ -25,6 +25,8 @@ pub struct OperatorProfile {
     pub index_id: IndexId,
     /// Rows that were expected of all workers together, if anybody knew.
     pub estimated_rows: Option<u64>,
+    /// Whether its workers count their reads.
+    counts_reads: bool,
     workers: Vec<Counters>,
 }
 
@@ -65,8 +67,15 @@ impl OperatorProfile {
             table: table.table().name.clone(),
             index_id,
             estimated_rows: None,
+            counts_reads: false,
             workers: (0..workers).map(|_| Counters::default()).collect(),
         }
+    }
+
+    /// The same, whose workers count their reads.
+    #[must_use]
+    pub(crate) fn counting_reads(self) -> OperatorProfile {
+        OperatorProfile { counts_reads: true, ..self }
     }
 
     /// The same, of which somebody expects so many rows.
@@ -97,13 +106,11 @@ impl OperatorProfile {
         let worker = |counters: &Counters| WorkerProfile {
             rows: of(&counters.rows),
             grants: of(&counters.grants),
-            // Who has read no page has no rows either, or does not count.
-            reads: Some(WorkerReads {
+            reads: self.counts_reads.then(|| WorkerReads {
                 logical: of(&counters.logical_reads),
                 physical: of(&counters.physical_reads),
                 read_ahead: of(&counters.read_ahead_reads),
-            })
-            .filter(|reads| *reads != WorkerReads::default() || of(&counters.rows) == 0),
+            }),
             cpu: Duration::from_nanos(of(&counters.cpu_ns)),
             elapsed: Duration::from_nanos(of(&counters.elapsed_ns)),
         };

@@ -162,7 +162,7 @@ impl ScanExec {
         run.add_scan(&scan);
         let index = self.table.table().base_index().id;
         let profile = OperatorProfile::new(self.table.scan_name(), &self.table, index, run.degree());
-        let profile = Arc::new(profile.estimated(self.table.row_count()));
+        let profile = Arc::new(profile.counting_reads().estimated(self.table.row_count()));
         run.add_profile(&profile);
         let made = Started { scan, profile };
         *started = Some(made.clone());

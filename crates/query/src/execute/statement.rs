@@ -249,17 +249,6 @@ impl StatementRun {
         self.tables.lock().clone()
     }
 
-    /// Pages of tables that were looked at so far, and those that were read from disk.
-    pub fn reads(&self) -> (u64, u64) {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let reads = |counts: &IoCounts| {
-            let physical = of(&counts.physical_reads) + of(&counts.read_ahead_reads) + of(&counts.lob_physical_reads);
-            (of(&counts.logical_reads) + of(&counts.lob_logical_reads), physical)
-        };
-        let tables = self.tables.lock();
-        tables.iter().map(|(_, counts)| reads(counts)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-    }
-
     /// Remembers a scan, for its figures.
     pub(crate) fn add_scan(&self, scan: &Arc<Scan>) {
         self.scans.lock().push(Arc::clone(scan));

@@ -10,7 +10,6 @@
 //! (`transaction`), what tables a statement locks (`table_locks`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hobt_base::SqlError;
@@ -130,15 +129,6 @@ impl Interpreter<'_> {
 
 /// What a finished statement cost; `cpu` is that of the session's own thread.
 fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementStatistics {
-    let reads = run.table_counts().into_iter().map(|(table, counts)| TableReads {
-        table,
-        scans: counts.scans.load(Relaxed),
-        logical: counts.logical_reads.load(Relaxed),
-        physical: counts.physical_reads.load(Relaxed),
-        read_ahead: counts.read_ahead_reads.load(Relaxed),
-        lob_logical: counts.lob_logical_reads.load(Relaxed),
-        lob_physical: counts.lob_physical_reads.load(Relaxed),
-    });
     let waits = run
         .waits
         .rows()
@@ -151,7 +141,7 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         elapsed,
         cpu: cpu + run.worker_cpu(),
         degree_of_parallelism: run.degree(),
-        reads: reads.collect(),
+        reads: TableReads::of(run),
         waits: waits.collect(),
         rows_per_worker: widest.unwrap_or_default(),
         ..StatementStatistics::default()

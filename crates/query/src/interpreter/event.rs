@@ -4,11 +4,16 @@
 //! [`Event::ResultSetDone`]; every statement ends with [`Event::Done`]. Messages and errors come where they arise.
 //! How a client shows them (tables, counts, error frames) is left to it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
+use hobt_txn::IoCounts;
 use hobt_types::SqlType;
+
+use crate::execute::StatementRun;
 
 /// A column of a result set.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,6 +89,28 @@ pub struct TableReads {
     pub lob_logical: u64,
     /// Pages of large values read.
     pub lob_physical: u64,
+}
+
+impl TableReads {
+    /// Those of a statement so far, in the order in which it came to its tables.
+    pub fn of(run: &StatementRun) -> Vec<TableReads> {
+        let reads = |(table, counts): (String, Arc<IoCounts>)| TableReads {
+            table,
+            scans: counts.scans.load(Relaxed),
+            logical: counts.logical_reads.load(Relaxed),
+            physical: counts.physical_reads.load(Relaxed),
+            read_ahead: counts.read_ahead_reads.load(Relaxed),
+            lob_logical: counts.lob_logical_reads.load(Relaxed),
+            lob_physical: counts.lob_physical_reads.load(Relaxed),
+        };
+        run.table_counts().into_iter().map(reads).collect()
+    }
+
+    /// Pages of all tables that were looked at, and those that were read from disk, large values' among them.
+    pub fn total(reads: &[TableReads]) -> (u64, u64) {
+        let logical = reads.iter().map(|table| table.logical + table.lob_logical).sum();
+        (logical, reads.iter().map(|table| table.physical + table.read_ahead + table.lob_physical).sum())
+    }
 }
 
 /// What a statement cost.

@@ -23,6 +23,7 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::{Condvar, Mutex};
 
 use super::spill::SpillFactory;
+use crate::execute::PendingReasons;
 use crate::wrap::sql_error_of;
 
 /// The memory that a statement with large operators should find.
@@ -271,19 +272,24 @@ impl MemoryGate {
         Arc::new(MemoryGate { places: places.max(1), line: Mutex::default(), left: Condvar::new() })
     }
 
-    /// A place for the statement of a plan; `None` for a plan that needs none. Blocks.
+    /// A place for the statement of a plan; `None` for a plan that needs none. Blocks, and says so in `pending`.
     ///
     /// # Errors
     /// `is_cancelled` became true.
     pub(super) fn enter(
         self: &Arc<MemoryGate>,
         plan: &LogicalPlan,
+        pending: &PendingReasons,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Option<MemoryGrant>, CancelledAtGate> {
-        if keeps_rows(plan) { self.wait(is_cancelled).map(Some) } else { Ok(None) }
+        if keeps_rows(plan) { self.wait(pending, is_cancelled).map(Some) } else { Ok(None) }
     }
 
-    fn wait(self: &Arc<MemoryGate>, is_cancelled: &dyn Fn() -> bool) -> Result<MemoryGrant, CancelledAtGate> {
+    fn wait(
+        self: &Arc<MemoryGate>,
+        pending: &PendingReasons,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<MemoryGrant, CancelledAtGate> {
         let mut line = self.line.lock();
         line.last_ticket += 1;
         let ticket = line.last_ticket;
@@ -302,9 +308,25 @@ impl MemoryGate {
                 self.left.notify_all();
                 return Err(CancelledAtGate);
             }
-            waits.get_or_insert_with(|| Wait::begin(WaitType::ResourceSemaphore));
+            waits.get_or_insert_with(|| (Wait::begin(WaitType::ResourceSemaphore), AtGate::new(pending)));
             self.left.wait_for(&mut line, CANCEL_CHECK);
         }
+    }
+}
+
+/// A statement that waits for its place, as others see it.
+struct AtGate<'p>(&'p PendingReasons);
+
+impl<'p> AtGate<'p> {
+    fn new(pending: &'p PendingReasons) -> AtGate<'p> {
+        pending.memory(true);
+        AtGate(pending)
+    }
+}
+
+impl Drop for AtGate<'_> {
+    fn drop(&mut self) {
+        self.0.memory(false);
     }
 }
 
@@ -404,7 +426,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let grant = gate.wait(&|| false).expect("a place");
+                        let grant = gate.wait(&PendingReasons::default(), &|| false).expect("a place");
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -420,14 +442,15 @@ mod tests {
     #[test]
     fn who_is_cancelled_in_the_line_does_not_stand_in_the_way() {
         let gate = MemoryGate::with_places(1);
-        let first = gate.wait(&|| false).expect("a place");
+        let first = gate.wait(&PendingReasons::default(), &|| false).expect("a place");
         let cancelled = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| gate.wait(&|| cancelled.load(Ordering::SeqCst)).map(drop));
+            let second =
+                scope.spawn(|| gate.wait(&PendingReasons::default(), &|| cancelled.load(Ordering::SeqCst)).map(drop));
             while gate.line.lock().waiting.is_empty() {
                 std::thread::yield_now();
             }
-            let third = scope.spawn(|| gate.wait(&|| false).map(drop));
+            let third = scope.spawn(|| gate.wait(&PendingReasons::default(), &|| false).map(drop));
             cancelled.store(true, Ordering::SeqCst);
             assert_eq!(second.join().expect("no panic"), Err(CancelledAtGate));
             drop(first);

@@ -174,9 +174,7 @@ impl Interpreter<'_> {
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
-        run.pending.memory(true);
-        let grant = executor.gate.enter(&logical, &|| self.is_cancelled());
-        run.pending.memory(false);
+        let grant = executor.gate.enter(&logical, &run.pending, &|| self.is_cancelled());
         let grant = grant.map_err(|_| Failure::cancelled())?;
         Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
     }

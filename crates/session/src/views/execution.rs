@@ -6,7 +6,7 @@ use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_query::execute::{OperatorProfile, WORKER_THREAD};
-use hobt_query::interpreter::ViewContext;
+use hobt_query::interpreter::{TableReads, ViewContext};
 use hobt_sync::processor;
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
 use hobt_types::Value;
@@ -230,7 +230,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let last_wait = run.as_ref().and_then(|run| run.waits.last_wait_type()).map_or("", |wait| wait.name());
         let degree = run.as_ref().map_or(1, |run| run.degree());
         let cpu = run.as_ref().map_or_else(Default::default, |run| run.worker_cpu());
-        let (logical, physical) = run.as_ref().map_or((0, 0), |run| run.reads());
+        let (logical, physical) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
         // As long as the rest takes if it goes on as before.

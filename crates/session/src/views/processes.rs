@@ -1,6 +1,6 @@
 //! `sysprocesses`, SQL Server 2000's view of sessions and what they run.
 
-use hobt_query::interpreter::ViewContext;
+use hobt_query::interpreter::{TableReads, ViewContext};
 use hobt_types::Value;
 
 use super::execution::{CurrentWait, database_id, text_handle};
@@ -30,7 +30,7 @@ fn processes(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let run = request.and_then(|request| request.run.upgrade());
         let wait = CurrentWait::of(sources, &session);
         let last_wait = run.as_ref().and_then(|run| run.waits.last_wait_type()).map_or("", |wait| wait.name());
-        let (_, reads) = run.as_ref().map_or((0, 0), |run| run.reads());
+        let (_, reads) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let cpu = session.total.cpu + run.as_ref().map_or_else(Default::default, |run| run.worker_cpu());
         let status = match (request, wait.name) {
             (None, _) => "sleeping",
