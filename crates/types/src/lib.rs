@@ -5,11 +5,14 @@
 //! variables. Columns of many rows travel as vectors (crate `access`) and Arrow arrays (crate `query`). A [`KeyColumn`]
 //! makes values into the bytes that indexes compare.
 //!
+//! The module [`statistics`] says how many rows and how many different values a column has, from what was seen of it.
+//!
 //! Leaves to others: arithmetic, casts and text forms (crate `functions`), the Arrow type of each (there too).
 
 mod collation;
 mod key;
 mod sql_type;
+pub mod statistics;
 mod value;
 
 pub use collation::{Collation, CollationKey};

@@ -1,0 +1,272 @@
+//! Which values are frequent, and how the others are spread between them.
+//!
+//! ```text
+//! step      NULL     3            7                  20
+//! rows        12     5 │   14     9 │      120       40      = equal_rows, and range_rows of what lies between
+//! distinct           1 │    3     1 │       11        1      = distinct_range_rows of what lies between
+//! ```
+//! At most [`STEPS_MAX`] steps, as SQL Server's (Microsoft: "Statistics", histogram). Inside a range the values are
+//! taken to be evenly spaced and equally frequent. Positions between two keys come from the eight bytes behind what
+//! the two have in common.
+
+mod builder;
+mod merge;
+
+use super::StatisticsDamage;
+
+pub use builder::HistogramBuilder;
+pub use merge::merged;
+
+/// The most steps that a histogram has.
+pub const STEPS_MAX: usize = 200;
+/// The most rows that a step may claim: far beyond any table, and its square is still a number.
+const ROWS_MAX: f64 = 1e18;
+
+/// An end of a range of keys, and whether the key itself belongs to the range.
+pub type Bound<'a> = (&'a [u8], bool);
+
+/// A value, and what lies between the step before and it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The value's key.
+    pub key: Vec<u8>,
+    /// The value as a page holds it, of long ones the beginning; `None` is NULL, the first step if there is one.
+    pub value: Option<Vec<u8>>,
+    /// Rows whose value lies strictly between the step before and this one.
+    pub range_rows: f64,
+    /// Rows that have this value.
+    pub equal_rows: f64,
+    /// Different values strictly between the step before and this one.
+    pub distinct_range_rows: f64,
+}
+
+impl Step {
+    /// Rows of one value of the range.
+    fn average(&self) -> f64 {
+        // Fewer than one value stands for a guess of less than one: the range's rows are then that value's.
+        self.range_rows / self.distinct_range_rows.max(1.0)
+    }
+
+    /// How many values of the range are below this share of its width; the value there counts if `inclusive`.
+    ///
+    /// The values are thought at the inner points that divide the width evenly, so that dense numbers come out exactly.
+    fn values_below(&self, share: f64, inclusive: bool) -> f64 {
+        let reached = share * (self.distinct_range_rows + 1.0);
+        let reached = if inclusive { reached } else { reached - 1.0 };
+        reached.clamp(0.0, self.distinct_range_rows)
+    }
+}
+
+/// The steps of a column, in ascending order of their keys.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Histogram {
+    steps: Vec<Step>,
+}
+
+impl Histogram {
+    /// A histogram of these steps.
+    ///
+    /// # Errors
+    /// There are more than [`STEPS_MAX`] (and one for NULL), they do not ascend, one behind the first is NULL's, or a
+    /// number is negative or none.
+    pub fn new(steps: Vec<Step>) -> Result<Histogram, StatisticsDamage> {
+        if steps.len() > STEPS_MAX {
+            return Err(StatisticsDamage::Count);
+        }
+        if steps.iter().skip(1).any(|step| step.value.is_none())
+            || steps.windows(2).any(|pair| pair[0].key >= pair[1].key)
+        {
+            return Err(StatisticsDamage::Order);
+        }
+        let numbers = |step: &Step| [step.range_rows, step.equal_rows, step.distinct_range_rows];
+        if steps.iter().flat_map(numbers).any(|number| !(0.0..=ROWS_MAX).contains(&number)) {
+            return Err(StatisticsDamage::Number);
+        }
+        Ok(Histogram { steps })
+    }
+
+    /// The steps, NULL's first.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Whether there are no steps.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// All rows, NULLs among them.
+    pub fn rows(&self) -> f64 {
+        self.steps.iter().map(|step| step.range_rows + step.equal_rows).sum()
+    }
+
+    /// Rows that are NULL.
+    pub fn nulls(&self) -> f64 {
+        self.steps.first().filter(|step| step.value.is_none()).map_or(0.0, |step| step.equal_rows)
+    }
+
+    /// Different values, NULL among them.
+    pub fn distinct(&self) -> f64 {
+        self.steps.len() as f64 + self.steps.iter().map(|step| step.distinct_range_rows).sum::<f64>()
+    }
+
+    /// The step of the least value that is not NULL.
+    pub fn min(&self) -> Option<&Step> {
+        self.values().first()
+    }
+
+    /// The step of the greatest value.
+    pub fn max(&self) -> Option<&Step> {
+        self.values().last()
+    }
+
+    /// The steps but NULL's.
+    pub(super) fn values(&self) -> &[Step] {
+        let nulls = usize::from(self.steps.first().is_some_and(|step| step.value.is_none()));
+        &self.steps[nulls..]
+    }
+
+    /// Rows whose key is this one; `None` if it is below the first step or beyond the last. NULL's key has NULL's rows.
+    pub fn rows_equal(&self, key: &[u8]) -> Option<f64> {
+        if let Some(first) = self.steps.first().filter(|step| step.value.is_none())
+            && first.key == key
+        {
+            return Some(first.equal_rows);
+        }
+        let values = self.values();
+        let at = values.partition_point(|step| step.key.as_slice() < key);
+        let step = values.get(at)?;
+        if step.key == key { Some(step.equal_rows) } else { (at > 0).then(|| step.average()) }
+    }
+
+    /// Rows between two keys, of which `None` is no end. NULLs are never among them.
+    pub fn rows_between(&self, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
+        self.between(low, high).0
+    }
+
+    /// Different values between two keys, of which `None` is no end. NULL is never among them.
+    pub fn distinct_between(&self, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
+        self.between(low, high).1
+    }
+
+    fn between(&self, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> (f64, f64) {
+        let (rows_high, values_high) = self.below(high);
+        let (rows_low, values_low) = low.map_or((0.0, 0.0), |(key, inclusive)| self.below(Some((key, !inclusive))));
+        ((rows_high - rows_low).max(0.0), (values_high - values_low).max(0.0))
+    }
+
+    /// Rows and different values below a key, and at it if it belongs to them; NULL apart.
+    fn below(&self, bound: Option<Bound<'_>>) -> (f64, f64) {
+        let values = self.values();
+        let at = bound.map_or(values.len(), |(key, _)| values.partition_point(|step| step.key.as_slice() < key));
+        let (mut rows, mut distinct) = (0.0, 0.0);
+        for step in &values[..at] {
+            rows += step.range_rows + step.equal_rows;
+            distinct += step.distinct_range_rows + f64::from(u8::from(step.equal_rows > 0.0));
+        }
+        let (Some((key, inclusive)), Some(step)) = (bound, values.get(at)) else { return (rows, distinct) };
+        if step.key == key {
+            rows += step.range_rows + if inclusive { step.equal_rows } else { 0.0 };
+            distinct += step.distinct_range_rows + f64::from(u8::from(inclusive && step.equal_rows > 0.0));
+        } else if at > 0 {
+            let reached = step.values_below(position(&values[at - 1].key, key, &step.key), inclusive);
+            distinct += reached;
+            rows +=
+                if step.distinct_range_rows > 0.0 { step.range_rows * reached / step.distinct_range_rows } else { 0.0 };
+        }
+        (rows, distinct)
+    }
+
+    /// The histogram of `factor` times as many rows with the same values.
+    pub fn scaled(&self, factor: f64) -> Histogram {
+        let scale = |step: &Step| {
+            let range_rows = step.range_rows * factor;
+            Step {
+                equal_rows: step.equal_rows * factor,
+                distinct_range_rows: step.distinct_range_rows.min(range_rows),
+                range_rows,
+                ..step.clone()
+            }
+        };
+        Histogram { steps: self.steps.iter().map(scale).collect() }
+    }
+
+    /// What is left when these rows are deleted. Steps of which nothing is left are gone.
+    pub fn subtract(&self, other: &Histogram) -> Histogram {
+        let mut before: Option<&Step> = None;
+        let mut steps = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let gone = match before {
+                Some(low) => other.rows_between(Some((&low.key, false)), Some((&step.key, false))),
+                None => 0.0,
+            };
+            let range_rows = (step.range_rows - gone).max(0.0);
+            let left = Step {
+                equal_rows: (step.equal_rows - other.rows_equal(&step.key).unwrap_or(0.0)).max(0.0),
+                distinct_range_rows: step.distinct_range_rows.min(range_rows),
+                range_rows,
+                ..step.clone()
+            };
+            if left.equal_rows + left.range_rows > 0.0 {
+                steps.push(left);
+            }
+            before = step.value.is_some().then_some(step);
+        }
+        Histogram { steps }
+    }
+
+    /// The same with `distinct` different values in all, NULL among them, as far as ranges have rows for them: what
+    /// the steps are not is shared among the ranges as the values known so far are.
+    pub fn with_distinct(mut self, distinct: f64) -> Histogram {
+        let mut wanted = (distinct - self.steps.len() as f64).max(0.0);
+        let mut open: Vec<&mut Step> = self.steps.iter_mut().filter(|step| step.range_rows > 0.0).collect();
+        // A range that would have more values than rows has as many as rows; the others share the rest. Each round
+        // closes a range at least.
+        loop {
+            let known: f64 = open.iter().map(|step| step.distinct_range_rows.max(f64::MIN_POSITIVE)).sum();
+            let factor = wanted / known;
+            let count = open.len();
+            open.retain_mut(|step| {
+                let is_full = step.distinct_range_rows.max(f64::MIN_POSITIVE) * factor >= step.range_rows;
+                if is_full {
+                    step.distinct_range_rows = step.range_rows;
+                    wanted -= step.range_rows;
+                }
+                !is_full
+            });
+            if open.len() == count {
+                // A range with rows has a value.
+                open.iter_mut().for_each(|step| {
+                    let least = step.range_rows.min(1.0);
+                    step.distinct_range_rows = (step.distinct_range_rows * factor).max(least);
+                });
+                return self;
+            }
+            wanted = wanted.max(0.0);
+        }
+    }
+}
+
+/// Where a key lies between two others: 0 at the low one, 1 at the high one.
+pub(super) fn position(low: &[u8], key: &[u8], high: &[u8]) -> f64 {
+    let common = low.iter().zip(high).take_while(|(low, high)| low == high).count();
+    let (low, key, high) = (number_at(low, common), number_at(key, common), number_at(high, common));
+    if high <= low {
+        return 0.5;
+    }
+    (key.saturating_sub(low) as f64 / (high - low) as f64).min(1.0)
+}
+
+/// The eight bytes from there on as a number; what the key lacks is zero.
+pub(super) fn number_at(key: &[u8], at: usize) -> u64 {
+    let tail = key.get(at..).unwrap_or(&[]);
+    if let Some(bytes) = tail.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    bytes[..tail.len()].copy_from_slice(tail);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests;
