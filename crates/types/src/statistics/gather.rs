@@ -1,8 +1,19 @@
 //! Sees rows and makes a summary of them.
+//!
+//! What every row costs is small: its key is made once, each prefix of it is hashed into a sketch, and its place in the
+//! order decides whether it is a new least or greatest value. A row whose first columns are those of the row before
+//! does not even that for these columns. Which values are frequent is left to a [sample](sample), which holds all rows
+//! while they are few.
+
+mod sample;
 
 use std::sync::Arc;
 
-use super::{HistogramBuilder, Prefix, Summary, hash_key};
+use hobt_base::compare_bytes;
+
+use self::sample::Sample;
+use super::histogram::number_at;
+use super::{DistinctSketch, Histogram, HistogramBuilder, Prefix, Summary, hash_key};
 use crate::{KeyColumn, KeyError};
 
 /// Bytes of a value that a histogram's key and step hold.
@@ -61,40 +72,173 @@ pub fn histogram_key(column: &KeyColumn, value: Option<&[u8]>, out: &mut Vec<u8>
 }
 
 /// Sees rows and makes a [`Summary`] of them.
+///
+/// Rows, NULLs, bytes, the least and the greatest value are exact, however many rows there are.
 #[derive(Clone, Debug)]
 pub struct Gatherer {
     columns: GatherColumns,
     rows: u64,
-    prefixes: Vec<Prefix>,
-    seen: std::collections::BTreeMap<Vec<u8>, (Option<Vec<u8>>, f64)>,
+    /// Rows whose leading column is NULL.
+    nulls: u64,
+    prefixes: Vec<Seen>,
+    last: LastRow,
+    extremes: Option<[Extreme; 2]>,
+    sample: Sample,
+    /// The leading column's key as the histogram takes it, where the value is longer than that.
+    cut_key: Vec<u8>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    distinct: DistinctSketch,
+    bytes: u64,
+}
+
+/// The row before, to which the next one is compared.
+#[derive(Clone, Debug, Default)]
+struct LastRow {
+    is_known: bool,
+    columns: Vec<LastColumn>,
+    /// The columns' values, one behind the other.
+    values: Vec<u8>,
+    /// Their keys likewise.
+    key: Vec<u8>,
+    /// The hash of each prefix of the key.
+    hashes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct LastColumn {
+    value_end: usize,
+    key_end: usize,
+    is_null: bool,
+}
+
+/// The least or the greatest value that is not NULL.
+#[derive(Clone, Debug)]
+struct Extreme {
+    number: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Extreme {
+    fn set(&mut self, number: u64, key: &[u8], value: &[u8]) {
+        self.number = number;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.value.clear();
+        self.value.extend_from_slice(value);
+    }
+}
+
+impl LastRow {
+    /// How many of the first columns have the values that they had in the row before.
+    fn equal_columns(&self, values: &[Option<&[u8]>]) -> usize {
+        if !self.is_known {
+            return 0;
+        }
+        let mut start = 0;
+        for (at, (column, value)) in self.columns.iter().zip(values).enumerate() {
+            let is_equal = match value {
+                None => column.is_null,
+                Some(bytes) => !column.is_null && self.values[start..column.value_end] == **bytes,
+            };
+            if !is_equal {
+                return at;
+            }
+            start = column.value_end;
+        }
+        self.columns.len()
+    }
+
+    /// Takes a row's values in, from column `from` on.
+    fn take(&mut self, columns: &[KeyColumn], values: &[Option<&[u8]>], from: usize) -> Result<(), KeyError> {
+        self.is_known = false;
+        let before = from.checked_sub(1).map_or(LastColumn::default(), |at| self.columns[at]);
+        self.values.truncate(before.value_end);
+        self.key.truncate(before.key_end);
+        self.columns.truncate(from);
+        for (column, value) in columns[from..].iter().zip(&values[from..]) {
+            column.encode(*value, &mut self.key)?;
+            self.values.extend_from_slice(value.unwrap_or(&[]));
+            self.columns.push(LastColumn {
+                value_end: self.values.len(),
+                key_end: self.key.len(),
+                is_null: value.is_none(),
+            });
+        }
+        self.is_known = true;
+        Ok(())
+    }
 }
 
 impl Gatherer {
-    /// For rows of these columns.
+    /// For rows of these columns, of which there is one at least.
+    ///
+    /// # Panics
+    /// When there is none.
     pub fn new(columns: impl Into<GatherColumns>) -> Gatherer {
         let columns = columns.into();
-        let prefixes = vec![Prefix::default(); columns.0.len()];
-        Gatherer { columns, rows: 0, prefixes, seen: Default::default() }
+        let count = columns.0.len();
+        assert!(count > 0, "statistics are of a column at least");
+        Gatherer {
+            columns,
+            rows: 0,
+            nulls: 0,
+            prefixes: vec![Seen::default(); count],
+            last: LastRow { hashes: vec![0; count], ..LastRow::default() },
+            extremes: None,
+            sample: Sample::new(count),
+            cut_key: Vec::new(),
+        }
     }
 
     /// Sees one row: its values as pages hold them, the leading column first.
     ///
     /// # Errors
     /// One is no value of its column; the row is then not counted.
+    ///
+    /// # Panics
+    /// When there are fewer values than columns.
     pub fn add(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {
-        let mut key = Vec::new();
-        let mut bytes = 0;
-        for ((column, prefix), value) in self.columns.0.iter().zip(&mut self.prefixes).zip(values) {
-            column.encode(*value, &mut key)?;
-            bytes += value.map_or(0, <[u8]>::len);
-            prefix.distinct.add(hash_key(&key));
-            prefix.bytes += bytes as f64;
+        let equal = self.last.equal_columns(values);
+        if equal < self.prefixes.len() {
+            self.last.take(&self.columns.0, values, equal)?;
+            for at in equal..self.prefixes.len() {
+                let hash = hash_key(&self.last.key[..self.last.columns[at].key_end]);
+                self.prefixes[at].distinct.add(hash);
+                self.last.hashes[at] = hash;
+            }
+            self.sample.row_changes();
         }
-        let mut first = Vec::new();
-        histogram_key(&self.columns.0[0], values[0], &mut first)?;
-        let value = values[0].map(|value| histogram_value(&self.columns.0[0], value).to_vec());
-        self.seen.entry(first).or_insert((value, 0.0)).1 += 1.0;
         self.rows += 1;
+        for (prefix, column) in self.prefixes.iter_mut().zip(&self.last.columns) {
+            prefix.bytes += column.value_end as u64;
+        }
+        let Some(value) = values[0] else {
+            self.nulls += 1;
+            if self.sample.wants_row() {
+                self.sample.add(&self.last.key[..self.last.columns[0].key_end], None, &self.last.hashes);
+            }
+            return Ok(());
+        };
+        let (mut key, mut shown) = (&self.last.key[..self.last.columns[0].key_end], value);
+        if value.len() > HISTOGRAM_VALUE_BYTES_MAX {
+            let column = &self.columns.0[0];
+            shown = histogram_value(column, value);
+            if equal == 0 {
+                self.cut_key.clear();
+                column.encode(Some(shown), &mut self.cut_key)?;
+            }
+            key = &self.cut_key;
+        }
+        if equal == 0 {
+            stretch(&mut self.extremes, key, shown);
+        }
+        if self.sample.wants_row() {
+            self.sample.add(key, Some(shown), &self.last.hashes);
+        }
         Ok(())
     }
 
@@ -104,29 +248,97 @@ impl Gatherer {
     }
 
     /// Takes in all that another of the same columns has seen.
+    ///
+    /// # Panics
+    /// When it has another number of columns.
     pub fn merge(&mut self, other: Gatherer) {
+        assert_eq!(self.prefixes.len(), other.prefixes.len(), "the same columns");
+        self.rows += other.rows;
+        self.nulls += other.nulls;
         for (our, their) in self.prefixes.iter_mut().zip(&other.prefixes) {
             our.distinct.merge(&their.distinct);
             our.bytes += their.bytes;
         }
-        for (key, (value, rows)) in other.seen {
-            self.seen.entry(key).or_insert((value, 0.0)).1 += rows;
+        for extreme in other.extremes.iter().flatten() {
+            stretch(&mut self.extremes, &extreme.key, &extreme.value);
         }
-        self.rows += other.rows;
+        self.sample.merge(other.sample);
     }
 
-    /// The summary of the rows so far.
+    /// The summary of the rows so far; more may come.
     pub fn summary(&mut self) -> Summary {
-        let mut builder = HistogramBuilder::new();
-        for (key, (value, rows)) in &self.seen {
-            builder.push(key, value.as_deref(), *rows);
-        }
         let rows = self.rows as f64;
-        Summary { rows, sampled_rows: rows, prefixes: self.prefixes.clone(), histogram: builder.finish() }
+        let prefix = |(at, seen): (usize, &Seen)| {
+            let counted = self.sample.counts(at);
+            Prefix {
+                distinct: seen.distinct.clone(),
+                bytes: seen.bytes as f64,
+                counted_rows: counted.rows,
+                counted_distinct: counted.distinct,
+                counted_once: counted.once,
+                growth: 1.0,
+            }
+        };
+        let prefixes = self.prefixes.iter().enumerate().map(prefix).collect();
+        let mut summary = Summary { rows, sampled_rows: rows, prefixes, histogram: self.histogram() };
+        if !self.sample.is_whole() {
+            summary.agree();
+        }
+        summary
     }
 
     /// The summary of all rows.
     pub fn finish(mut self) -> Summary {
         self.summary()
     }
+
+    /// The sample's histogram, with as many rows and NULLs as there were, from the least to the greatest value.
+    fn histogram(&self) -> Histogram {
+        let mut builder = HistogramBuilder::new();
+        if self.nulls > 0 {
+            builder.push(&[0x00], None, self.nulls as f64);
+        }
+        let Some([least, greatest]) = &self.extremes else { return builder.finish() };
+        let sorted = self.sample.sorted_values();
+        let is_missing =
+            |extreme: &Extreme, row: Option<&sample::Row<'_>>| row.is_none_or(|row| row.key != extreme.key);
+        let is_least_missing = is_missing(least, sorted.first());
+        let is_greatest_missing = least.key != greatest.key && is_missing(greatest, sorted.last());
+        let added = f64::from(u8::from(is_least_missing)) + f64::from(u8::from(is_greatest_missing));
+        let counted: f64 = sorted.iter().map(|row| row.rows).sum();
+        let rows = (self.rows - self.nulls) as f64;
+        // Where the sample has no row but NULLs, all rows are the extremes'.
+        let (factor, extreme_rows) =
+            if counted > 0.0 { ((rows - added) / counted, 1.0) } else { (0.0, rows / added.max(1.0)) };
+        if is_least_missing {
+            builder.push(&least.key, Some(&least.value), extreme_rows);
+        }
+        for row in &sorted {
+            builder.push(row.key, Some(row.value), row.rows * factor);
+        }
+        if is_greatest_missing {
+            builder.push(&greatest.key, Some(&greatest.value), extreme_rows);
+        }
+        builder.finish()
+    }
 }
+
+/// Lets the extremes reach to a value.
+#[inline]
+fn stretch(extremes: &mut Option<[Extreme; 2]>, key: &[u8], value: &[u8]) {
+    // Behind the byte that says NULL or not, which is alike in all of these keys.
+    let number = number_at(key, 1);
+    let Some([least, greatest]) = extremes else {
+        let extreme = Extreme { number, key: key.to_vec(), value: value.to_vec() };
+        *extremes = Some([extreme.clone(), extreme]);
+        return;
+    };
+    if number > greatest.number || (number == greatest.number && compare_bytes(key, &greatest.key).is_gt()) {
+        greatest.set(number, key, value);
+    } else if number < least.number || (number == least.number && compare_bytes(key, &least.key).is_lt()) {
+        least.set(number, key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ pub use merge::merged;
 /// The most steps that a histogram has.
 pub const STEPS_MAX: usize = 200;
 /// The most rows that a step may claim: far beyond any table, and its square is still a number.
-const ROWS_MAX: f64 = 1e18;
+pub(super) const ROWS_MAX: f64 = 1e18;
 
 /// An end of a range of keys, and whether the key itself belongs to the range.
 pub type Bound<'a> = (&'a [u8], bool);
@@ -67,7 +67,7 @@ impl Histogram {
     /// A histogram of these steps.
     ///
     /// # Errors
-    /// There are more than [`STEPS_MAX`] (and one for NULL), they do not ascend, one behind the first is NULL's, or a
+    /// There are more than [`STEPS_MAX`], they do not ascend, one behind the first is NULL's, or a
     /// number is negative or none.
     pub fn new(steps: Vec<Step>) -> Result<Histogram, StatisticsDamage> {
         if steps.len() > STEPS_MAX {

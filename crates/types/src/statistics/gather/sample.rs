@@ -1,0 +1,231 @@
+//! Rows that stand for all: every one while they are few, then one of two, of four, of eight, and so on.
+//!
+//! ```text
+//! rows    ├──── block ────┤├──── block ────┤      a block is 2^level rows, and one of it is taken, at random, so
+//! taken          ▲                      ▲         that neither order nor period of the rows deceives the sample
+//! ```
+//! When there is no more room, half of what was taken goes and the level rises. The chances come from a generator that
+//! always starts alike: the same rows give the same sample. Equal rows one behind the other are one entry.
+
+use hobt_base::{SplitMix64, compare_bytes};
+
+use crate::statistics::histogram::number_at;
+
+/// Entries, and bytes of their keys and values, that are held.
+const ENTRIES_MAX: usize = 1 << 17;
+const BYTES_MAX: usize = 16 << 20;
+/// Entries whose hashes are looked at one by one when different keys are counted; of more, a part of the hashes counts.
+const COUNTED_MAX: usize = 1 << 13;
+/// In an entry's length of the value: NULL.
+const NULL: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    level: u32,
+    /// Rows that pass before one is taken.
+    skip: u64,
+    /// Rows of the block behind the one that is taken next.
+    rest: u64,
+    random: SplitMix64,
+    entries: Vec<Entry>,
+    /// Each entry's hashes of all prefixes.
+    hashes: Vec<u64>,
+    columns: usize,
+    bytes: Vec<u8>,
+    /// Whether the last entry is the row that was seen last.
+    is_last_current: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: u32,
+    key_len: u32,
+    value_len: u32,
+    rows: u64,
+}
+
+/// Rows of one value.
+pub(super) struct Row<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) value: &'a [u8],
+    pub(super) rows: f64,
+}
+
+/// What is known of the different keys among the rows taken.
+pub(super) struct Counts {
+    pub(super) rows: f64,
+    pub(super) distinct: f64,
+    pub(super) once: f64,
+}
+
+impl Sample {
+    pub(super) fn new(columns: usize) -> Sample {
+        Sample {
+            level: 0,
+            skip: 0,
+            rest: 0,
+            random: SplitMix64::new(0x5EED),
+            entries: Vec::new(),
+            hashes: Vec::new(),
+            columns,
+            bytes: Vec::new(),
+            is_last_current: false,
+        }
+    }
+
+    /// Whether every row was taken.
+    pub(super) fn is_whole(&self) -> bool {
+        self.level == 0
+    }
+
+    /// The next row is not the one before.
+    #[inline]
+    pub(super) fn row_changes(&mut self) {
+        self.is_last_current = false;
+    }
+
+    /// Whether the next row is taken; asked once for each.
+    #[inline]
+    pub(super) fn wants_row(&mut self) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        let block = 1 << self.level;
+        let place = self.random.next_u64() & (block - 1);
+        self.skip = self.rest + place;
+        self.rest = block - 1 - place;
+        true
+    }
+
+    /// Takes a row.
+    pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>, hashes: &[u64]) {
+        if self.is_last_current
+            && let Some(last) = self.entries.last_mut()
+        {
+            last.rows += 1;
+            return;
+        }
+        let at = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or(&[]));
+        let value_len = value.map_or(NULL, |value| value.len() as u32);
+        self.entries.push(Entry { at, key_len: key.len() as u32, value_len, rows: 1 });
+        self.hashes.extend_from_slice(hashes);
+        self.is_last_current = true;
+        self.thin_while_full();
+    }
+
+    pub(super) fn merge(&mut self, mut other: Sample) {
+        while self.level < other.level {
+            self.thin();
+        }
+        while other.level < self.level {
+            other.thin();
+        }
+        // Neither has more bytes than BYTES_MAX and a row, so the offsets fit.
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&other.bytes);
+        self.entries.extend(other.entries.iter().map(|entry| Entry { at: entry.at + start, ..*entry }));
+        self.hashes.extend_from_slice(&other.hashes);
+        self.is_last_current = false;
+        self.thin_while_full();
+    }
+
+    fn thin_while_full(&mut self) {
+        while self.entries.len() > ENTRIES_MAX || self.bytes.len() > BYTES_MAX {
+            self.thin();
+        }
+    }
+
+    /// Leaves half of the rows.
+    fn thin(&mut self) {
+        self.level += 1;
+        let mut coins = 0;
+        let mut end = 0;
+        let mut kept = 0;
+        for at in 0..self.entries.len() {
+            let mut entry = self.entries[at];
+            if at % 64 == 0 {
+                coins = self.random.next_u64();
+            }
+            entry.rows = entry.rows / 2 + (entry.rows & (coins >> (at % 64)) & 1);
+            if entry.rows == 0 {
+                continue;
+            }
+            let from = entry.at as usize;
+            let len = entry.len();
+            self.bytes.copy_within(from..from + len, end);
+            entry.at = end as u32;
+            end += len;
+            self.hashes.copy_within(at * self.columns..(at + 1) * self.columns, kept * self.columns);
+            self.entries[kept] = entry;
+            kept += 1;
+        }
+        self.bytes.truncate(end);
+        self.entries.truncate(kept);
+        self.hashes.truncate(kept * self.columns);
+        // The last row's entry may be gone.
+        self.is_last_current = false;
+    }
+
+    /// The values that are not NULL, in the order of their keys, equal ones in one row.
+    pub(super) fn sorted_values(&self) -> Vec<Row<'_>> {
+        let key = |entry: &Entry| &self.bytes[entry.at as usize..(entry.at + entry.key_len) as usize];
+        let mut order: Vec<(u64, u32)> = (0..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| entry.value_len != NULL)
+            .map(|(at, entry)| (number_at(key(entry), 1), at))
+            .collect();
+        order.sort_unstable_by(|left, right| {
+            left.0
+                .cmp(&right.0)
+                .then_with(|| compare_bytes(key(&self.entries[left.1 as usize]), key(&self.entries[right.1 as usize])))
+        });
+        let mut rows: Vec<Row<'_>> = Vec::with_capacity(order.len());
+        for (_, at) in order {
+            let entry = &self.entries[at as usize];
+            let key = key(entry);
+            if let Some(last) = rows.last_mut().filter(|last| last.key == key) {
+                last.rows += entry.rows as f64;
+                continue;
+            }
+            let value_at = (entry.at + entry.key_len) as usize;
+            let value = &self.bytes[value_at..value_at + entry.value_len as usize];
+            rows.push(Row { key, value, rows: entry.rows as f64 });
+        }
+        rows
+    }
+
+    /// The different keys of a prefix (0: the first column) among the rows taken. Of many entries, only keys count
+    /// whose hash is in a part of all hashes, and stand for the others.
+    pub(super) fn counts(&self, prefix: usize) -> Counts {
+        let mut part = 0;
+        while self.entries.len() >> part > COUNTED_MAX {
+            part += 1;
+        }
+        let is_counted = |hash: u64| hash & ((1 << part) - 1) == 0;
+        let mut keys: Vec<(u64, u64)> = self
+            .entries
+            .iter()
+            .zip(self.hashes.iter().skip(prefix).step_by(self.columns))
+            .filter(|(_, hash)| is_counted(**hash))
+            .map(|(entry, hash)| (*hash, entry.rows))
+            .collect();
+        keys.sort_unstable();
+        let (mut distinct, mut once) = (0_u64, 0_u64);
+        for same in keys.chunk_by(|left, right| left.0 == right.0) {
+            distinct += 1;
+            once += u64::from(same.len() == 1 && same[0].1 == 1);
+        }
+        let factor = (1_u64 << part) as f64;
+        let rows = self.entries.iter().map(|entry| entry.rows as f64).sum();
+        Counts { rows, distinct: distinct as f64 * factor, once: once as f64 * factor }
+    }
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        self.key_len as usize + if self.value_len == NULL { 0 } else { self.value_len as usize }
+    }
+}
