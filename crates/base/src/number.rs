@@ -218,6 +218,8 @@ pub const STATEMENT_TERMINATED: i32 = 3621;
 pub const INVALID_FLOAT_OPERATION: i32 = 3623;
 /// Cannot drop the object because it does not exist.
 pub const DROP_DOES_NOT_EXIST: i32 = 3701;
+/// Cannot DROP the index '%s' because it is not a statistics collection.
+pub const NOT_STATISTICS: i32 = 3739;
 /// Cannot drop the database because it is in use.
 pub const DATABASE_IN_USE: i32 = 3702;
 /// Cannot use DROP %s with '%s' because '%s' is a %s.
@@ -499,6 +501,20 @@ pub const SEQUENCE_RANGE: i32 = 11732;
 pub const CANNOT_FIND: i32 = 15151;
 /// The operation failed because an index or statistics with this name exists on the table.
 pub const INDEX_EXISTS: i32 = 1913;
+/// There are already statistics on table '%s' named '%s'.
+pub const STATISTICS_EXIST: i32 = 1927;
+/// Conflicting %s options.
+pub const CONFLICTING_OPTIONS: i32 = 1052;
+/// Invalid value for percent.
+pub const SAMPLE_PERCENT: i32 = 476;
+/// UPDATE STATISTICS ON PARTITIONS of statistics that are not incremental.
+pub const NOT_INCREMENTAL: i32 = 9111;
+/// DROP STATISTICS without a table.
+pub const STATISTICS_NEED_TABLE: i32 = 159;
+/// Could not locate statistics '%s' in the system catalogs.
+pub const NO_SUCH_STATISTICS: i32 = 2767;
+/// The provided statistics stream is corrupt.
+pub const STATISTICS_STREAM_CORRUPT: i32 = 9105;
 /// Column is partitioning column of a unique index and not in its key.
 pub const PARTITION_COLUMN_NOT_IN_KEY: i32 = 1908;
 /// Cannot create more than one clustered index on a table.

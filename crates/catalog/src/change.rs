@@ -7,6 +7,7 @@ use hobt_base::{FileId, FilegroupId, ObjectId};
 use crate::schema::{
     DatabaseFile, DatabaseSnapshot, Filegroup, Module, PartitionFunction, PartitionScheme, Schema, Sequence, Table,
 };
+use crate::statistics::Statistics;
 
 /// One change of a database's objects. Applied when its statement commits, to whatever snapshot is current then.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub enum SnapshotChange {
     AddSequence(Arc<Sequence>),
     /// A sequence is gone.
     RemoveSequence(ObjectId),
+    /// A statistics object is new, or was updated.
+    SetStatistics(Arc<Statistics>),
+    /// A statistics object of a table is gone.
+    RemoveStatistics(ObjectId, i32),
     /// A new schema.
     AddSchema(Schema),
     /// A schema is gone.
@@ -54,9 +59,11 @@ impl DatabaseSnapshot {
         match change {
             SnapshotChange::AddTable(table) => {
                 self.tables.insert(table.id, Arc::clone(table));
+                self.keep_statistics_of(table);
             }
             SnapshotChange::RemoveTable(id) => {
                 self.tables.remove(id);
+                self.statistics.remove(id);
             }
             SnapshotChange::AddModule(module) => {
                 self.modules.insert(module.id, Arc::clone(module));
@@ -70,6 +77,10 @@ impl DatabaseSnapshot {
             SnapshotChange::RemoveSequence(id) => {
                 self.sequences.remove(id);
             }
+            SnapshotChange::SetStatistics(statistics) => {
+                self.set_statistics(statistics.table, statistics.id, Some(Arc::clone(statistics)));
+            }
+            SnapshotChange::RemoveStatistics(table, id) => self.set_statistics(*table, *id, None),
             SnapshotChange::AddSchema(schema) => self.schemas.push(schema.clone()),
             SnapshotChange::RemoveSchema(id) => self.schemas.retain(|schema| schema.id != *id),
             SnapshotChange::AddPartitionFunction(function) => self.partition_functions.push(Arc::clone(function)),

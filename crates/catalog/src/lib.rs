@@ -25,6 +25,8 @@ mod load;
 mod long_value;
 mod schema;
 mod sequence;
+mod statistics;
+mod statistics_stream;
 mod system;
 mod type_columns;
 mod usage;
@@ -45,10 +47,13 @@ pub use schema::{
     Sequence, Table, TableColumn, VirtualColumn, name_equals,
 };
 pub use sequence::SequencePosition;
+pub use statistics::{Statistics, StatisticsOrigin, StatisticsPart};
+pub use statistics_stream::{StatisticsStream, StreamDamage};
 pub use system::{
     ColumnRow, ConstraintRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FieldDefinition, FileRow,
     FilegroupRow, ForeignKeyColumnRow, FunctionRow, IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SYS_SCHEMA,
-    SchemaRow, SchemeRow, SequenceRow, SystemRow, SystemTable, Text, Timestamp, ValueRow,
+    SchemaRow, SchemeRow, SequenceRow, StatisticsPartRow, StatisticsRow, SystemRow, SystemTable, Text, Timestamp,
+    ValueRow,
 };
 pub use usage::{IndexUsage, IndexUse, IndexUser, IndexUses, IndexUsesByKind};
 pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};

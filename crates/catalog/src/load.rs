@@ -79,6 +79,7 @@ impl SystemHeaps {
             tables: HashMap::new(),
             modules: HashMap::new(),
             sequences: HashMap::new(),
+            statistics: HashMap::new(),
             filegroups: self.load_filegroups()?,
             files: identity.files,
             partition_functions: self.load_functions(&mut long)?,
@@ -90,6 +91,7 @@ impl SystemHeaps {
             snapshot.tables.insert(table.id(), table.table(heap.run_list(), snapshot.created));
         }
         self.load_objects(&mut snapshot, &mut long)?;
+        self.load_statistics(&mut snapshot, &mut long)?;
         snapshot.check()?;
         Ok(snapshot)
     }

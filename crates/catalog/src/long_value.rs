@@ -24,6 +24,8 @@ pub(crate) enum ValueClass {
     Check = 5,
     /// Where the identity column of a table goes on, if it was reseeded.
     Identity = 6,
+    /// The condition of a filtered statistics object; the object is the table, `sub_id` the statistics.
+    StatisticsFilter = 7,
 }
 
 /// Bytes of a piece: with the row's other columns it fits a page.
@@ -58,6 +60,18 @@ impl SystemHeaps {
     /// Deletes all values of an object.
     pub(crate) fn delete_long(&self, ctx: &StatementContext, class: ValueClass, id: i32) -> Result<(), CatalogError> {
         self.delete(ctx, |row: &ValueRow| row.class == class as u8 && row.id == id).map(|_| ())
+    }
+
+    /// Deletes one value of an object.
+    pub(crate) fn delete_long_part(
+        &self,
+        ctx: &StatementContext,
+        class: ValueClass,
+        id: i32,
+        sub_id: i32,
+    ) -> Result<(), CatalogError> {
+        let is_it = |row: &ValueRow| row.class == class as u8 && row.id == id && row.sub_id == sub_id;
+        self.delete(ctx, is_it).map(|_| ())
     }
 }
 

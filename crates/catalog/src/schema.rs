@@ -10,6 +10,7 @@ use hobt_types::{Collation, SqlType, Value};
 
 use crate::constraint::TableConstraints;
 use crate::index_leaf::{base_layout, column_layout};
+use crate::statistics::Statistics;
 use crate::usage::IndexUsage;
 
 /// A database's objects at one moment.
@@ -33,6 +34,8 @@ pub struct DatabaseSnapshot {
     pub modules: HashMap<ObjectId, Arc<Module>>,
     /// Sequences by id.
     pub sequences: HashMap<ObjectId, Arc<Sequence>>,
+    /// Statistics objects that were made or updated, by table; see [`DatabaseSnapshot::statistics_of`].
+    pub statistics: HashMap<ObjectId, Vec<Arc<Statistics>>>,
     /// Filegroups by id.
     pub filegroups: Vec<Filegroup>,
     /// Data files by id.

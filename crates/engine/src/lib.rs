@@ -81,9 +81,10 @@ mod spill;
 
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
-    LockTable, RowAt, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState, SwitchSide,
-    TableChange, TableWriter, WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes,
-    may_exceed_key_bytes, partitions_named, uniqueifier_of_key, whole_row,
+    LockTable, RowAt, RowChanges, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
+    ShownCounts, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter, WriteError, current_row,
+    is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_named, statistics_columns,
+    uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,
@@ -97,7 +98,7 @@ pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
-pub use options::{DatabaseOptions, RecoveryModel};
+pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions};
 pub use settings::{
     InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS, TRACE_NO_READ_AHEAD,
 };

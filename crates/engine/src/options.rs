@@ -37,6 +37,52 @@ impl RecoveryModel {
     }
 }
 
+/// What the engine does with a database's statistics by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatisticsOptions {
+    /// `AUTO_CREATE_STATISTICS`: a query that would like to know a column makes a statistics object of it.
+    pub creates: bool,
+    /// `AUTO_UPDATE_STATISTICS`: a query that finds them out of date updates them.
+    pub updates: bool,
+    /// `AUTO_UPDATE_STATISTICS_ASYNC`: such a query does not wait for that.
+    pub updates_async: bool,
+    /// `AUTO_CREATE_STATISTICS = ON (INCREMENTAL = ON)`.
+    pub is_incremental: bool,
+    /// `HOBT_STATISTICS_MAINTENANCE`: inserts and deletes keep them. Without, they are as old as their last update.
+    pub is_maintained: bool,
+}
+
+impl Default for StatisticsOptions {
+    fn default() -> StatisticsOptions {
+        StatisticsOptions {
+            creates: true,
+            updates: true,
+            updates_async: false,
+            is_incremental: false,
+            is_maintained: true,
+        }
+    }
+}
+
+impl StatisticsOptions {
+    /// Five bits, each set where the option is not as it is by default.
+    fn encode(self) -> u32 {
+        let other = [!self.creates, !self.updates, self.updates_async, self.is_incremental, !self.is_maintained];
+        other.iter().zip(0..).map(|(is_other, place)| u32::from(*is_other) << place).sum()
+    }
+
+    fn decode(bits: u32) -> StatisticsOptions {
+        let is_other = |place: u32| bits >> place & 1 != 0;
+        StatisticsOptions {
+            creates: !is_other(0),
+            updates: !is_other(1),
+            updates_async: is_other(2),
+            is_incremental: is_other(3),
+            is_maintained: !is_other(4),
+        }
+    }
+}
+
 /// The options of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DatabaseOptions {
@@ -49,15 +95,19 @@ pub struct DatabaseOptions {
     pub has_log_chain: bool,
     /// Nothing may be changed: error 3906.
     pub is_read_only: bool,
+    /// What is done with statistics unasked.
+    pub statistics: StatisticsOptions,
 }
 
 impl DatabaseOptions {
-    /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1.
+    /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1 |
+    /// statistics 5.
     pub(crate) fn encode(self) -> u32 {
         u32::from(self.recovery_model.number() % 3)
             | u32::from(self.delayed_durability.number()) << 2
             | u32::from(self.has_log_chain) << 4
             | u32::from(self.is_read_only) << 5
+            | self.statistics.encode() << 6
     }
 
     /// The options of a boot page. Bits that mean nothing, another version's, are not heeded.
@@ -69,6 +119,7 @@ impl DatabaseOptions {
             delayed_durability: delayed.unwrap_or_default(),
             has_log_chain: bits >> 4 & 1 != 0,
             is_read_only: bits >> 5 & 1 != 0,
+            statistics: StatisticsOptions::decode(bits >> 6),
         }
     }
 
@@ -87,12 +138,14 @@ mod tests {
         for recovery_model in RecoveryModel::ALL {
             for delayed_durability in DelayedDurability::ALL {
                 for (has_log_chain, is_read_only) in [(false, false), (true, false), (false, true)] {
-                    let options = DatabaseOptions { recovery_model, delayed_durability, has_log_chain, is_read_only };
+                    let statistics = StatisticsOptions::default();
+                    let options =
+                        DatabaseOptions { recovery_model, delayed_durability, has_log_chain, is_read_only, statistics };
                     assert_eq!(DatabaseOptions::decode(options.encode()), options);
                 }
             }
         }
-        for bits in 0..256 {
+        for bits in 0..4096 {
             let options = DatabaseOptions::decode(bits);
             assert_eq!(DatabaseOptions::decode(options.encode()), options);
         }

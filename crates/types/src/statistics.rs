@@ -15,10 +15,12 @@ mod codec;
 mod distinct;
 mod gather;
 mod histogram;
+mod sorted;
 mod summary;
 
 pub use codec::{StatisticsDamage, decode, encode};
 pub use distinct::{DistinctSketch, hash_key};
 pub use gather::{GatherColumns, Gatherer, HISTOGRAM_VALUE_BYTES_MAX, histogram_key, histogram_value};
 pub use histogram::{Bound, Histogram, HistogramBuilder, STEPS_MAX, Step, merged};
+pub use sorted::SortedGatherer;
 pub use summary::{Prefix, Summary};

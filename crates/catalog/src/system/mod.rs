@@ -6,6 +6,7 @@
 mod constraint;
 mod field;
 mod rows;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub use rows::{
     ColumnRow, DatabaseFileRow, DatabaseRow, DefaultRow, DestinationRow, FileRow, FilegroupRow, FunctionRow,
     IndexColumnRow, IndexRow, ObjectRow, RowsetRow, SchemaRow, SchemeRow, ValueRow,
 };
+pub use statistics::{StatisticsPartRow, StatisticsRow};
 
 use crate::constraint::TableConstraints;
 use crate::schema::{DataSpace, Index, Partition, Table, TableColumn};
@@ -65,6 +67,10 @@ pub enum SystemTable {
     Constraints = 66,
     /// Columns of foreign keys.
     ForeignKeyColumns = 67,
+    /// Statistics objects.
+    Statistics = 68,
+    /// What was gathered of partitions.
+    StatisticsParts = 69,
 }
 
 const EVERYWHERE: &[SystemTable] = &[
@@ -84,6 +90,8 @@ const EVERYWHERE: &[SystemTable] = &[
     SystemTable::Sequences,
     SystemTable::Constraints,
     SystemTable::ForeignKeyColumns,
+    SystemTable::Statistics,
+    SystemTable::StatisticsParts,
 ];
 
 impl SystemTable {
@@ -127,6 +135,8 @@ impl SystemTable {
             SystemTable::Sequences => "sysseqs",
             SystemTable::Constraints => "sysconstrs",
             SystemTable::ForeignKeyColumns => "sysfkcols",
+            SystemTable::Statistics => "sysstatistics",
+            SystemTable::StatisticsParts => "sysstatparts",
         }
     }
 
@@ -151,6 +161,8 @@ impl SystemTable {
             SystemTable::Sequences => SequenceRow::FIELDS,
             SystemTable::Constraints => ConstraintRow::FIELDS,
             SystemTable::ForeignKeyColumns => ForeignKeyColumnRow::FIELDS,
+            SystemTable::Statistics => StatisticsRow::FIELDS,
+            SystemTable::StatisticsParts => StatisticsPartRow::FIELDS,
         };
         fields.iter().zip(1..).map(|(field, id)| field.column(id)).collect()
     }

@@ -172,7 +172,10 @@ impl Database {
             );
             return Err(EngineError::statement(number::PARTITION_COLUMN_NOT_IN_KEY, text));
         }
-        let next = table.indexes.iter().map(|index| index.id.0).max().unwrap_or(0).max(1) + 1;
+        // Statistics that are no index's have numbers too.
+        let statistics = snapshot.statistics_of(table);
+        let taken = statistics.iter().map(|each| each.id).chain(table.indexes.iter().map(|index| index.id.0));
+        let next = taken.max().unwrap_or(0).max(1) + 1;
         Ok(Index {
             id: IndexId(if is_clustered { 1 } else { next }),
             name: Some(name),

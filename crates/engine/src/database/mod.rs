@@ -29,6 +29,7 @@ mod place;
 mod repartition;
 mod save;
 mod sequence;
+mod statistics;
 mod switch;
 mod table;
 mod table_change;
@@ -64,6 +65,7 @@ pub use current_row::current_row;
 pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
+pub use statistics::{RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns};
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
@@ -163,6 +165,8 @@ pub struct Database {
     stores: RwLock<HashMap<HobtId, RowStore>>,
     /// The sequences of which values were asked for.
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
+    /// What changes of rows left behind for statistics.
+    live_statistics: statistics::LiveStatistics,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
     /// As the options say.
@@ -460,7 +464,11 @@ impl Database {
         for change in changes {
             match change {
                 SnapshotChange::AddTable(table) => self.shared.missing_indexes.forget_table(self.id, table.id),
-                SnapshotChange::RemoveTable(table) => self.shared.missing_indexes.forget_table(self.id, *table),
+                SnapshotChange::RemoveTable(table) => {
+                    self.shared.missing_indexes.forget_table(self.id, *table);
+                    self.live_statistics.forget(*table, None);
+                }
+                SnapshotChange::RemoveStatistics(table, id) => self.live_statistics.forget(*table, Some(*id)),
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hobt_base::{SqlError, Stamp, number};
+use hobt_base::{ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
 use hobt_txn::StatementContext;
 use parking_lot::{Condvar, Mutex};
@@ -30,6 +30,8 @@ pub(crate) enum Name {
     PartitionFunction(String),
     /// A partition scheme.
     PartitionScheme(String),
+    /// The statistics of a table.
+    Statistics(ObjectId),
 }
 
 impl Name {

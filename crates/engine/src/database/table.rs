@@ -138,6 +138,7 @@ impl Database {
             if has_identity {
                 system.set_identity_position(rows, id, None)?;
             }
+            system.delete_all_statistics(rows, id)?;
             system.delete_table(rows, id)
         })?;
         self.drop_stores(ctx, &stores)?;

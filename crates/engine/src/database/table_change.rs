@@ -116,10 +116,12 @@ impl Database {
         let gone = gone.map(|partition| self.store(partition.hobt)).collect::<Result<Vec<RowStore>>>()?;
         let written = Arc::clone(&new);
         let loses_identity = old.identity_column().is_some() && new.identity_column().is_none();
+        let snapshot = self.snapshot_of(ctx);
         self.write_rows(ctx, |system, rows| {
             if loses_identity {
                 system.set_identity_position(rows, written.id, None)?;
             }
+            system.delete_lost_statistics(rows, &snapshot, &written)?;
             system.delete_table(rows, written.id)?;
             system.insert_table(rows, &written)
         })?;

@@ -74,7 +74,8 @@ impl Database {
         table: &Table,
         hobts: impl Iterator<Item = HobtId>,
     ) -> Result<ObjectId> {
-        let stores = hobts.map(|hobt| self.store(hobt)).collect::<Result<Vec<RowStore>>>()?;
+        let hobts: Vec<HobtId> = hobts.collect();
+        let stores = hobts.iter().map(|hobt| self.store(*hobt)).collect::<Result<Vec<RowStore>>>()?;
         for store in stores {
             let truncated = match store {
                 RowStore::Heap(heap) => heap.truncate(ctx),
@@ -83,9 +84,11 @@ impl Database {
             truncated.map_err(|error| self.storage_error(error))?;
         }
         // Its rows have left no versions.
+        let statistics: Vec<i32> = self.snapshot_of(ctx).statistics_of(table).iter().map(|each| each.id).collect();
         let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
         ctx.on_commit(move || {
             database.definitions.changed_table(id, changer, &database.shared.clock);
+            database.live_statistics.truncated(id, statistics.iter().copied(), &hobts);
             Ok(())
         });
         Ok(id)

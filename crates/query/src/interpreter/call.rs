@@ -171,7 +171,13 @@ impl Interpreter<'_> {
                 database.flush_log().map_err(|error| error.to_sql_error().at(call.span.position))?;
                 return Ok(0);
             }
-            "sp_autostats" | "sp_updatestats" | "sp_createstats" => {
+            "sp_hobt_set_autostats" => {
+                let values: Vec<Value> =
+                    arguments.into_iter().map(|given| given.value.map_or(Value::Null, |value| value.value)).collect();
+                self.set_automatic_statistics(&values)?;
+                return Ok(0);
+            }
+            "sp_createstats" => {
                 return Err(SqlError::not_supported(&name.name.value).at(call.span.position).into());
             }
             _ => {}

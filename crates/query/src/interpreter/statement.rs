@@ -64,6 +64,8 @@ impl Interpreter<'_> {
             StatementKind::CreateIndex(create) => self.create_index(create),
             StatementKind::AlterIndex(alter) => self.alter_index(alter),
             StatementKind::DropIndex(drop) => self.drop_indexes(drop),
+            StatementKind::CreateStatistics(create) => self.create_statistics(create),
+            StatementKind::UpdateStatistics(update) => self.update_statistics(update),
             StatementKind::AlterTable(alter) => self.alter_table(alter),
             StatementKind::TruncateTable { name, partitions } => self.truncate_table(name, partitions),
             StatementKind::Drop(drop) => self.drop_objects(drop),

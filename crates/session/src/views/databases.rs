@@ -87,9 +87,9 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         2,
         "CHECKSUM"
     ];
-    row.extend(row![
-        no, no, no, no, no, yes, yes, yes, yes, yes, no, yes, no, no, no, no, no, no, no, no, no, no, no, no, no, no
-    ]);
+    let statistics = database.options.statistics;
+    row.extend(row![statistics.creates, statistics.is_incremental, statistics.updates, statistics.updates_async]);
+    row.extend(row![no, yes, yes, yes, yes, yes, no, yes, no, no, no, no, no, no, no, no, no, no, no, no, no, no]);
     row.extend(row![
         Value::Guid([0; 16]),
         no,

@@ -20,6 +20,7 @@ mod memory;
 mod processes;
 mod sequences;
 mod settings;
+mod statistics;
 mod storage;
 mod transactions;
 mod value;
@@ -121,6 +122,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     processes::VIEWS,
     sequences::VIEWS,
     settings::VIEWS,
+    statistics::VIEWS,
     storage::VIEWS,
     transactions::VIEWS,
     waits::VIEWS,

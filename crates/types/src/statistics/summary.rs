@@ -126,6 +126,26 @@ impl Summary {
         whole
     }
 
+    /// What is left when other rows have gone: of the rows, bytes and histogram; which keys went with them nobody knows.
+    #[must_use]
+    pub fn without(&self, gone: &Summary) -> Summary {
+        let mut left = self.clone();
+        left.rows = (self.rows - gone.rows).max(0.0);
+        left.sampled_rows = left.sampled_rows.min(left.rows);
+        for (own, gone) in left.prefixes.iter_mut().zip(&gone.prefixes) {
+            own.bytes = (own.bytes - gone.bytes).max(0.0);
+        }
+        left.histogram = self.histogram.subtract(&gone.histogram);
+        left
+    }
+
+    /// The same for so many columns: those that are too many are left out, of those that are missing nothing is known.
+    #[must_use]
+    pub fn with_columns(mut self, column_count: usize) -> Summary {
+        self.prefixes.resize(column_count, Prefix::default());
+        self
+    }
+
     /// Lets the histogram have as many different values as the first prefix.
     pub(super) fn agree(&mut self) {
         let histogram = std::mem::take(&mut self.histogram);

@@ -94,7 +94,7 @@ impl Interpreter<'_> {
     }
 
     /// 2501.
-    fn table_to_check(&self, name: &Value, position: Position) -> Result<(Place, Arc<Table>), Failure> {
+    pub(super) fn table_to_check(&self, name: &Value, position: Position) -> Result<(Place, Arc<Table>), Failure> {
         let named = |name: &str| -> Result<Option<(Place, Arc<Table>)>, SqlError> {
             let Some(name) = parse_name(name) else { return Ok(None) };
             let place = self.place(&name)?;

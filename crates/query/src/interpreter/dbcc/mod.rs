@@ -4,6 +4,7 @@ mod check;
 mod check_identity;
 mod log;
 mod page;
+mod show_statistics;
 mod shrink_file;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ impl Interpreter<'_> {
             // Plans live for one execution; what can be emptied is empty.
             "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
             "PAGE" => self.dbcc_page(&arguments, position)?,
+            "SHOW_STATISTICS" => self.show_statistics(&arguments, &dbcc.options, position)?,
             "SHRINKFILE" => self.shrink_file(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
             "OPENTRAN" => self.open_transaction_information(position)?,

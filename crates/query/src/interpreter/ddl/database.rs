@@ -8,7 +8,7 @@ use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
     DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
-    IsolationOption, RecoveryModel,
+    IsolationOption, RecoveryModel, StatisticsOptions,
 };
 use hobt_tsql::ast::{
     self, AlterDatabase, AlterDatabaseAction, Attach, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
@@ -189,6 +189,7 @@ enum OptionChange {
     Recovery(RecoveryModel),
     Durability(DelayedDurability),
     ReadOnly(bool),
+    Statistics(fn(&mut StatisticsOptions, bool), bool),
 }
 
 /// Whether an action sets a database online, or offline.
@@ -211,8 +212,20 @@ impl OptionChange {
             }
             OptionChange::Durability(delayed) => options.delayed_durability = *delayed,
             OptionChange::ReadOnly(is_read_only) => options.is_read_only = *is_read_only,
+            OptionChange::Statistics(set, on) => set(&mut options.statistics, *on),
         }
     }
+}
+
+/// What an option for statistics sets.
+fn statistics_option(name: &str) -> Option<fn(&mut StatisticsOptions, bool)> {
+    Some(match name {
+        "AUTO_CREATE_STATISTICS" => |options, on| options.creates = on,
+        "AUTO_UPDATE_STATISTICS" => |options, on| options.updates = on,
+        "AUTO_UPDATE_STATISTICS_ASYNC" => |options, on| options.updates_async = on,
+        "HOBT_STATISTICS_MAINTENANCE" => |options, on| options.is_maintained = on,
+        _ => return None,
+    })
 }
 
 /// The change that an option asks for; `None` for one that asks for what is so anyway.
@@ -232,6 +245,11 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
             let delayed = DelayedDurability::ALL.into_iter().find(|delayed| delayed.name() == word);
             delayed.map(OptionChange::Durability)
         }
+        _ if statistics_option(name).is_some() => match option.value {
+            OptionValue::On => statistics_option(name).map(|set| OptionChange::Statistics(set, true)),
+            OptionValue::Off => statistics_option(name).map(|set| OptionChange::Statistics(set, false)),
+            _ => None,
+        },
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };
@@ -247,10 +265,7 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     let holds = match option.name.as_str() {
         "PAGE_VERIFY CHECKSUM" | "MULTI_USER" => true,
         "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
-        "AUTO_CREATE_STATISTICS"
-        | "AUTO_UPDATE_STATISTICS"
-        | "AUTO_UPDATE_STATISTICS_ASYNC"
-        | "ANSI_NULL_DEFAULT"
+        "ANSI_NULL_DEFAULT"
         | "ANSI_NULLS"
         | "ANSI_PADDING"
         | "ANSI_WARNINGS"

@@ -13,6 +13,7 @@ mod partition;
 mod reorganize;
 mod second_error;
 mod sequence;
+pub(super) mod statistics;
 mod table;
 
 use std::collections::HashMap;
@@ -164,7 +165,7 @@ impl Interpreter<'_> {
                 ObjectKind::Schema => self.drop_schema(&name.name),
                 ObjectKind::PartitionFunction => self.drop_partition_function(&name.name),
                 ObjectKind::PartitionScheme => self.drop_partition_scheme(&name.name),
-                ObjectKind::Statistics => Err(SqlError::not_supported("DROP STATISTICS").into()),
+                ObjectKind::Statistics => self.drop_statistics(name),
                 ObjectKind::Sequence => self.drop_sequence(name),
                 ObjectKind::Synonym => Err(SqlError::not_supported("DROP SYNONYM").into()),
                 ObjectKind::Trigger => Err(SqlError::not_supported("DROP TRIGGER").into()),

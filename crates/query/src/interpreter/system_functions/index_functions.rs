@@ -2,7 +2,9 @@
 
 use hobt_base::ObjectId;
 use hobt_catalog::Table;
-use hobt_types::Value;
+use hobt_types::{SqlType, Value};
+
+use crate::binder::convert_value;
 
 use super::{World, int_of, split_name, text_of};
 
@@ -58,4 +60,16 @@ pub(super) fn key_property(world: &World, arguments: &[Value]) -> Option<i64> {
         "isdescending" => Some(i64::from(is_descending)),
         _ => None,
     }
+}
+
+/// `STATS_DATE (object_id, stats_id)`.
+pub(super) fn statistics_date(world: &World, arguments: &[Value]) -> Value {
+    let snapshot = world.database.snapshot();
+    let table = int_of(arguments, 0).and_then(|id| snapshot.tables.get(&ObjectId(id)));
+    let all = table.map(|table| snapshot.statistics_of(table)).unwrap_or_default();
+    let found = all.iter().find(|statistics| Some(statistics.id) == int_of(arguments, 1));
+    let updated = found.and_then(|statistics| statistics.updated);
+    let exact = SqlType::DateTime2 { scale: 7 };
+    let converted = updated.map(|time| convert_value(&Value::Int(time), exact, SqlType::DateTime));
+    converted.and_then(Result::ok).unwrap_or(Value::Null)
 }

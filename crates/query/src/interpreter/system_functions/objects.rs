@@ -27,7 +27,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
         "INDEXPROPERTY" => ((3, 3), SqlType::Int, |world, a| int(index_functions::property(world, a))),
         "INDEX_COL" => ((3, 3), NAME, |world, a| text(index_functions::column(world, a))),
         "INDEXKEY_PROPERTY" => ((4, 4), SqlType::Int, |world, a| int(index_functions::key_property(world, a))),
-        "STATS_DATE" => ((2, 2), SqlType::DateTime, |_, _| Value::Null),
+        "STATS_DATE" => ((2, 2), SqlType::DateTime, |world, a| index_functions::statistics_date(world, a)),
         "SCHEMA_NAME" => ((0, 1), NAME, |world, a| {
             let id = if a.is_empty() { Some(1) } else { int_of(a, 0) };
             let snapshot = world.database.snapshot();

@@ -1,0 +1,340 @@
+//! Statistics objects: what they are of, what was gathered when they were last updated, how both are stored.
+//!
+//! A statistics object is known by its table and a number that it shares with the table's indexes. That of an index is
+//! there without being asked for: its row is written when it is first updated, and its name and columns are the
+//! index's whatever its row says.
+//!
+//! What was gathered lies in *parts*, one for each partition of the table's heap or clustered index, known by its HOBT;
+//! a part whose HOBT is 0 is of the whole table, as a `STATS_STREAM` brings it. Parts of HOBTs that are no longer the
+//! table's say nothing. What came since is kept elsewhere (crate `engine`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hobt_base::{HobtId, ObjectId};
+use hobt_txn::StatementContext;
+use hobt_types::statistics::{Summary, decode, encode};
+
+use crate::error::{CatalogError, damaged};
+use crate::heaps::SystemHeaps;
+use crate::long_value::{LongValues, ValueClass};
+use crate::schema::{DatabaseSnapshot, Table, name_equals};
+use crate::system::{StatisticsPartRow, StatisticsRow, SystemTable, Timestamp};
+
+/// Bytes of a part in one row: with the row's other columns they fit a page.
+const PIECE_BYTES: usize = 7000;
+
+const INCREMENTAL: i32 = 1;
+const NO_RECOMPUTE: i32 = 2;
+const FILTERED: i32 = 4;
+
+/// Who wanted a statistics object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatisticsOrigin {
+    /// It is an index's.
+    Index,
+    /// A query did.
+    Automatic,
+    /// `CREATE STATISTICS`.
+    User,
+}
+
+const ORIGINS: [StatisticsOrigin; 3] = [StatisticsOrigin::Index, StatisticsOrigin::Automatic, StatisticsOrigin::User];
+
+/// What was gathered of one partition.
+#[derive(Clone, Debug)]
+pub struct StatisticsPart {
+    /// The partition of the heap or clustered index; 0 is the whole table.
+    pub hobt: HobtId,
+    /// What its rows are like.
+    pub summary: Arc<Summary>,
+}
+
+/// A statistics object.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// The table.
+    pub table: ObjectId,
+    /// `stats_id`: the index's id, or one that no index has.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// Who wanted it.
+    pub origin: StatisticsOrigin,
+    /// The ids of its columns, in the order in which they count; at least one.
+    pub columns: Vec<i32>,
+    /// `WHERE`: the condition as it was written.
+    pub filter: Option<String>,
+    /// `INCREMENTAL = ON`: it is updated by partition, where a partition was changed.
+    pub is_incremental: bool,
+    /// `NORECOMPUTE`: nobody updates it unasked.
+    pub no_recompute: bool,
+    /// When it was updated: 100 ns since 1970-01-01 UTC.
+    pub updated: Option<i64>,
+    /// Rows of the table at that time, whether a filter takes them or not.
+    pub unfiltered_rows: i64,
+    /// `PERSIST_SAMPLE_PERCENT`, in millionths of the table; 0 without.
+    pub sample_millionths: i32,
+    /// What was gathered, by partition.
+    pub parts: Vec<StatisticsPart>,
+}
+
+impl Statistics {
+    /// That of an index of a table, never updated. A heap has none.
+    ///
+    /// # Panics
+    /// If the index is a heap.
+    pub fn of_index(table: &Table, index: &crate::schema::Index) -> Statistics {
+        let columns = index.key.iter().map(|part| table.columns[part.column].id).collect();
+        Statistics {
+            table: table.id,
+            id: index.id.0,
+            name: index.name.clone().expect("an index has a name"),
+            origin: StatisticsOrigin::Index,
+            columns,
+            filter: None,
+            is_incremental: false,
+            no_recompute: false,
+            updated: None,
+            unfiltered_rows: 0,
+            sample_millionths: 0,
+            parts: Vec::new(),
+        }
+    }
+
+    /// The places of its columns in the table; `None` if one is gone.
+    pub fn columns_in(&self, table: &Table) -> Option<Vec<usize>> {
+        let place = |id: &i32| table.columns.iter().position(|column| column.id == *id);
+        self.columns.iter().map(place).collect()
+    }
+
+    /// What was gathered of a partition.
+    pub fn part(&self, hobt: HobtId) -> Option<&Arc<Summary>> {
+        self.parts.iter().find(|part| part.hobt == hobt).map(|part| &part.summary)
+    }
+
+    fn row(&self) -> StatisticsRow {
+        let bits =
+            [(self.is_incremental, INCREMENTAL), (self.no_recompute, NO_RECOMPUTE), (self.filter.is_some(), FILTERED)];
+        let origin = ORIGINS.iter().zip(0..).find_map(|(origin, number)| (*origin == self.origin).then_some(number));
+        StatisticsRow {
+            table: self.table.0,
+            statistics: self.id,
+            name: self.name.clone(),
+            origin: origin.expect("every origin is listed"),
+            columns: self.columns.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            status: bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum(),
+            updated: self.updated.map(Timestamp),
+            unfiltered_rows: self.unfiltered_rows,
+            sample: self.sample_millionths,
+        }
+    }
+}
+
+impl DatabaseSnapshot {
+    /// The statistics objects of a table, its indexes' first, whether updated or not; in the order of their ids.
+    pub fn statistics_of(&self, table: &Table) -> Vec<Arc<Statistics>> {
+        let stored = self.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
+        let of_index = |index: &crate::schema::Index| {
+            let own = Statistics::of_index(table, index);
+            let found = stored.iter().find(|each| each.id == own.id && each.origin == StatisticsOrigin::Index);
+            match found {
+                Some(found) if found.columns == own.columns && found.name == own.name => Arc::clone(found),
+                // The index was renamed, or made anew by another key: what was gathered of other columns is nothing.
+                Some(found) if found.columns == own.columns => {
+                    Arc::new(Statistics { name: own.name, ..Statistics::clone(found) })
+                }
+                _ => Arc::new(own),
+            }
+        };
+        let mut all: Vec<_> = table.indexes.iter().filter(|index| !index.key.is_empty()).map(of_index).collect();
+        all.extend(stored.iter().filter(|each| each.origin != StatisticsOrigin::Index).cloned());
+        all.sort_by_key(|statistics| statistics.id);
+        all
+    }
+
+    /// A statistics object of a table by its name.
+    pub fn statistics_named(&self, table: &Table, name: &str) -> Option<Arc<Statistics>> {
+        self.statistics_of(table).into_iter().find(|each| name_equals(&each.name, name))
+    }
+
+    /// Puts a statistics object in the place of the one of the same number, or takes that away.
+    pub(crate) fn set_statistics(&mut self, table: ObjectId, id: i32, statistics: Option<Arc<Statistics>>) {
+        let all = self.statistics.entry(table).or_default();
+        all.retain(|each| each.id != id);
+        all.extend(statistics);
+        if all.is_empty() {
+            self.statistics.remove(&table);
+        }
+    }
+
+    /// Forgets those of indexes that a table no longer has, and those of columns that are gone.
+    pub(crate) fn keep_statistics_of(&mut self, table: &Table) {
+        let Some(all) = self.statistics.get_mut(&table.id) else { return };
+        all.retain(|each| each.columns_in(table).is_some() && is_current(table, each));
+        if all.is_empty() {
+            self.statistics.remove(&table.id);
+        }
+    }
+}
+
+/// Whether the index that a statistics object is of is there still.
+fn is_current(table: &Table, statistics: &Statistics) -> bool {
+    statistics.origin != StatisticsOrigin::Index
+        || table.indexes.iter().any(|index| index.id.0 == statistics.id && !index.key.is_empty())
+}
+
+impl SystemHeaps {
+    /// Writes the rows of a statistics object, in the place of those that it had.
+    ///
+    /// # Errors
+    /// As of any insert and delete.
+    pub fn put_statistics(&self, ctx: &StatementContext, statistics: &Statistics) -> Result<(), CatalogError> {
+        self.delete_statistics(ctx, statistics.table, statistics.id)?;
+        self.insert(ctx, &statistics.row())?;
+        if let Some(filter) = &statistics.filter {
+            let class = ValueClass::StatisticsFilter;
+            self.insert_long(ctx, class, statistics.table.0, statistics.id, Some(filter.as_bytes()))?;
+        }
+        for part in &statistics.parts {
+            let mut image = Vec::new();
+            encode(&part.summary, &mut image);
+            for (piece, bytes) in (0..).zip(image.chunks(PIECE_BYTES)) {
+                self.insert(
+                    ctx,
+                    &StatisticsPartRow {
+                        table: statistics.table.0,
+                        statistics: statistics.id,
+                        hobt: part.hobt.0.cast_signed(),
+                        piece,
+                        image: bytes.to_vec(),
+                    },
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the rows of a statistics object, if it has any.
+    ///
+    /// # Errors
+    /// As of any delete.
+    pub fn delete_statistics(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> Result<(), CatalogError> {
+        let mut filtered = false;
+        self.delete(ctx, |row: &StatisticsRow| {
+            let is_it = row.table == table.0 && row.statistics == id;
+            filtered |= is_it && row.status & FILTERED != 0;
+            is_it
+        })?;
+        if filtered {
+            self.delete_long_part(ctx, ValueClass::StatisticsFilter, table.0, id)?;
+        }
+        self.delete(ctx, |row: &StatisticsPartRow| row.table == table.0 && row.statistics == id).map(|_| ())
+    }
+
+    /// Deletes the rows of all statistics objects of a table.
+    ///
+    /// # Errors
+    /// As of any delete.
+    pub fn delete_all_statistics(&self, ctx: &StatementContext, table: ObjectId) -> Result<(), CatalogError> {
+        if self.delete(ctx, |row: &StatisticsRow| row.table == table.0)? == 0 {
+            return Ok(());
+        }
+        self.delete_long(ctx, ValueClass::StatisticsFilter, table.0)?;
+        self.delete(ctx, |row: &StatisticsPartRow| row.table == table.0).map(|_| ())
+    }
+
+    /// Deletes the rows of statistics objects of indexes and columns that a table's new definition no longer has: an
+    /// index that gets the same number later is not to find them.
+    ///
+    /// # Errors
+    /// As of any delete.
+    pub fn delete_lost_statistics(
+        &self,
+        ctx: &StatementContext,
+        old: &DatabaseSnapshot,
+        new: &Table,
+    ) -> Result<(), CatalogError> {
+        let stored = old.statistics.get(&new.id).map(Vec::as_slice).unwrap_or_default();
+        let is_lost = |each: &&Arc<Statistics>| each.columns_in(new).is_none() || !is_current(new, each);
+        stored.iter().filter(is_lost).try_for_each(|lost| self.delete_statistics(ctx, new.id, lost.id))
+    }
+
+    /// All statistics objects, by their tables. Those of tables and indexes that are not there say nothing: a table's
+    /// rows are made anew with its definition, those of its statistics are not.
+    pub(crate) fn load_statistics(
+        &self,
+        snapshot: &mut DatabaseSnapshot,
+        long: &mut LongValues,
+    ) -> Result<(), CatalogError> {
+        let mut parts = assemble_parts(self.rows()?)?;
+        for row in self.rows::<StatisticsRow>()? {
+            let parts = parts.remove(&(row.table, row.statistics)).unwrap_or_default();
+            let statistics = of_row(row, parts, long)?;
+            let Some(table) = snapshot.tables.get(&statistics.table).cloned() else {
+                return Err(damaged(SystemTable::Statistics, format!("table {} does not exist", statistics.table)));
+            };
+            if statistics.columns_in(&table).is_some() && is_current(&table, &statistics) {
+                snapshot.set_statistics(table.id, statistics.id, Some(Arc::new(statistics)));
+            }
+        }
+        match parts.into_keys().next() {
+            Some((table, id)) => {
+                let what = format!("statistics {id} of table {table} do not exist");
+                Err(damaged(SystemTable::StatisticsParts, what))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues) -> Result<Statistics, CatalogError> {
+    let wrong = |what: String| damaged(SystemTable::Statistics, format!("statistics '{}': {what}", row.name));
+    let origin = ORIGINS.get(usize::from(row.origin)).ok_or_else(|| wrong(format!("origin {}", row.origin)))?;
+    let (ids, rest) = row.columns.as_chunks::<4>();
+    if ids.is_empty() || !rest.is_empty() || row.status & !(INCREMENTAL | NO_RECOMPUTE | FILTERED) != 0 {
+        return Err(wrong(format!("{} bytes of columns, status {}", row.columns.len(), row.status)));
+    }
+    let columns: Vec<i32> = ids.iter().map(|id| i32::from_le_bytes(*id)).collect();
+    if parts.iter().any(|part| part.summary.prefixes.len() != columns.len()) {
+        return Err(wrong("a part is of another number of columns".to_owned()));
+    }
+    let filter = (row.status & FILTERED != 0)
+        .then(|| long.take_text(ValueClass::StatisticsFilter, row.table, row.statistics))
+        .transpose()?;
+    Ok(Statistics {
+        table: ObjectId(row.table),
+        id: row.statistics,
+        name: row.name,
+        origin: *origin,
+        columns,
+        filter,
+        is_incremental: row.status & INCREMENTAL != 0,
+        no_recompute: row.status & NO_RECOMPUTE != 0,
+        updated: row.updated.map(|time| time.0),
+        unfiltered_rows: row.unfiltered_rows.max(0),
+        sample_millionths: row.sample.clamp(0, 1_000_000),
+        parts,
+    })
+}
+
+/// Parts put together of their pieces, by table and statistics.
+fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> Result<HashMap<(i32, i32), Vec<StatisticsPart>>, CatalogError> {
+    let key = |row: &StatisticsPartRow| (row.table, row.statistics, row.hobt);
+    rows.sort_by_key(|row| (key(row), row.piece));
+    let mut parts: HashMap<(i32, i32), Vec<StatisticsPart>> = HashMap::new();
+    for pieces in rows.chunk_by(|left, right| key(left) == key(right)) {
+        let (table, statistics, hobt) = key(&pieces[0]);
+        let wrong = |what: String| {
+            damaged(SystemTable::StatisticsParts, format!("statistics {statistics} of table {table}: {what}"))
+        };
+        if !pieces.iter().map(|row| row.piece).eq(0..i32::try_from(pieces.len()).unwrap_or(i32::MAX)) {
+            return Err(wrong("a piece is missing or there twice".to_owned()));
+        }
+        let image: Vec<u8> = pieces.iter().flat_map(|row| row.image.iter().copied()).collect();
+        let summary = decode(&image).map_err(|error| wrong(error.to_string()))?;
+        let part = StatisticsPart { hobt: HobtId(hobt.cast_unsigned()), summary: Arc::new(summary) };
+        parts.entry((table, statistics)).or_default().push(part);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,364 @@
+//! What changes of rows leave behind for statistics: every statement that inserts or deletes rows gathers what they are
+//! like, by statistics object and partition, and hands it over when it commits. So statistics are as new as the rows.
+//!
+//! ```text
+//! base      what the last update gathered, in the catalog      ┐
+//! inserted  what came since                                    ├─ of each partition; merged for who asks
+//! deleted   what went since                                    ┘
+//! ```
+//! An update of the statistics gathers a new base, and what was left behind until it began is dropped with the old one.
+//! A partition that was truncated has lost its base. What is left behind is in memory alone until a checkpoint folds
+//! it into the base; after a crash a partition's count of rows says how much is not known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hobt_base::{HobtId, ObjectId};
+use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
+use hobt_txn::StatementContext;
+use hobt_types::KeyColumn;
+use hobt_types::statistics::{Gatherer, Summary};
+use parking_lot::{Mutex, RwLock};
+
+use super::super::Database;
+
+/// What was left behind for the statistics of a database.
+#[derive(Default)]
+pub(crate) struct LiveStatistics {
+    objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
+    /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of tables.
+    counts: RwLock<HashMap<ObjectId, ShownCounts>>,
+}
+
+/// Counts that a user has set for what optimises queries, in the place of the true ones, until the database is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ShownCounts {
+    /// `ROWCOUNT`.
+    pub rows: Option<u64>,
+    /// `PAGECOUNT`.
+    pub pages: Option<u64>,
+}
+
+/// What was left behind for one statistics object.
+#[derive(Default)]
+struct Tail {
+    parts: Mutex<HashMap<HobtId, TailPart>>,
+}
+
+/// What was left behind of one partition.
+#[derive(Default)]
+struct TailPart {
+    /// Whether what the base says of the partition is of rows that are gone.
+    has_lost_base: bool,
+    inserted: Option<Summary>,
+    deleted: Option<Summary>,
+    /// Rows whose leading column was inserted, deleted or changed.
+    modifications: u64,
+}
+
+impl TailPart {
+    fn merge(&mut self, later: TailPart) {
+        if later.has_lost_base {
+            *self = later;
+            return;
+        }
+        add(&mut self.inserted, later.inserted);
+        add(&mut self.deleted, later.deleted);
+        self.modifications += later.modifications;
+    }
+}
+
+fn add(sum: &mut Option<Summary>, more: Option<Summary>) {
+    match (&mut *sum, more) {
+        (_, None) => {}
+        (None, more) => *sum = more,
+        (Some(before), Some(more)) => *before = Summary::merged(&[before, &more]),
+    }
+}
+
+impl LiveStatistics {
+    fn tail(&self, table: ObjectId, id: i32) -> Arc<Tail> {
+        if let Some(found) = self.objects.read().get(&(table, id)) {
+            return Arc::clone(found);
+        }
+        Arc::clone(self.objects.write().entry((table, id)).or_default())
+    }
+
+    fn find(&self, table: ObjectId, id: i32) -> Option<Arc<Tail>> {
+        self.objects.read().get(&(table, id)).cloned()
+    }
+
+    /// Forgets what was left behind for a statistics object, or for all of a table.
+    pub(crate) fn forget(&self, table: ObjectId, id: Option<i32>) {
+        self.objects.write().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
+        if id.is_none() {
+            self.counts.write().remove(&table);
+        }
+    }
+
+    /// Notes that all rows of partitions are gone.
+    pub(crate) fn truncated(&self, table: ObjectId, ids: impl Iterator<Item = i32>, hobts: &[HobtId]) {
+        for id in ids {
+            let tail = self.tail(table, id);
+            let mut parts = tail.parts.lock();
+            for hobt in hobts {
+                let modifications = parts.get(hobt).map_or(0, |part| part.modifications);
+                let emptied = TailPart { has_lost_base: true, modifications, ..TailPart::default() };
+                parts.insert(*hobt, emptied);
+            }
+        }
+    }
+}
+
+/// What one statement, or one worker of it, has changed of a table's rows.
+#[derive(Debug)]
+pub struct RowChanges {
+    table: ObjectId,
+    hobts: Arc<[HobtId]>,
+    objects: Vec<ObjectChanges>,
+}
+
+/// The same for one statistics object.
+#[derive(Debug)]
+struct ObjectChanges {
+    id: i32,
+    places: Arc<[usize]>,
+    /// `None` where rows are counted alone: the object has a filter, or no key is made of its columns.
+    columns: Option<Arc<[KeyColumn]>>,
+    /// By partition.
+    parts: Vec<PartChanges>,
+}
+
+#[derive(Default, Debug)]
+struct PartChanges {
+    inserted: Option<Gatherer>,
+    deleted: Option<Gatherer>,
+    modifications: u64,
+}
+
+impl PartChanges {
+    fn is_empty(&self) -> bool {
+        self.modifications == 0
+    }
+}
+
+impl RowChanges {
+    /// Of a table as a snapshot has it; `None` where it has no statistics.
+    pub fn of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<RowChanges> {
+        let objects: Vec<_> = snapshot.statistics_of(table).iter().filter_map(|each| object_of(table, each)).collect();
+        let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
+        (!objects.is_empty()).then_some(RowChanges { table: table.id, hobts, objects })
+    }
+
+    /// An empty one of the same table, for another worker or statement.
+    #[must_use]
+    pub fn another(&self) -> RowChanges {
+        let object = |object: &ObjectChanges| ObjectChanges {
+            id: object.id,
+            places: Arc::clone(&object.places),
+            columns: object.columns.clone(),
+            parts: self.hobts.iter().map(|_| PartChanges::default()).collect(),
+        };
+        let objects = self.objects.iter().map(object).collect();
+        RowChanges { table: self.table, hobts: Arc::clone(&self.hobts), objects }
+    }
+
+    /// The columns that are looked at, by their places in the table.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        self.objects.iter().flat_map(|object| object.places.iter().copied())
+    }
+
+    /// Notes a row that is inserted into a partition (from 0); `value` gives its values as pages hold them.
+    pub fn inserted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        self.note(partition, true, value);
+    }
+
+    /// The same of one that is deleted.
+    pub fn deleted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        self.note(partition, false, value);
+    }
+
+    fn note<'v>(&mut self, partition: usize, inserts: bool, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        for object in &mut self.objects {
+            let part = &mut object.parts[partition];
+            part.modifications += 1;
+            let Some(columns) = &object.columns else { continue };
+            let gatherer = if inserts { &mut part.inserted } else { &mut part.deleted };
+            let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(Arc::clone(columns)));
+            // A value that is none of its column makes the statement fail where it is written or read.
+            let _noted = match *object.places {
+                [one] => gatherer.add(&[value(one)]),
+                ref several => {
+                    let values: Vec<_> = several.iter().map(|place| value(*place)).collect();
+                    gatherer.add(&values)
+                }
+            };
+        }
+    }
+
+    /// Whether nothing was noted.
+    pub fn is_empty(&self) -> bool {
+        self.objects.iter().all(|object| object.parts.iter().all(PartChanges::is_empty))
+    }
+
+    /// Adds what another worker of the statement has changed of the same table.
+    pub fn merge(&mut self, other: RowChanges) {
+        for (own, others) in self.objects.iter_mut().zip(other.objects) {
+            for (own, others) in own.parts.iter_mut().zip(others.parts) {
+                own.modifications += others.modifications;
+                merge_gathered(&mut own.inserted, others.inserted);
+                merge_gathered(&mut own.deleted, others.deleted);
+            }
+        }
+    }
+
+    /// Hands over what was noted when the statement's transaction commits.
+    pub fn keep(self, database: &Arc<Database>, ctx: &StatementContext) {
+        if self.is_empty() {
+            return;
+        }
+        let database = Arc::clone(database);
+        ctx.on_commit(move || {
+            self.hand_over(&database.live_statistics);
+            Ok(())
+        });
+    }
+
+    fn hand_over(self, live: &LiveStatistics) {
+        for object in self.objects {
+            if object.parts.iter().all(PartChanges::is_empty) {
+                continue;
+            }
+            let tail = live.tail(self.table, object.id);
+            let changed = self.hobts.iter().zip(object.parts).filter(|(_, part)| !part.is_empty());
+            let changed: Vec<_> = changed
+                .map(|(hobt, part)| {
+                    let later = TailPart {
+                        has_lost_base: false,
+                        inserted: part.inserted.map(Gatherer::finish),
+                        deleted: part.deleted.map(Gatherer::finish),
+                        modifications: part.modifications,
+                    };
+                    (*hobt, later)
+                })
+                .collect();
+            let mut parts = tail.parts.lock();
+            for (hobt, later) in changed {
+                parts.entry(hobt).or_default().merge(later);
+            }
+        }
+    }
+}
+
+fn merge_gathered(own: &mut Option<Gatherer>, others: Option<Gatherer>) {
+    match (&mut *own, others) {
+        (_, None) => {}
+        (None, others) => *own = others,
+        (Some(own), Some(others)) => own.merge(others),
+    }
+}
+
+/// The columns by which a statistics object orders its rows; `None` if one of them has no keys.
+pub fn key_columns(table: &Table, places: &[usize]) -> Option<Arc<[KeyColumn]>> {
+    let column = |place: &usize| {
+        let column = &table.columns[*place];
+        KeyColumn::new(column.sql_type, column.collation.unwrap_or_default(), true, false)
+    };
+    places.iter().map(column).collect()
+}
+
+fn object_of(table: &Table, statistics: &Statistics) -> Option<ObjectChanges> {
+    let places = statistics.columns_in(table)?;
+    let columns = if statistics.filter.is_some() { None } else { key_columns(table, &places) };
+    let parts = table.base_index().partitions.iter().map(|_| PartChanges::default()).collect();
+    Some(ObjectChanges { id: statistics.id, places: places.into(), columns, parts })
+}
+
+/// What a statistics object says now.
+#[derive(Clone, Debug)]
+pub struct StatisticsState {
+    /// What the rows are like, of the partitions that were asked for.
+    pub summary: Arc<Summary>,
+    /// Rows whose leading column was inserted, deleted or changed since the last update.
+    pub modifications: u64,
+}
+
+impl Database {
+    /// What is known of some partitions of a table, given by their HOBTs: what the last update gathered, and, where
+    /// `is_live`, what came since.
+    pub fn statistics_state(&self, statistics: &Statistics, hobts: &[HobtId], is_live: bool) -> StatisticsState {
+        let tail = self.live_statistics.find(statistics.table, statistics.id);
+        let parts = tail.as_ref().map(|tail| tail.parts.lock());
+        let whole = statistics.part(HobtId(0));
+        let (mut summaries, mut deleted) = (Vec::new(), Vec::new());
+        summaries.extend(whole.map(|whole| &**whole));
+        let mut modifications = 0;
+        for hobt in hobts {
+            let left = parts.as_ref().and_then(|parts| parts.get(hobt));
+            modifications += left.map_or(0, |left| left.modifications);
+            let left = left.filter(|_| is_live);
+            if !left.is_some_and(|left| left.has_lost_base) {
+                summaries.extend(statistics.part(*hobt).map(|base| &**base));
+            }
+            summaries.extend(left.and_then(|left| left.inserted.as_ref()));
+            deleted.extend(left.and_then(|left| left.deleted.as_ref()));
+        }
+        let columns = statistics.columns.len();
+        let mut summary = match (&*summaries, &*deleted) {
+            ([], _) => Summary::empty(columns),
+            ([one], []) => Summary::clone(one),
+            _ => Summary::merged(&summaries),
+        };
+        if !deleted.is_empty() {
+            summary = summary.without(&Summary::merged(&deleted));
+        }
+        drop(parts);
+        StatisticsState { summary: Arc::new(summary), modifications }
+    }
+
+    /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of a table.
+    pub fn shown_counts(&self, table: ObjectId) -> ShownCounts {
+        self.live_statistics.counts.read().get(&table).copied().unwrap_or_default()
+    }
+
+    /// Says it: what is absent stays. Nobody else's counts change, and none is stored.
+    pub fn set_shown_counts(&self, table: ObjectId, rows: Option<u64>, pages: Option<u64>) {
+        let mut all = self.live_statistics.counts.write();
+        let counts = all.entry(table).or_default();
+        counts.rows = rows.or(counts.rows);
+        counts.pages = pages.or(counts.pages);
+    }
+
+    /// Rows of a partition whose leading column was changed since the last update of a statistics object.
+    pub fn statistics_modifications(&self, statistics: &Statistics, hobt: HobtId) -> u64 {
+        let tail = self.live_statistics.find(statistics.table, statistics.id);
+        tail.map_or(0, |tail| tail.parts.lock().get(&hobt).map_or(0, |part| part.modifications))
+    }
+
+    /// To be called before rows are gathered for an update of a statistics object: what was left behind of these
+    /// partitions is dropped with the old base, if the statement commits.
+    pub fn begin_statistics_update(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        statistics: &Statistics,
+        hobts: &[HobtId],
+    ) {
+        let tail = self.live_statistics.tail(statistics.table, statistics.id);
+        let mut parts = tail.parts.lock();
+        let before: Vec<_> = hobts.iter().filter_map(|hobt| Some((*hobt, parts.remove(hobt)?))).collect();
+        drop(parts);
+        if before.is_empty() {
+            return;
+        }
+        ctx.on_undo(move || {
+            let mut parts = tail.parts.lock();
+            for (hobt, mut before) in before {
+                if let Some(since) = parts.remove(&hobt) {
+                    before.merge(since);
+                }
+                parts.insert(hobt, before);
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! Statistics objects: made, updated, dropped. What changes of rows leave behind for them stands in `live`.
+
+mod live;
+
+use std::sync::Arc;
+
+use hobt_base::number;
+use hobt_catalog::{SnapshotChange, Statistics, StatisticsOrigin, Table, name_equals};
+use hobt_txn::StatementContext;
+
+use super::pending::{Name, Sharing};
+use super::{Change, Database};
+use crate::definition::check_name;
+use crate::error::{EngineError, Result};
+
+pub(crate) use live::LiveStatistics;
+pub use live::{RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns};
+
+/// The most columns of a statistics object.
+const COLUMNS_MAX: usize = 64;
+
+/// `CREATE STATISTICS`, everything resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StatisticsDefinition {
+    /// Its name.
+    pub name: String,
+    /// The places of its columns in the table.
+    pub columns: Vec<usize>,
+    /// `WHERE`: the condition as it was written.
+    pub filter: Option<String>,
+    /// Who wants it: no index.
+    pub origin: StatisticsOrigin,
+    /// `INCREMENTAL = ON`.
+    pub is_incremental: bool,
+    /// `NORECOMPUTE`.
+    pub no_recompute: bool,
+    /// `PERSIST_SAMPLE_PERCENT`, in millionths; 0 without.
+    pub sample_millionths: i32,
+}
+
+/// 1088.
+fn no_such_table(name: &str) -> EngineError {
+    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+    EngineError::statement(number::NO_SUCH_OBJECT, text)
+}
+
+/// 2767.
+pub(crate) fn no_such_statistics(name: &str) -> EngineError {
+    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
+    EngineError::statement(number::NO_SUCH_STATISTICS, text)
+}
+
+fn check_columns(table: &Table, definition: &StatisticsDefinition) -> Result<()> {
+    let (name, columns) = (&definition.name, &definition.columns);
+    if columns.len() > COLUMNS_MAX {
+        let text = format!(
+            "The statistics '{name}' on table '{}' has {} columns in the key list. The maximum limit for statistics key \
+             column list is {COLUMNS_MAX}.",
+            table.name,
+            columns.len()
+        );
+        return Err(EngineError::statement(number::TOO_MANY_KEY_COLUMNS, text));
+    }
+    let twice = columns.iter().zip(1..).find(|(column, rest)| columns[*rest..].contains(column));
+    let Some((column, _)) = twice else { return Ok(()) };
+    let column = &table.columns[*column].name;
+    let text =
+        format!("Cannot use duplicate column names in statistics. Column name '{column}' listed more than once.");
+    Err(EngineError::statement(number::KEY_COLUMN_TWICE, text))
+}
+
+impl Database {
+    /// Claims the statistics of a table and finds the table.
+    fn claim_statistics(self: &Arc<Database>, ctx: &StatementContext, table: &Table) -> Result<(Change, Arc<Table>)> {
+        let change = self.begin(ctx, vec![(Name::Statistics(table.id), Sharing::Exclusive)])?;
+        let found = self.snapshot_of(ctx).tables.get(&table.id).cloned();
+        let found = found.filter(|found| !found.is_system).ok_or_else(|| no_such_table(&table.name))?;
+        Ok((change, found))
+    }
+
+    /// Makes a statistics object, of which nothing is gathered yet.
+    ///
+    /// # Errors
+    /// 103 or 1013 the name; 1088 the table is gone, 1904, 1909, 1927; a device's error, after which the statement must
+    /// be rolled back.
+    ///
+    /// # Panics
+    /// If a column is not the table's.
+    pub fn create_statistics(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: &Table,
+        definition: &StatisticsDefinition,
+    ) -> Result<Arc<Statistics>> {
+        check_name(&definition.name)?;
+        check_columns(table, definition)?;
+        let (change, found) = self.claim_statistics(ctx, table)?;
+        let snapshot = self.snapshot_of(ctx);
+        let known = snapshot.statistics_of(&found);
+        let name = &definition.name;
+        if known.iter().any(|each| name_equals(&each.name, name)) {
+            let text = format!("There are already statistics on table '{}' named '{name}'.", found.name);
+            return Err(EngineError::statement(number::STATISTICS_EXIST, text));
+        }
+        let of_indexes = found.indexes.iter().map(|index| index.id.0);
+        let taken = known.iter().map(|each| each.id).chain(of_indexes).max().unwrap_or(0);
+        let statistics = Statistics {
+            table: found.id,
+            id: taken.max(1) + 1,
+            name: name.clone(),
+            origin: definition.origin,
+            columns: definition.columns.iter().map(|column| table.columns[*column].id).collect(),
+            filter: definition.filter.clone(),
+            is_incremental: definition.is_incremental,
+            no_recompute: definition.no_recompute,
+            updated: None,
+            unfiltered_rows: 0,
+            sample_millionths: definition.sample_millionths,
+            parts: Vec::new(),
+        };
+        self.put_statistics(ctx, &change, statistics)
+    }
+
+    /// Puts what was gathered, or set otherwise, in the place of what a statistics object was.
+    ///
+    /// # Errors
+    /// 1088 the table is gone, 2767 the statistics are; a device's error, after which the statement must be rolled
+    /// back.
+    pub fn set_statistics(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: &Table,
+        statistics: Statistics,
+    ) -> Result<Arc<Statistics>> {
+        let (change, found) = self.claim_statistics(ctx, table)?;
+        let known = self.snapshot_of(ctx).statistics_of(&found);
+        let same = known.iter().any(|each| each.id == statistics.id && each.columns == statistics.columns);
+        if !same {
+            return Err(no_such_statistics(&statistics.name));
+        }
+        self.put_statistics(ctx, &change, statistics)
+    }
+
+    fn put_statistics(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        change: &Change,
+        statistics: Statistics,
+    ) -> Result<Arc<Statistics>> {
+        let statistics = Arc::new(statistics);
+        self.write_rows(ctx, |system, rows| system.put_statistics(rows, &statistics))?;
+        change.add(SnapshotChange::SetStatistics(Arc::clone(&statistics)));
+        Ok(statistics)
+    }
+
+    /// Drops a statistics object of a table.
+    ///
+    /// # Errors
+    /// 3701 there is none of the name, 3739 it is an index's; a device's error, after which the statement must be
+    /// rolled back.
+    pub fn drop_statistics(self: &Arc<Database>, ctx: &StatementContext, table: &Table, name: &str) -> Result<()> {
+        let (change, found) = self.claim_statistics(ctx, table)?;
+        let full = format!("{}.{name}", found.name);
+        let missing = || {
+            let text = format!(
+                "Cannot drop the statistics '{full}', because it does not exist or you do not have permission."
+            );
+            EngineError::statement(number::DROP_DOES_NOT_EXIST, text)
+        };
+        let statistics = self.snapshot_of(ctx).statistics_named(&found, name).ok_or_else(missing)?;
+        if statistics.origin == StatisticsOrigin::Index {
+            let text = format!("Cannot DROP the index '{full}' because it is not a statistics collection.");
+            return Err(EngineError::statement(number::NOT_STATISTICS, text));
+        }
+        let id = statistics.id;
+        self.write_rows(ctx, |system, rows| system.delete_statistics(rows, found.id, id))?;
+        change.add(SnapshotChange::RemoveStatistics(found.id, id));
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! What rows are like, gathered by a query: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`, whose
+//! groups come in the order of the statistics' keys. So counts are exact, memory is that of any query, and so are the
+//! spills.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::{HobtId, SqlError};
+use hobt_catalog::{DatabaseSnapshot, Statistics, StatisticsPart, Table, value_to_bytes};
+use hobt_engine::IsolationOption;
+use hobt_functions::array_value;
+use hobt_tsql::ast::{Query, StatementKind};
+use hobt_types::statistics::{SortedGatherer, Summary};
+use hobt_types::{KeyColumn, MaxLength, SqlType, Value};
+
+use super::super::super::failure::Failure;
+use super::super::super::run::Interpreter;
+use super::super::Place;
+use super::options::Sample;
+use crate::binder::{BindOptions, Binder};
+use crate::execute::StatementRun;
+
+/// A name in brackets.
+pub(super) fn quoted(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+/// The type as which statistics know a column: a `max` type by its first bytes.
+pub fn gathered_type(sql_type: SqlType) -> SqlType {
+    match sql_type {
+        SqlType::VarChar(MaxLength::Max) => SqlType::VarChar(MaxLength::Limited(8000)),
+        SqlType::NVarChar(MaxLength::Max) => SqlType::NVarChar(MaxLength::Limited(4000)),
+        SqlType::VarBinary(MaxLength::Max) => SqlType::VarBinary(MaxLength::Limited(8000)),
+        other => other,
+    }
+}
+
+/// What is to be read for a statistics object.
+pub(super) struct Gathering<'a> {
+    pub(super) place: &'a Place,
+    pub(super) table: &'a Table,
+    pub(super) statistics: &'a Statistics,
+    /// The part of the table that is read; `None` is all of it.
+    pub(super) sample: Option<&'a Sample>,
+    /// The partitions to read (from 0); `None` for all.
+    pub(super) partitions: Option<&'a [usize]>,
+}
+
+/// How the partitions of a table are told apart: `$PARTITION.[function]([column])`.
+fn partition_number(snapshot: &DatabaseSnapshot, table: &Table) -> Option<String> {
+    let (column, function) = snapshot.partitioning_of(&table.base_index().data_space)?;
+    Some(format!("$PARTITION.{}({})", quoted(&function.name), quoted(&table.columns[column].name)))
+}
+
+impl Gathering<'_> {
+    fn columns(&self) -> Vec<usize> {
+        self.statistics.columns_in(self.table).unwrap_or_default()
+    }
+
+    fn text(&self, snapshot: &DatabaseSnapshot) -> String {
+        let table = self.table;
+        let expression = |place: &usize| {
+            let column = &table.columns[*place];
+            let name = quoted(&column.name);
+            match gathered_type(column.sql_type) {
+                same if same == column.sql_type => name,
+                SqlType::NVarChar(_) => format!("CAST({name} AS nvarchar(4000))"),
+                SqlType::VarBinary(_) => format!("CAST({name} AS varbinary(8000))"),
+                _ => format!("CAST({name} AS varchar(8000))"),
+            }
+        };
+        let number = partition_number(snapshot, table);
+        let keys: Vec<String> = self.columns().iter().map(expression).collect();
+        let first = number.as_deref().unwrap_or("1");
+        let mut text = format!("SELECT {first}, {}, COUNT_BIG(*) FROM ", keys.join(", "));
+        let place = self.place;
+        let full = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
+        text.push_str(&full);
+        if let Some(sample) = self.sample {
+            let _ = write!(text, " TABLESAMPLE SYSTEM ({})", sample.clause());
+        }
+        let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
+        text.push_str(if versions { " WITH (READCOMMITTED)" } else { " WITH (NOLOCK)" });
+        let mut conditions: Vec<String> = self.statistics.filter.iter().map(|filter| format!("({filter})")).collect();
+        if let (Some(number), Some(partitions)) = (&number, self.partitions) {
+            let list: Vec<String> = partitions.iter().map(|partition| (partition + 1).to_string()).collect();
+            conditions.push(format!("{number} IN ({})", list.join(", ")));
+        }
+        if !conditions.is_empty() {
+            let _ = write!(text, " WHERE {}", conditions.join(" AND "));
+        }
+        let groups: Vec<&str> = number.iter().chain(&keys).map(String::as_str).collect();
+        let groups = groups.join(", ");
+        let _ = write!(text, " GROUP BY {groups} ORDER BY {groups}");
+        text
+    }
+}
+
+fn parsed(text: &str) -> Result<Query, SqlError> {
+    let wrong = || SqlError::internal(format!("statistics are gathered by a query that is none: {text}"));
+    let batch = hobt_tsql::parse_batch(text)?;
+    match batch.statements.into_iter().next().map(|statement| statement.kind) {
+        Some(StatementKind::Select(select)) => Ok(select.query),
+        _ => Err(wrong()),
+    }
+}
+
+/// Groups of rows, as the query gives them, put together by partition.
+struct Groups {
+    types: Vec<SqlType>,
+    columns: Arc<[KeyColumn]>,
+    by_partition: HashMap<i64, SortedGatherer>,
+}
+
+impl Groups {
+    fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let mut values = vec![None; self.types.len()];
+        for row in 0..batch.num_rows() {
+            let whole = |column: usize, sql_type| match array_value(batch.column(column).as_ref(), row, sql_type)? {
+                Value::Int(number) => Ok(number),
+                _ => Err(SqlError::internal("a count of rows is no number")),
+            };
+            let (partition, rows) = (whole(0, SqlType::Int)?, whole(self.types.len() + 1, SqlType::BigInt)?);
+            for (place, sql_type) in self.types.iter().enumerate() {
+                let value = array_value(batch.column(place + 1).as_ref(), row, *sql_type)?;
+                let bytes = value_to_bytes(*sql_type, &value);
+                values[place] = bytes.map_err(|error| SqlError::internal(error.to_string()))?;
+            }
+            let gatherer =
+                self.by_partition.entry(partition).or_insert_with(|| SortedGatherer::new(Arc::clone(&self.columns)));
+            let row: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
+            gatherer.add(&row, rows as f64).map_err(|error| SqlError::internal(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Interpreter<'_> {
+    /// Reads a table for a statistics object; gives a part for each partition that has rows.
+    pub(super) fn gather(
+        &mut self,
+        run: &Arc<StatementRun>,
+        gathering: &Gathering<'_>,
+    ) -> Result<Vec<StatisticsPart>, Failure> {
+        let (place, table) = (gathering.place, gathering.table);
+        let snapshot = place.database.snapshot_of(&run.context);
+        let query = parsed(&gathering.text(&snapshot))?;
+        let places = gathering.columns();
+        let types: Vec<SqlType> = places.iter().map(|column| gathered_type(table.columns[*column].sql_type)).collect();
+        let keys = places.iter().zip(&types).map(|(column, sql_type)| {
+            KeyColumn::new(*sql_type, table.columns[*column].collation.unwrap_or_default(), true, false)
+        });
+        let columns: Option<Arc<[KeyColumn]>> = keys.collect();
+        let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
+        let mut groups = Groups { types, columns, by_partition: HashMap::new() };
+        let prepared = self.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;
+        self.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
+        let of_base = &table.base_index().partitions;
+        let hobt = |number: i64| {
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            place.and_then(|place| of_base.get(place)).map(|partition| partition.hobt)
+        };
+        let mut parts = Vec::new();
+        for (number, gatherer) in groups.by_partition {
+            let hobt = hobt(number).ok_or_else(|| SqlError::internal("a row of a partition that is not there"))?;
+            let summary = self.whole_of(gathering, hobt, gatherer.finish())?;
+            parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
+        }
+        parts.sort_by_key(|part| of_base.iter().position(|partition| partition.hobt == part.hobt));
+        Ok(parts)
+    }
+
+    /// What a sample says of the partition that it was taken from.
+    fn whole_of(&self, gathering: &Gathering<'_>, hobt: HobtId, gathered: Summary) -> Result<Summary, Failure> {
+        if gathering.sample.is_none() || gathering.statistics.filter.is_some() {
+            return Ok(gathered);
+        }
+        let store = gathering.place.database.database().store_to_read(hobt).map_err(SqlError::from)?;
+        Ok(gathered.scaled_to(store.hobt().row_count() as f64))
+    }
+}

@@ -1,0 +1,403 @@
+//! `CREATE`, `UPDATE` and `DROP STATISTICS`.
+//!
+//! What rows are like is gathered by a query (`gather`) of the statement; what is written behind `WITH` stands in
+//! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`estimate`).
+
+mod gather;
+mod options;
+
+use std::sync::Arc;
+
+use hobt_base::{HobtId, ObjectId, Position, SqlError, number};
+use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
+use hobt_engine::{EngineError, StatisticsDefinition};
+use hobt_tsql::ast::{Condition, CreateStatistics, Identifier, ObjectName, UpdateStatistics};
+use hobt_types::{SqlType, Value};
+
+use self::gather::Gathering;
+use self::options::{Kinds, Options, Reading, Sample};
+use super::super::failure::Failure;
+use super::super::run::{Interpreter, Outcome};
+use super::Place;
+use crate::binder::QueryHints;
+use crate::execute::StatementRun;
+
+pub use self::gather::gathered_type;
+
+/// Tables of no more rows than this are read whole where no sample is asked for.
+const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
+
+/// Microseconds of Unix time are 100 ns there.
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+/// 1088.
+fn no_such_table(name: &ObjectName) -> SqlError {
+    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+    SqlError::new(number::NO_SUCH_OBJECT, text).at(name.position())
+}
+
+/// 2767.
+pub(in super::super) fn no_such_statistics(name: &str) -> SqlError {
+    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
+    SqlError::new(number::NO_SUCH_STATISTICS, text)
+}
+
+impl Interpreter<'_> {
+    /// The table that a statement about statistics names.
+    ///
+    /// # Errors
+    /// 1088, 911.
+    fn table_of_statistics(&self, name: &ObjectName) -> Result<(Place, Arc<Table>), Failure> {
+        let place = self.place(name)?;
+        let snapshot = place.database.snapshot();
+        let schema = snapshot.schema_id(&place.schema);
+        let table = schema.and_then(|schema| snapshot.table(schema, &place.name)).filter(|table| !table.is_system);
+        let table = Arc::clone(table.ok_or_else(|| no_such_table(name))?);
+        Ok((place, table))
+    }
+
+    pub(in super::super) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
+        let (place, table) = self.table_of_statistics(&create.table)?;
+        let options = Options::of(&create.options)?;
+        let definition = self.statistics_definition(create, &table, &options)?;
+        let run = self.new_run(Some(&hints(&options)))?;
+        self.in_run(&run, |this| {
+            let created = place.database.database().create_statistics(&run.context, &table, &definition);
+            let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
+            this.update_one(&run, &place, &table, &created, &options, create.name.position)
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    fn statistics_definition(
+        &mut self,
+        create: &CreateStatistics,
+        table: &Table,
+        options: &Options,
+    ) -> Result<StatisticsDefinition, Failure> {
+        let mut columns = Vec::with_capacity(create.columns.len());
+        for column in &create.columns {
+            let found = table.column_named(&column.value).ok_or_else(|| {
+                let text = format!("Column name '{}' does not exist in the target table or view.", column.value);
+                SqlError::new(number::NO_SUCH_KEY_COLUMN, text).at(column.position)
+            })?;
+            columns.push(found);
+        }
+        let filter = create.condition.as_ref().map(|condition| self.filter(condition, create)).transpose()?;
+        let is_incremental = options.incremental.unwrap_or(false);
+        Ok(StatisticsDefinition {
+            name: create.name.value.clone(),
+            columns,
+            filter,
+            origin: StatisticsOrigin::User,
+            is_incremental,
+            no_recompute: options.no_recompute,
+            sample_millionths: persisted(options).unwrap_or(0),
+        })
+    }
+
+    /// The text of a filter, which the query that gathers will bind: what it may not be is refused there.
+    fn filter(&mut self, condition: &Condition, _create: &CreateStatistics) -> Result<String, Failure> {
+        Ok(super::constraint::condition_definition(condition))
+    }
+
+    pub(in super::super) fn update_statistics(&mut self, update: &UpdateStatistics) -> Result<Outcome, Failure> {
+        let (place, table) = self.table_of_statistics(&update.table)?;
+        let options = Options::of(&update.options)?;
+        let position = update.table.position();
+        if options.sets_counts() {
+            place.database.database().set_shown_counts(table.id, options.row_count, options.page_count);
+            return Ok(Outcome::QUIET);
+        }
+        let known = place.database.snapshot().statistics_of(&table);
+        let wanted = wanted_statistics(&known, &update.targets, &options)?;
+        if options.stream.is_some() && wanted.len() != 1 {
+            let text = "STATS_STREAM is of one statistics object: name it behind the table.";
+            return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(position).into());
+        }
+        let run = self.new_run(Some(&hints(&options)))?;
+        self.in_run(&run, |this| {
+            for statistics in &wanted {
+                match &options.stream {
+                    Some(bytes) => this.put_stream(&run, &place, &table, statistics, bytes, position)?,
+                    None => this.update_one(&run, &place, &table, statistics, &options, position)?,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Gathers what a statistics object says.
+    fn update_one(
+        &mut self,
+        run: &Arc<StatementRun>,
+        place: &Place,
+        table: &Arc<Table>,
+        statistics: &Statistics,
+        options: &Options,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let database = place.database.database();
+        run.uses_database(&place.database);
+        let partitions = self.partitions_to_update(table, statistics, options, position)?;
+        let of_base = &table.base_index().partitions;
+        let hobts: Vec<HobtId> = match &partitions {
+            Some(some) => some.iter().map(|partition| of_base[*partition].hobt).collect(),
+            None => of_base.iter().map(|partition| partition.hobt).collect(),
+        };
+        let rows = table_rows(place, table)?;
+        let sample = sample_of(statistics, options, rows);
+        database.begin_statistics_update(&run.context, statistics, &hobts);
+        let gathering =
+            Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
+        let mut parts = self.gather(run, &gathering)?;
+        if partitions.is_some() {
+            let kept = statistics.parts.iter().filter(|part| !hobts.contains(&part.hobt) && part.hobt != HobtId(0));
+            parts.extend(kept.cloned());
+        }
+        let updated = Statistics {
+            updated: Some(now()),
+            unfiltered_rows: rows as i64,
+            is_incremental: options.incremental.unwrap_or(statistics.is_incremental),
+            no_recompute: options.no_recompute,
+            sample_millionths: persisted(options).unwrap_or(statistics.sample_millionths),
+            parts,
+            ..statistics.clone()
+        };
+        self.set(run, place, table, updated, position)
+    }
+
+    fn set(
+        &mut self,
+        run: &Arc<StatementRun>,
+        place: &Place,
+        table: &Table,
+        statistics: Statistics,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let set = place.database.database().set_statistics(&run.context, table, statistics);
+        set.map_err(|error: EngineError| error.to_sql_error().at(position))?;
+        Ok(())
+    }
+
+    /// `RESAMPLE ON PARTITIONS (…)`: the partitions (from 0).
+    ///
+    /// # Errors
+    /// 7722 there is no such partition, 9111 the statistics are not incremental.
+    fn partitions_to_update(
+        &mut self,
+        table: &Table,
+        statistics: &Statistics,
+        options: &Options,
+        position: Position,
+    ) -> Result<Option<Vec<usize>>, Failure> {
+        if options.partitions.is_empty() {
+            return Ok(None);
+        }
+        if !statistics.is_incremental {
+            let text = "UPDATE STATISTICS ON PARTITIONS syntax is not supported for non-incremental statistics.";
+            return Err(SqlError::new(number::NOT_INCREMENTAL, text).at(position).into());
+        }
+        let count = table.base_index().partitions.len();
+        let mut wanted = vec![false; count];
+        for range in &options.partitions {
+            let mut number_of = |expression: &hobt_tsql::ast::Expression| -> Result<usize, Failure> {
+                let value = self.evaluate_as(expression, SqlType::Int)?;
+                let number = match value {
+                    Value::Int(number) => usize::try_from(number).unwrap_or(0),
+                    _ => 0,
+                };
+                if (1..=count).contains(&number) {
+                    return Ok(number - 1);
+                }
+                let text = format!(
+                    "Invalid partition number {number} specified for table '{}', partition number can range from 1 to \
+                     {count}.",
+                    table.name
+                );
+                Err(SqlError::new(number::NO_SUCH_PARTITION, text).at(expression.position()).into())
+            };
+            let first = number_of(&range.first)?;
+            let last = range.last.as_ref().map(number_of).transpose()?.unwrap_or(first);
+            wanted[first..(last + 1).max(first)].fill(true);
+        }
+        Ok(Some((0..count).filter(|partition| wanted[*partition]).collect()))
+    }
+
+    /// `STATS_STREAM`.
+    ///
+    /// # Errors
+    /// 9105.
+    fn put_stream(
+        &mut self,
+        run: &Arc<StatementRun>,
+        place: &Place,
+        table: &Table,
+        statistics: &Statistics,
+        bytes: &[u8],
+        position: Position,
+    ) -> Result<(), Failure> {
+        let corrupt = |why: String| {
+            let text = format!("The provided statistics stream is corrupt. For '{}': {why}.", statistics.name);
+            SqlError::new(number::STATISTICS_STREAM_CORRUPT, text).at(position)
+        };
+        let stream = StatisticsStream::decode(bytes).map_err(|damage| corrupt(damage.to_string()))?;
+        let types = statistics_types(table, statistics);
+        if stream.types.first() != types.first() {
+            let name = |sql_type: Option<&SqlType>| sql_type.map_or_else(String::new, ToString::to_string);
+            let why = format!(
+                "its first column is {}, that of the statistics {}",
+                name(stream.types.first()),
+                name(types.first())
+            );
+            return Err(corrupt(why).into());
+        }
+        let of_base = table.base_index().partitions.iter().map(|partition| partition.hobt);
+        let hobts: Vec<HobtId> = of_base.collect();
+        run.uses_database(&place.database);
+        place.database.database().begin_statistics_update(&run.context, statistics, &hobts);
+        let summary = stream.summary.with_columns(statistics.columns.len());
+        let updated = Statistics {
+            updated: Some(stream.updated),
+            unfiltered_rows: stream.unfiltered_rows,
+            parts: vec![StatisticsPart { hobt: HobtId(0), summary: Arc::new(summary) }],
+            ..statistics.clone()
+        };
+        self.set(run, place, table, updated, position)
+    }
+
+    /// What `sp_autostats` sets, by a table's object id, `ON` or `OFF`, and the name of one of its statistics or NULL.
+    pub(in super::super) fn set_automatic_statistics(&mut self, arguments: &[Value]) -> Result<(), Failure> {
+        let database = self.database();
+        let [Value::Int(id), Value::Text(flag), name] = arguments else {
+            return Err(SqlError::internal("sp_autostats gives a table, a flag and a name").into());
+        };
+        let snapshot = database.snapshot();
+        let table = i32::try_from(*id).ok().and_then(|id| snapshot.tables.get(&ObjectId(id)));
+        let Some(table) = table.filter(|table| !table.is_system) else { return Ok(()) };
+        let is_wanted = |statistics: &Statistics| match name {
+            Value::Text(name) => name_equals(name, &statistics.name),
+            _ => true,
+        };
+        let no_recompute = flag.eq_ignore_ascii_case("OFF");
+        self.in_context(&database, |_, context| {
+            for statistics in snapshot.statistics_of(table).iter().filter(|statistics| is_wanted(statistics)) {
+                let changed = Statistics { no_recompute, ..Statistics::clone(statistics) };
+                database.database().set_statistics(context, table, changed).map_err(SqlError::from)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// `DROP STATISTICS table.name`: the name's schema is the table.
+    pub(super) fn drop_statistics(&mut self, name: &ObjectName) -> Result<(), Failure> {
+        let Some(table) = &name.schema else {
+            let text = format!(
+                "Must specify the table name and index name for the DROP STATISTICS statement: '{name}' has no table."
+            );
+            return Err(SqlError::new(number::STATISTICS_NEED_TABLE, text).at(name.position()).into());
+        };
+        let of_table =
+            ObjectName { server: None, database: None, schema: name.database.clone(), name: Identifier::clone(table) };
+        let missing = || {
+            let text = format!(
+                "Cannot drop the statistics '{}.{}', because it does not exist or you do not have permission.",
+                table.value, name.name.value
+            );
+            Failure::from(SqlError::new(number::DROP_DOES_NOT_EXIST, text).at(name.position()))
+        };
+        let (place, table) = match self.table_of_statistics(&of_table) {
+            Err(failure) if failure.error.number == number::NO_SUCH_OBJECT => return Err(missing()),
+            other => other?,
+        };
+        self.in_context(&place.database, |_, context| {
+            let dropped = place.database.database().drop_statistics(context, &table, &name.name.value);
+            Ok(dropped.map_err(SqlError::from)?)
+        })
+    }
+}
+
+/// The types as which the columns of a statistics object are gathered.
+pub(in super::super) fn statistics_types(table: &Table, statistics: &Statistics) -> Vec<SqlType> {
+    let places = statistics.columns_in(table).unwrap_or_default();
+    places.iter().map(|place| gathered_type(table.columns[*place].sql_type)).collect()
+}
+
+fn hints(options: &Options) -> QueryHints {
+    QueryHints { maxdop: options.max_dop.filter(|dop| *dop > 0), ..QueryHints::default() }
+}
+
+fn persisted(options: &Options) -> Option<i32> {
+    options.persists_sample.map(|persists| match (&options.reading, persists) {
+        (Reading::Sample(Sample::Percent(percent)), true) => (percent * 10_000.0) as i32,
+        (Reading::Whole, true) => 1_000_000,
+        _ => 0,
+    })
+}
+
+/// Rows of a table now, or as many as `ROWCOUNT` says.
+fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
+    let database = place.database.database();
+    if let Some(rows) = database.shown_counts(table.id).rows {
+        return Ok(rows as f64);
+    }
+    let mut rows = 0;
+    for partition in &table.base_index().partitions {
+        rows += database.store_to_read(partition.hobt).map_err(SqlError::from)?.hobt().row_count();
+    }
+    Ok(rows as f64)
+}
+
+/// How much of the table is read; `None` for all of it.
+fn sample_of(statistics: &Statistics, options: &Options, rows: f64) -> Option<Sample> {
+    let by_size = || {
+        // As many pages as hold about this many rows: the error of a share falls with the root of the sample.
+        let wanted = (WHOLE_ROWS_MAX * (rows / WHOLE_ROWS_MAX).sqrt()).max(1.0);
+        (rows > WHOLE_ROWS_MAX).then(|| Sample::Percent((wanted / rows * 100.0).clamp(0.01, 100.0)))
+    };
+    let of_millionths = |millionths: i32| match millionths {
+        1_000_000 => None,
+        some => Some(Sample::Percent(f64::from(some) / 10_000.0)),
+    };
+    match &options.reading {
+        Reading::Whole => None,
+        Reading::Sample(sample) => Some(sample.clone()),
+        Reading::Again => {
+            let (read, all) = statistics
+                .parts
+                .iter()
+                .fold((0.0, 0.0), |(read, all), part| (read + part.summary.sampled_rows, all + part.summary.rows));
+            (read < all && read > 0.0).then(|| Sample::Percent(read / all * 100.0))
+        }
+        Reading::Default if statistics.sample_millionths > 0 => of_millionths(statistics.sample_millionths),
+        Reading::Default => by_size(),
+    }
+}
+
+/// The statistics that a statement names.
+///
+/// # Errors
+/// 2767.
+fn wanted_statistics(
+    known: &[Arc<Statistics>],
+    targets: &[Identifier],
+    options: &Options,
+) -> Result<Vec<Arc<Statistics>>, SqlError> {
+    if targets.is_empty() {
+        let is_wanted = |each: &&Arc<Statistics>| match options.kinds {
+            Kinds::All => true,
+            Kinds::Columns => each.origin != StatisticsOrigin::Index,
+            Kinds::Indexes => each.origin == StatisticsOrigin::Index,
+        };
+        return Ok(known.iter().filter(is_wanted).cloned().collect());
+    }
+    let find = |target: &Identifier| {
+        let found = known.iter().find(|each| name_equals(&each.name, &target.value)).cloned();
+        found.ok_or_else(|| no_such_statistics(&target.value).at(target.position))
+    };
+    targets.iter().map(find).collect()
+}

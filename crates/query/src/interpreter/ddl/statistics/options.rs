@@ -1,0 +1,163 @@
+//! What is written behind `WITH` of `CREATE STATISTICS` and `UPDATE STATISTICS`.
+
+use hobt_base::{SqlError, number};
+use hobt_tsql::ast::{Literal, OptionItem, OptionValue};
+
+/// How much of a table is read.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Sample {
+    /// `SAMPLE n PERCENT`, more than 0 and less than 100.
+    Percent(f64),
+    /// `SAMPLE n ROWS`.
+    Rows(u64),
+}
+
+impl Sample {
+    /// What stands in `TABLESAMPLE (…)`.
+    pub(super) fn clause(&self) -> String {
+        match self {
+            Sample::Percent(percent) => format!("{percent} PERCENT"),
+            Sample::Rows(rows) => format!("{rows} ROWS"),
+        }
+    }
+}
+
+/// How rows are to be read.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) enum Reading {
+    /// As much as the table's size asks for.
+    #[default]
+    Default,
+    /// `FULLSCAN`.
+    Whole,
+    /// `SAMPLE`.
+    Sample(Sample),
+    /// `RESAMPLE`: as the last time.
+    Again,
+}
+
+/// Which statistics of a table are updated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Kinds {
+    /// `ALL`, or nothing said.
+    #[default]
+    All,
+    /// `COLUMNS`.
+    Columns,
+    /// `INDEX`.
+    Indexes,
+}
+
+/// The options, understood.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Options {
+    pub(super) reading: Reading,
+    /// `PERSIST_SAMPLE_PERCENT`.
+    pub(super) persists_sample: Option<bool>,
+    pub(super) kinds: Kinds,
+    pub(super) no_recompute: bool,
+    pub(super) incremental: Option<bool>,
+    pub(super) max_dop: Option<u32>,
+    /// `ROWCOUNT`: what the optimiser is to take for the table's number of rows.
+    pub(super) row_count: Option<u64>,
+    /// `PAGECOUNT`: the same of its pages.
+    pub(super) page_count: Option<u64>,
+    /// `STATS_STREAM`.
+    pub(super) stream: Option<Vec<u8>>,
+    /// `ON PARTITIONS` behind `RESAMPLE`: ranges from 1 with their last.
+    pub(super) partitions: Vec<hobt_tsql::ast::PartitionRange>,
+}
+
+fn unknown(item: &OptionItem) -> SqlError {
+    let text = format!("'{}' is not a recognized UPDATE STATISTICS option.", item.name);
+    SqlError::new(number::UNKNOWN_OPTION, text).at(item.span.position)
+}
+
+fn wrong_value(item: &OptionItem) -> SqlError {
+    let text = format!("Incorrect syntax near '{}'. Its value is none that the option takes.", item.name);
+    SqlError::new(number::SYNTAX, text).at(item.span.position)
+}
+
+fn whole_number(item: &OptionItem) -> Result<u64, SqlError> {
+    match &item.value {
+        OptionValue::Literal(Literal::Integer(number)) => u64::try_from(*number).map_err(|_| wrong_value(item)),
+        _ => Err(wrong_value(item)),
+    }
+}
+
+fn switch(item: &OptionItem) -> Result<bool, SqlError> {
+    match &item.value {
+        OptionValue::On => Ok(true),
+        OptionValue::Off => Ok(false),
+        _ => Err(wrong_value(item)),
+    }
+}
+
+fn sample(item: &OptionItem) -> Result<Reading, SqlError> {
+    let OptionValue::Quantity { amount, unit } = &item.value else { return Err(wrong_value(item)) };
+    match (unit.as_str(), amount) {
+        ("PERCENT", Literal::Integer(_) | Literal::Decimal(_)) => {
+            let percent = match amount {
+                Literal::Integer(number) => *number as f64,
+                Literal::Decimal(number) => number.parse().map_err(|_| wrong_value(item))?,
+                _ => return Err(wrong_value(item)),
+            };
+            if !(0.0..=100.0).contains(&percent) {
+                let text = format!("Invalid value for percent: {percent}. A sample is 0 to 100 percent of a table.");
+                return Err(SqlError::new(number::SAMPLE_PERCENT, text).at(item.span.position));
+            }
+            Ok(if percent == 100.0 { Reading::Whole } else { Reading::Sample(Sample::Percent(percent)) })
+        }
+        ("ROWS", Literal::Integer(rows)) => {
+            let rows = u64::try_from(*rows).map_err(|_| wrong_value(item))?;
+            Ok(Reading::Sample(Sample::Rows(rows)))
+        }
+        _ => Err(wrong_value(item)),
+    }
+}
+
+impl Options {
+    /// What a list of options says.
+    ///
+    /// # Errors
+    /// 102, 155, 1052 two of them contradict each other.
+    pub(super) fn of(items: &[OptionItem]) -> Result<Options, SqlError> {
+        let mut options = Options::default();
+        for item in items {
+            let before = options.reading.clone();
+            match item.name.as_str() {
+                "FULLSCAN" => options.reading = Reading::Whole,
+                "SAMPLE" => options.reading = sample(item)?,
+                "RESAMPLE" => {
+                    options.reading = Reading::Again;
+                    options.partitions.clone_from(&item.partitions);
+                }
+                "PERSIST_SAMPLE_PERCENT" => options.persists_sample = Some(switch(item)?),
+                "ALL" => options.kinds = Kinds::All,
+                "COLUMNS" => options.kinds = Kinds::Columns,
+                "INDEX" => options.kinds = Kinds::Indexes,
+                "NORECOMPUTE" => options.no_recompute = true,
+                "INCREMENTAL" => options.incremental = Some(switch(item)?),
+                "AUTO_DROP" => _ = switch(item)?,
+                "MAXDOP" => options.max_dop = Some(u32::try_from(whole_number(item)?).map_err(|_| wrong_value(item))?),
+                "ROWCOUNT" => options.row_count = Some(whole_number(item)?),
+                "PAGECOUNT" => options.page_count = Some(whole_number(item)?),
+                "STATS_STREAM" => match &item.value {
+                    OptionValue::Literal(Literal::Binary(bytes)) => options.stream = Some(bytes.to_vec()),
+                    _ => return Err(wrong_value(item)),
+                },
+                _ => return Err(unknown(item)),
+            }
+            if before != Reading::Default && before != options.reading {
+                let text = "Conflicting UPDATE STATISTICS options: FULLSCAN, SAMPLE and RESAMPLE exclude each other.";
+                return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(item.span.position));
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether nothing is read, because what is said sets counts alone.
+    pub(super) fn sets_counts(&self) -> bool {
+        self.row_count.is_some() || self.page_count.is_some()
+    }
+}
