@@ -140,8 +140,7 @@ impl KeyColumn {
             | SqlType::SmallDateTime
             | SqlType::DateTime
             | SqlType::DateTime2 { .. } => {
-                out.extend(bytes.iter().rev());
-                out[first] ^= 0x80;
+                push_integer(bytes, out);
             }
         }
         if self.descending {
@@ -192,6 +191,20 @@ impl KeyColumn {
         if self.descending {
             out[start..].iter_mut().for_each(|byte| *byte = !*byte);
         }
+    }
+}
+
+/// Appends a signed integer whose bytes are little-endian. The lengths that most columns have go without a loop.
+#[inline]
+fn push_integer(bytes: &[u8], out: &mut Vec<u8>) {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        out.extend_from_slice(&(u32::from_le_bytes(four) ^ 1 << 31).to_be_bytes());
+    } else if let Ok(eight) = <[u8; 8]>::try_from(bytes) {
+        out.extend_from_slice(&(u64::from_le_bytes(eight) ^ 1 << 63).to_be_bytes());
+    } else {
+        let first = out.len();
+        out.extend(bytes.iter().rev());
+        out[first] ^= 0x80;
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! summary     version 01 │ prefixes u16 │ rows f64 │ sampled rows f64 │ the prefixes │ histogram │ CRC-32C of all u32
-//! prefix      bytes │ counted rows │ counted distinct │ counted once │ growth, each f64 │ sketch
+//! prefix      bytes │ counted rows │ counted distinct │ counted once │ seen distinct │ growth, each f64
+//!             │ sketch
 //! sketch      00 │ count u16 │ hashes u64, ascending                                exact
 //!             01 │ registers, 6 bits each, four in three bytes                      12,288 bytes
 //!             02 │ count u16 │ register u16, rank u8, ascending                     where most are empty
@@ -76,8 +77,8 @@ pub fn encode(summary: &Summary, out: &mut Vec<u8>) {
     push_count(summary.prefixes.len(), out);
     push_numbers(&[summary.rows, summary.sampled_rows], out);
     for prefix in &summary.prefixes {
-        let Prefix { distinct, bytes, counted_rows, counted_distinct, counted_once, growth } = prefix;
-        push_numbers(&[*bytes, *counted_rows, *counted_distinct, *counted_once, *growth], out);
+        let Prefix { distinct, bytes, counted_rows, counted_distinct, counted_once, seen_distinct, growth } = prefix;
+        push_numbers(&[*bytes, *counted_rows, *counted_distinct, *counted_once, *seen_distinct, *growth], out);
         push_sketch(distinct, out);
     }
     push_count(summary.histogram.steps().len(), out);
@@ -151,9 +152,9 @@ pub fn decode(bytes: &[u8]) -> Result<Summary, StatisticsDamage> {
     let [rows, sampled_rows] = reader.numbers()?;
     let mut prefixes = Vec::new();
     for _ in 0..prefix_count {
-        let [bytes, counted_rows, counted_distinct, counted_once, growth] = reader.numbers()?;
+        let [bytes, counted_rows, counted_distinct, counted_once, seen_distinct, growth] = reader.numbers()?;
         let distinct = reader.sketch()?;
-        prefixes.push(Prefix { distinct, bytes, counted_rows, counted_distinct, counted_once, growth });
+        prefixes.push(Prefix { distinct, bytes, counted_rows, counted_distinct, counted_once, seen_distinct, growth });
     }
     let step_count = reader.count()?;
     let mut steps = Vec::new();

@@ -272,6 +272,7 @@ impl Gatherer {
             let counted = self.sample.counts(at);
             Prefix {
                 distinct: seen.distinct.clone(),
+                seen_distinct: seen.distinct.estimate(),
                 bytes: seen.bytes as f64,
                 counted_rows: counted.rows,
                 counted_distinct: counted.distinct,

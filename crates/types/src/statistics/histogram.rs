@@ -220,14 +220,17 @@ impl Histogram {
     pub fn with_distinct(mut self, distinct: f64) -> Histogram {
         let mut wanted = (distinct - self.steps.len() as f64).max(0.0);
         let mut open: Vec<&mut Step> = self.steps.iter_mut().filter(|step| step.range_rows > 0.0).collect();
+        // A range with rows has a value.
+        open.iter_mut().for_each(|step| {
+            step.distinct_range_rows = step.distinct_range_rows.max(step.range_rows.min(1.0));
+        });
         // A range that would have more values than rows has as many as rows; the others share the rest. Each round
         // closes a range at least.
         loop {
-            let known: f64 = open.iter().map(|step| step.distinct_range_rows.max(f64::MIN_POSITIVE)).sum();
-            let factor = wanted / known;
+            let factor = wanted / open.iter().map(|step| step.distinct_range_rows).sum::<f64>();
             let count = open.len();
             open.retain_mut(|step| {
-                let is_full = step.distinct_range_rows.max(f64::MIN_POSITIVE) * factor >= step.range_rows;
+                let is_full = step.distinct_range_rows * factor >= step.range_rows;
                 if is_full {
                     step.distinct_range_rows = step.range_rows;
                     wanted -= step.range_rows;
@@ -235,11 +238,9 @@ impl Histogram {
                 !is_full
             });
             if open.len() == count {
-                // A range with rows has a value.
-                open.iter_mut().for_each(|step| {
-                    let least = step.range_rows.min(1.0);
-                    step.distinct_range_rows = (step.distinct_range_rows * factor).max(least);
-                });
+                for step in open {
+                    step.distinct_range_rows = (step.distinct_range_rows * factor).max(step.range_rows.min(1.0));
+                }
                 return self;
             }
             wanted = wanted.max(0.0);

@@ -15,6 +15,8 @@ pub struct Prefix {
     pub counted_distinct: f64,
     /// Keys that one counted row alone has.
     pub counted_once: f64,
+    /// What the sketch estimates, kept so that merging many does not count the registers of each.
+    pub seen_distinct: f64,
     /// How many times as many different keys there are as the sketch has seen: 1 if it saw all rows.
     pub growth: f64,
 }
@@ -27,6 +29,7 @@ impl Default for Prefix {
             counted_rows: 0.0,
             counted_distinct: 0.0,
             counted_once: 0.0,
+            seen_distinct: 0.0,
             growth: 1.0,
         }
     }
@@ -34,7 +37,7 @@ impl Default for Prefix {
 
 impl Prefix {
     fn estimate(&self) -> f64 {
-        self.distinct.estimate() * self.growth
+        self.seen_distinct * self.growth
     }
 
     /// The different keys of `rows` rows, of which the counted ones are a random sample, by what Haas, Naughton,
@@ -117,9 +120,8 @@ impl Summary {
         let mut whole = Summary { rows, histogram: self.histogram.scaled(factor), ..self.clone() };
         for prefix in &mut whole.prefixes {
             prefix.bytes *= factor;
-            let seen = prefix.distinct.estimate();
-            if seen > 0.0 {
-                prefix.growth = (prefix.estimate_in(rows) / seen).max(1.0);
+            if prefix.seen_distinct > 0.0 {
+                prefix.growth = (prefix.estimate_in(rows) / prefix.seen_distinct).max(1.0);
             }
         }
         whole.agree();
@@ -163,13 +165,14 @@ fn merged_prefix(parts: &[&Summary], at: usize) -> Prefix {
         whole.counted_rows += prefix.counted_rows;
         whole.counted_distinct += prefix.counted_distinct;
         whole.counted_once += prefix.counted_once;
-        seen += prefix.distinct.estimate();
+        seen += prefix.seen_distinct;
         expected += prefix.estimate();
     }
+    whole.seen_distinct = whole.distinct.estimate();
     if seen > 0.0 {
         whole.growth = expected / seen;
         // What parts have in common was counted by each, and is seen once no more.
-        let own = (whole.distinct.estimate() / seen).min(1.0);
+        let own = (whole.seen_distinct / seen).min(1.0);
         whole.counted_distinct *= own;
         whole.counted_once *= own;
     }

@@ -53,7 +53,7 @@ impl Range {
         Range { rows, distinct, squares: rows * rows / distinct.max(1.0) }
     }
 
-    fn of_value(rows: f64) -> Range {
+    pub(super) fn of_value(rows: f64) -> Range {
         Range { rows, distinct: f64::from(u8::from(rows > 0.0)), squares: rows * rows }
     }
 
