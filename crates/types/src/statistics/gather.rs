@@ -2,15 +2,17 @@
 //!
 //! What every row costs is small: its key is made once, each prefix of it is hashed into a sketch, and its place in the
 //! order decides whether it is a new least or greatest value. A row whose first columns are those of the row before
-//! does not even that for these columns. Which values are frequent is left to a [sample](sample), which holds all rows
+//! does not even that for these columns. One column of numbers alone goes a [shorter way](number). Which values are frequent is left to a [sample](sample), which holds all rows
 //! while they are few.
 
+mod number;
 mod sample;
 
 use std::sync::Arc;
 
 use hobt_base::compare_bytes;
 
+use self::number::NumberColumn;
 use self::sample::Sample;
 use super::histogram::number_at;
 use super::{DistinctSketch, Histogram, HistogramBuilder, Prefix, Summary, hash_key};
@@ -81,6 +83,8 @@ pub struct Gatherer {
     /// Rows whose leading column is NULL.
     nulls: u64,
     prefixes: Vec<Seen>,
+    /// Where the only column is a number.
+    number: Option<NumberColumn>,
     last: LastRow,
     extremes: Option<[Extreme; 2]>,
     sample: Sample,
@@ -183,6 +187,7 @@ impl Gatherer {
         let count = columns.0.len();
         assert!(count > 0, "statistics are of a column at least");
         Gatherer {
+            number: if count == 1 { NumberColumn::new(&columns.0[0]) } else { None },
             columns,
             rows: 0,
             nulls: 0,
@@ -201,7 +206,12 @@ impl Gatherer {
     ///
     /// # Panics
     /// When there are fewer values than columns.
+    #[inline]
     pub fn add(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {
+        if self.number.is_some() { self.add_number(values[0]) } else { self.add_row(values) }
+    }
+
+    fn add_row(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {
         let equal = self.last.equal_columns(values);
         if equal < self.prefixes.len() {
             self.last.take(&self.columns.0, values, equal)?;
@@ -325,10 +335,13 @@ impl Gatherer {
 }
 
 /// Lets the extremes reach to a value.
-#[inline]
 fn stretch(extremes: &mut Option<[Extreme; 2]>, key: &[u8], value: &[u8]) {
     // Behind the byte that says NULL or not, which is alike in all of these keys.
-    let number = number_at(key, 1);
+    stretch_number(extremes, number_at(key, 1), key, value);
+}
+
+#[inline]
+fn stretch_number(extremes: &mut Option<[Extreme; 2]>, number: u64, key: &[u8], value: &[u8]) {
     let Some([least, greatest]) = extremes else {
         let extreme = Extreme { number, key: key.to_vec(), value: value.to_vec() };
         *extremes = Some([extreme.clone(), extreme]);

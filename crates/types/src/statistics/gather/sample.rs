@@ -91,6 +91,9 @@ impl Sample {
             self.skip -= 1;
             return false;
         }
+        if self.level == 0 {
+            return true;
+        }
         let block = 1 << self.level;
         let place = self.random.next_u64() & (block - 1);
         self.skip = self.rest + place;

@@ -46,6 +46,8 @@ struct Places {
     places: Vec<u64>,
     ends: Vec<usize>,
     common: usize,
+    /// Whether keys in one place are equal: they are short and of one length.
+    is_exact: bool,
 }
 
 impl Places {
@@ -57,11 +59,16 @@ impl Places {
         });
         let mut places = Vec::with_capacity(parts.len() * STEPS_MAX);
         let mut ends = Vec::with_capacity(parts.len());
+        let length = least.map_or(0, Vec::len);
+        let mut is_exact = length <= common + 8;
         for part in parts {
-            places.extend(part.values().iter().map(|step| number_at(&step.key, common)));
+            for step in part.values() {
+                places.push(number_at(&step.key, common));
+                is_exact &= step.key.len() == length;
+            }
             ends.push(places.len());
         }
-        Places { places, ends, common }
+        Places { places, ends, common, is_exact }
     }
 
     fn parts(&self) -> impl Iterator<Item = &[u64]> {
@@ -107,35 +114,64 @@ impl Target {
     }
 }
 
+/// A step of one histogram, as small as sorting many wants it; its rows are only weights here.
+#[derive(Clone, Copy)]
+struct Candidate {
+    place: u64,
+    step: u32,
+    range_rows: f32,
+    distinct_range_rows: f32,
+    equal_rows: f32,
+}
+
+/// All steps in the order of their keys.
+fn sorted(steps: &[&Step], places: &Places) -> Vec<Candidate> {
+    let candidate = |(step, (at, place)): (&&Step, (u32, &u64))| Candidate {
+        place: *place,
+        step: at,
+        range_rows: step.range_rows as f32,
+        distinct_range_rows: step.distinct_range_rows as f32,
+        equal_rows: step.equal_rows as f32,
+    };
+    let mut order: Vec<Candidate> = steps.iter().zip((0..).zip(&places.places)).map(candidate).collect();
+    // One sorted run behind the other: what a stable sort is good at.
+    if places.is_exact {
+        order.sort_by_key(|candidate| candidate.place);
+    } else {
+        let key = |candidate: &Candidate| steps[candidate.step as usize].key.as_slice();
+        order.sort_by(|left, right| left.place.cmp(&right.place).then_with(|| key(left).cmp(key(right))));
+    }
+    order
+}
+
 /// The steps of the whole, still without rows.
 fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
-    let mut order: Vec<(u64, &Step)> = Vec::with_capacity(places.places.len());
-    let steps = parts.iter().flat_map(|part| part.values());
-    order.extend(places.places.iter().copied().zip(steps));
-    // One sorted run behind the other: what a stable sort is good at.
-    order.sort_by(|left, right| left.0.cmp(&right.0).then_with(|| left.1.key.cmp(&right.1.key)));
-    let rows: f64 = order.iter().map(|(_, step)| step.range_rows + step.equal_rows).sum();
-    let is_short = order.len() <= CANDIDATES_MAX;
+    let steps: Vec<&Step> = parts.iter().flat_map(|part| part.values()).collect();
+    let order = sorted(&steps, places);
+    let is_same = |left: &Candidate, right: &Candidate| {
+        left.place == right.place
+            && (places.is_exact || steps[left.step as usize].key == steps[right.step as usize].key)
+    };
+    let rows: f64 = order.iter().map(|step| f64::from(step.range_rows) + f64::from(step.equal_rows)).sum();
     // What a step weighs that is a candidate, however many there are.
-    let heavy = if is_short { 0.0 } else { rows / CANDIDATES_MAX as f64 };
+    let heavy = if order.len() <= CANDIDATES_MAX { 0.0 } else { rows / CANDIDATES_MAX as f64 };
     let mut builder = HistogramBuilder::new();
     if parts.iter().any(|part| part.steps.first().is_some_and(|step| step.value.is_none())) {
         // Takes the place of NULL's step.
         builder.push(&[], None, 0.0);
     }
     let mut range = Range::default();
-    let last = order.len().saturating_sub(1);
-    let mut at = 0;
-    while at < order.len() {
-        let (place, step) = order[at];
-        let start = at;
+    let mut seen = 0;
+    for same in order.chunk_by(is_same) {
+        let is_end = seen == 0 || seen + same.len() == order.len();
+        seen += same.len();
         let mut equal_rows = 0.0;
-        while let Some((_, same)) = order.get(at).filter(|(other, same)| *other == place && same.key == step.key) {
-            range = range.with(Range::even(same.range_rows, same.distinct_range_rows));
-            equal_rows += same.equal_rows;
-            at += 1;
+        for candidate in same {
+            range = range.with(Range::even(candidate.range_rows.into(), candidate.distinct_range_rows.into()));
+            equal_rows += f64::from(candidate.equal_rows);
         }
-        if start == 0 || at > last || equal_rows >= heavy || range.rows + equal_rows >= heavy {
+        if is_end || range.rows + equal_rows >= heavy {
+            let step = steps[same[0].step as usize];
             builder.push_range(range, &step.key, step.value.as_deref(), equal_rows);
             range = Range::default();
         } else {

@@ -1,0 +1,98 @@
+//! The short way for a single column of numbers: what most statistics are of, and most rows of a load pay for.
+//!
+//! Its key is the byte that says "not NULL" and the number's bytes, turned and with the sign flipped, as
+//! [`KeyColumn::encode`] makes it; so the number alone tells the row from the one before and finds its place in the
+//! order, and the key needs no buffer.
+
+use super::{Gatherer, stretch_number};
+use crate::statistics::hash_key;
+use crate::{KeyColumn, KeyError, SqlType};
+
+/// The longest such key.
+const KEY_MAX: usize = 9;
+
+/// A column of numbers of up to eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberColumn {
+    width: usize,
+    /// The row before: `None` is NULL.
+    last: Option<u64>,
+    is_last_known: bool,
+}
+
+impl NumberColumn {
+    pub(super) fn new(column: &KeyColumn) -> Option<NumberColumn> {
+        let is_number = matches!(
+            column.sql_type(),
+            SqlType::SmallInt
+                | SqlType::Int
+                | SqlType::BigInt
+                | SqlType::Decimal { .. }
+                | SqlType::SmallMoney
+                | SqlType::Money
+                | SqlType::Date
+                | SqlType::Time { .. }
+                | SqlType::SmallDateTime
+                | SqlType::DateTime
+                | SqlType::DateTime2 { .. }
+        );
+        let width = column.sql_type().physical().width().filter(|width| is_number && (1..=8).contains(width))?;
+        Some(NumberColumn { width, last: None, is_last_known: false })
+    }
+
+    /// The number's key without its first byte, followed by zeros, as a number.
+    #[inline]
+    fn turned(&self, value: &[u8]) -> Result<u64, KeyError> {
+        if value.len() != self.width {
+            return Err(KeyError::Width);
+        }
+        let number = if let Ok(four) = <[u8; 4]>::try_from(value) {
+            u64::from(u32::from_le_bytes(four)) << 32
+        } else if let Ok(eight) = <[u8; 8]>::try_from(value) {
+            u64::from_le_bytes(eight)
+        } else {
+            let mut bytes = [0; 8];
+            bytes[8 - self.width..].copy_from_slice(value);
+            u64::from_le_bytes(bytes)
+        };
+        Ok(number ^ 1 << 63)
+    }
+
+    #[inline]
+    fn key(&self, turned: Option<u64>) -> ([u8; KEY_MAX], usize) {
+        let mut key = [0; KEY_MAX];
+        let Some(turned) = turned else { return (key, 1) };
+        key[0] = 0x01;
+        key[1..].copy_from_slice(&turned.to_be_bytes());
+        (key, 1 + self.width)
+    }
+}
+
+impl Gatherer {
+    #[inline]
+    pub(super) fn add_number(&mut self, value: Option<&[u8]>) -> Result<(), KeyError> {
+        let Some(column) = &mut self.number else { return self.add_row(&[value]) };
+        let turned = value.map(|value| column.turned(value)).transpose()?;
+        let is_new = column.last != turned || !column.is_last_known;
+        (column.last, column.is_last_known) = (turned, true);
+        let column = *column;
+        self.rows += 1;
+        self.prefixes[0].bytes += value.map_or(0, <[u8]>::len) as u64;
+        self.nulls += u64::from(value.is_none());
+        if is_new {
+            let (key, length) = column.key(turned);
+            let hash = hash_key(&key[..length]);
+            self.prefixes[0].distinct.add(hash);
+            self.last.hashes[0] = hash;
+            self.sample.row_changes();
+            if let (Some(number), Some(value)) = (turned, value) {
+                stretch_number(&mut self.extremes, number, &key[..length], value);
+            }
+        }
+        if self.sample.wants_row() {
+            let (key, length) = column.key(turned);
+            self.sample.add(&key[..length], value, &self.last.hashes);
+        }
+        Ok(())
+    }
+}
