@@ -232,3 +232,10 @@ impl Entry {
         self.key_len as usize + if self.value_len == NULL { 0 } else { self.value_len as usize }
     }
 }
+
+#[cfg(test)]
+impl Sample {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
