@@ -81,10 +81,10 @@ mod spill;
 
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
-    LockTable, RowAt, RowChanges, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
-    ShownCounts, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter, WriteError, current_row,
-    is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_named, statistics_columns,
-    uniqueifier_of_key, whole_row,
+    LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange,
+    SequenceState, ShownCounts, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter,
+    WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_named,
+    statistics_columns, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

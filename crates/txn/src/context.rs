@@ -87,6 +87,8 @@ pub struct StatementContext {
     memory: MemoryAccount,
     /// What is let go of when the statement has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// See [`StatementContext::note`].
+    notes: Mutex<Vec<(u64, Arc<dyn Any + Send + Sync>)>>,
 }
 
 impl fmt::Debug for StatementContext {
@@ -132,6 +134,7 @@ impl StatementContext {
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "Statements"),
             held: Mutex::default(),
+            notes: Mutex::default(),
         })
     }
 
@@ -344,6 +347,21 @@ impl StatementContext {
     /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.
     pub fn on_commit(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
         self.transaction.commit.lock().push(Box::new(action));
+    }
+
+    /// What the statement keeps under a number: made when it is first asked for, the same for all its threads, gone with
+    /// the statement. Numbers are the users' own; one number is of one type.
+    ///
+    /// # Panics
+    /// If the number was used with another type.
+    pub fn note<T: Any + Send + Sync>(&self, number: u64, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut notes = self.notes.lock();
+        if let Some((_, note)) = notes.iter().find(|(known, _)| *known == number) {
+            return Arc::clone(note).downcast().expect("one number is of one type");
+        }
+        let made = Arc::new(make());
+        notes.push((number, Arc::<T>::clone(&made)));
+        made
     }
 
     /// Keeps a value for as long as what the statement changed may still be undone: its locks.

@@ -288,7 +288,7 @@ impl Database {
             catalog_writes: Mutex::new(()),
             stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
-            live_statistics: super::statistics::LiveStatistics::default(),
+            live_statistics: Arc::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),

@@ -65,7 +65,9 @@ pub use current_row::current_row;
 pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
-pub use statistics::{RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns};
+pub use statistics::{
+    RowChangeNotes, RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns,
+};
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
@@ -166,7 +168,7 @@ pub struct Database {
     /// The sequences of which values were asked for.
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     /// What changes of rows left behind for statistics.
-    live_statistics: statistics::LiveStatistics,
+    live_statistics: Arc<statistics::LiveStatistics>,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
     /// As the options say.

@@ -12,11 +12,16 @@ use std::sync::Arc;
 
 use hobt_access::RowStore;
 use hobt_base::{HobtId, IndexId, SqlError, number};
-use hobt_catalog::{DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, Table};
+use hobt_catalog::{
+    DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, StatisticsPart, Table,
+};
 use hobt_txn::StatementContext;
+use hobt_types::statistics::Summary;
+use parking_lot::Mutex;
 
 use super::claim::LockTable;
 use super::index::index_named;
+use super::statistics::Gathered;
 use super::table::cannot_drop;
 use super::{Change, Database};
 use crate::definition::IndexDefinition;
@@ -31,6 +36,8 @@ pub struct TableChange {
     old: Arc<Table>,
     new: Arc<Table>,
     warnings: Vec<SqlError>,
+    /// Statistics of indexes that were built.
+    gathered: Mutex<Gathered>,
 }
 
 impl std::fmt::Debug for TableChange {
@@ -48,6 +55,27 @@ impl TableChange {
     /// The table as it will be.
     pub fn new_table(&self) -> &Arc<Table> {
         &self.new
+    }
+
+    /// Notes what an index's rows are like, which was gathered while it was built: by its place, and by partition (from
+    /// 0) of the index.
+    pub fn gathered(&self, index: usize, summaries: Vec<(usize, Summary)>) {
+        let (base, own) = (self.new.base_index(), &self.new.indexes[index]);
+        let is_aligned = base.partitions.len() == own.partitions.len();
+        let parts = match is_aligned {
+            true => {
+                let part = |(partition, summary): (usize, Summary)| StatisticsPart {
+                    hobt: base.partitions[partition].hobt,
+                    summary: Arc::new(summary),
+                };
+                summaries.into_iter().map(part).collect()
+            }
+            false => {
+                let all: Vec<&Summary> = summaries.iter().map(|(_, summary)| summary).collect();
+                vec![StatisticsPart { hobt: HobtId(0), summary: Arc::new(Summary::merged(&all)) }]
+            }
+        };
+        self.gathered.lock().insert(index, parts);
     }
 
     /// Messages about the definition.
@@ -97,7 +125,7 @@ impl Database {
         let snapshot = self.snapshot_of(ctx);
         let (planned, warnings) = define(&snapshot, &old)?;
         let new = Arc::new(self.create_stores(ctx, &snapshot, planned)?);
-        Ok(TableChange { change, old, new, warnings })
+        Ok(TableChange { change, old, new, warnings, gathered: Mutex::default() })
     }
 
     /// Ends a change: the table is what the new definition says as soon as the statement has committed, and for the
@@ -110,7 +138,7 @@ impl Database {
         ctx: &StatementContext,
         changed: TableChange,
     ) -> Result<Arc<Table>> {
-        let TableChange { change, old, new, .. } = changed;
+        let TableChange { change, old, new, gathered, .. } = changed;
         let kept = hobts_of(&new);
         let gone = old.indexes.iter().flat_map(|index| &index.partitions).filter(|part| !kept.contains(&part.hobt));
         let gone = gone.map(|partition| self.store(partition.hobt)).collect::<Result<Vec<RowStore>>>()?;
@@ -127,6 +155,7 @@ impl Database {
         })?;
         self.drop_stores(ctx, &gone)?;
         change.add(SnapshotChange::AddTable(Arc::clone(&new)));
+        self.carry_statistics(ctx, &change, &snapshot, (&old, &new), gathered.into_inner())?;
         Ok(new)
     }
 

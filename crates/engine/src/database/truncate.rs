@@ -26,7 +26,7 @@ impl Database {
     ) -> Result<ObjectId> {
         let (_change, table) = self.claim_to_truncate(ctx, (schema, name), lock)?;
         let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
-        self.truncate_stores(ctx, &table, partitions.map(|partition| partition.hobt))
+        self.truncate_stores(ctx, &table, partitions.map(|partition| partition.hobt), true)
     }
 
     /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that
@@ -47,7 +47,7 @@ impl Database {
         let wanted = partitions_in(&table, ranges)?;
         let partitions = table.indexes.iter().flat_map(|index| index.partitions.iter().zip(&wanted));
         let hobts = partitions.filter(|(_, is_wanted)| **is_wanted).map(|(partition, _)| partition.hobt);
-        self.truncate_stores(ctx, &table, hobts)
+        self.truncate_stores(ctx, &table, hobts, false)
     }
 
     /// 4701, 4712.
@@ -73,6 +73,7 @@ impl Database {
         ctx: &StatementContext,
         table: &Table,
         hobts: impl Iterator<Item = HobtId>,
+        is_whole: bool,
     ) -> Result<ObjectId> {
         let hobts: Vec<HobtId> = hobts.collect();
         let stores = hobts.iter().map(|hobt| self.store(*hobt)).collect::<Result<Vec<RowStore>>>()?;
@@ -83,6 +84,9 @@ impl Database {
             };
             truncated.map_err(|error| self.storage_error(error))?;
         }
+        // What is known of the table and of no partition by itself.
+        let known = hobts.iter().copied().chain(is_whole.then_some(HobtId(0)));
+        let hobts: Vec<HobtId> = known.collect();
         // Its rows have left no versions.
         let statistics: Vec<i32> = self.snapshot_of(ctx).statistics_of(table).iter().map(|each| each.id).collect();
         let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());

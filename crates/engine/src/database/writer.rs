@@ -24,6 +24,7 @@ use hobt_types::Value;
 
 use super::Database;
 use super::index::may_exceed_key_bytes;
+use super::statistics::RowChangeNotes;
 use crate::error::Result;
 
 pub use check::IndexMismatch;
@@ -79,6 +80,8 @@ pub struct TableWriter {
     indexes: Arc<[IndexWriter]>,
     /// Of each of the table's indexes, whether a key may be longer than it takes.
     exceeding: Arc<[bool]>,
+    /// Where changes are noted for statistics.
+    notes: Option<RowChangeNotes>,
 }
 
 /// What an update has taken away of a row, and is to put there again.
@@ -96,7 +99,9 @@ impl TableWriter {
     /// # Errors
     /// One is gone (208) or damaged.
     pub fn open(database: &Database, snapshot: &DatabaseSnapshot, table: Arc<Table>) -> Result<TableWriter> {
-        TableWriter::open_with(&|hobt| database.store(hobt), snapshot, table)
+        let writer = TableWriter::open_with(&|hobt| database.store(hobt), snapshot, table)?;
+        let notes = database.row_change_notes(snapshot, &writer.table);
+        Ok(TableWriter { notes, ..writer })
     }
 
     /// The same for one who only looks at the indexes.
@@ -126,7 +131,7 @@ impl TableWriter {
             indexes.push(IndexWriter { place, leaf, trees: trees.collect(), partitioning });
         }
         let exceeding = table.indexes.iter().map(|index| may_exceed_key_bytes(&table, index)).collect();
-        Ok(TableWriter { table, base, indexes: indexes.into(), exceeding })
+        Ok(TableWriter { table, base, indexes: indexes.into(), exceeding, notes: None })
     }
 
     /// The table.
@@ -137,6 +142,17 @@ impl TableWriter {
     /// The heaps or trees of the table's rows, one for each partition.
     pub fn base(&self) -> &[RowStore] {
         &self.base
+    }
+
+    /// The same writer, which notes nothing for statistics.
+    #[must_use]
+    pub fn without_notes(self) -> TableWriter {
+        TableWriter { notes: None, ..self }
+    }
+
+    /// Where rows are noted for statistics that do not go through this writer one by one; `None` if there are none.
+    pub fn notes(&self) -> Option<&RowChangeNotes> {
+        self.notes.as_ref()
     }
 
     /// Counts that a statement changes the indexes: all of them, or those that have one of the columns `changed`, by
@@ -217,6 +233,9 @@ impl TableWriter {
                 return Err(error);
             }
         }
+        if let Some(notes) = &self.notes {
+            notes.note(ctx, |changes| changes.inserted(partition, |column| row.value(column)));
+        }
         Ok(at)
     }
 
@@ -225,10 +244,13 @@ impl TableWriter {
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
     pub fn delete(&self, ctx: &StatementContext, at: &RowAt) -> Written<()> {
-        if self.has_indexes() {
+        if self.has_indexes() || self.notes.is_some() {
             let old = self.read(at)?;
             for index in &*self.indexes {
                 self.delete_entry(ctx, index, at, &old)?;
+            }
+            if let Some(notes) = &self.notes {
+                notes.note(ctx, |changes| changes.deleted(at.partition(), |column| old.value(column)));
             }
         }
         self.delete_base(ctx, at)
@@ -246,6 +268,10 @@ impl TableWriter {
     ) -> Written<()> {
         if !self.has_indexes() && !self.table.is_clustered() {
             for update in updates {
+                if let Some(notes) = &self.notes {
+                    let old = self.read(&update.at)?;
+                    note_update(notes, ctx, update, &old);
+                }
                 self.replace_in_heap(ctx, update)?;
                 if is_cancelled() {
                     return Ok(());
@@ -260,6 +286,9 @@ impl TableWriter {
                 return Ok(());
             }
             let old = self.read(&update.at)?;
+            if let Some(notes) = &self.notes {
+                note_update(notes, ctx, update, &old);
+            }
             let now = self.move_or_replace(ctx, update, &old)?;
             for index in &*self.indexes {
                 if self.touches(index, &old, &update.row, &update.at, now.as_ref()) {
@@ -399,4 +428,12 @@ impl TableWriter {
         let damage = PageDamage::Structure { rule: "a row that was found, and is locked, and is not there" };
         self.damaged(hobt, hobt.run_list(), damage)
     }
+}
+
+/// Notes that a row has other values, and may lie in another partition.
+fn note_update(notes: &RowChangeNotes, ctx: &StatementContext, update: &RowUpdate, old: &RowImage) {
+    let (from, to) = (update.at.partition(), update.partition);
+    notes.note(ctx, |changes| {
+        changes.updated((from, to), |column| old.value(column), |column| update.row.value(column));
+    });
 }

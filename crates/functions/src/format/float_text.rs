@@ -50,10 +50,13 @@ pub(crate) fn scientific(value: f64, digits: usize) -> String {
     format!("{sign}{}", with_exponent(&all, exponent, "e"))
 }
 
+/// Digits that every `real` keeps: up to there a whole number is shown without an exponent.
+const REAL_DIGITS: usize = 7;
+
 /// The fewest digits that read back as the same `real`.
 pub(crate) fn shortest(value: f32) -> String {
     let digits = format!("{value:e}").split('e').next().map_or(0, |m| m.bytes().filter(u8::is_ascii_digit).count());
-    general(f64::from(value), digits.max(1), "E")
+    general(f64::from(value), digits.max(REAL_DIGITS), "E")
 }
 
 #[cfg(test)]

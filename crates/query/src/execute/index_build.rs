@@ -11,8 +11,12 @@ use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
 use hobt_base::SqlError;
 use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
-use hobt_engine::{DatabaseUse, key_bytes_max, key_value_bytes, may_exceed_key_bytes, uniqueifier_of_key};
+use hobt_engine::{
+    DatabaseUse, RowChangeNotes, RowChanges, TableChange, key_bytes_max, key_value_bytes, may_exceed_key_bytes,
+    statistics_columns, uniqueifier_of_key,
+};
 use hobt_functions::array_value;
+use hobt_types::statistics::Gatherer;
 use hobt_types::{SqlType, Value};
 
 use super::insert::{WriteTarget, column, entry_too_long, key_too_long};
@@ -41,6 +45,12 @@ pub struct IndexBuild<'r> {
     rows: u64,
     /// Whether the rows are inserted, and so are refused as an `INSERT` refuses them.
     is_insert: bool,
+    /// What the rows are like: of an index that is made, its own columns, by partition.
+    gatherers: Vec<Gatherer>,
+    /// The places of those columns among the leaves'.
+    gathered: Vec<usize>,
+    /// Of rows that are inserted, for all statistics of the table.
+    changes: Option<RowChanges>,
 }
 
 /// The row before, in a partition.
@@ -98,6 +108,11 @@ impl<'r> IndexBuild<'r> {
             builders.push(Some(builder.map_err(|error| target.sql_error(error))?));
         }
         let last = vec![LastRow::default(); builders.len()];
+        let keys: Vec<usize> = definition.key.iter().map(|part| part.column).collect();
+        let gathered = keys.iter().map(|place| leaf.position_of(*place)).collect::<Option<Vec<usize>>>();
+        let of_key = statistics_columns(table, &keys).filter(|_| builders.iter().all(Option::is_some));
+        let gatherers = of_key.map(|columns| builders.iter().map(|_| Gatherer::new(Arc::clone(&columns))).collect());
+        let (gathered, gatherers) = (gathered.unwrap_or_default(), gatherers.unwrap_or_default());
         let table = Arc::clone(table);
         let (old, new) = (target.table().base_index(), table.base_index());
         let is_same = old.kind == new.kind && old.key == new.key && old.options.is_unique == new.options.is_unique;
@@ -115,13 +130,17 @@ impl<'r> IndexBuild<'r> {
             keeps_uniqueifiers,
             rows: 0,
             is_insert: false,
+            gatherers,
+            gathered,
+            changes: None,
         })
     }
 
     /// The same, of rows that are inserted.
     #[must_use]
     pub fn of_insert(self) -> IndexBuild<'r> {
-        IndexBuild { is_insert: true, keeps_uniqueifiers: false, ..self }
+        let changes = self.target.writer().notes().map(RowChangeNotes::of_worker);
+        IndexBuild { is_insert: true, keeps_uniqueifiers: false, gatherers: Vec::new(), changes, ..self }
     }
 
     /// The columns of the table that a batch is to have, before the rows' places.
@@ -195,7 +214,27 @@ impl<'r> IndexBuild<'r> {
         }
         let columns: Vec<LoadColumn<'_>> = columns.into_iter().flatten().collect();
         let builder = self.builders[partition].as_mut().expect("looked at above");
-        builder.append(batch.num_rows(), &columns).map_err(|error| tree_error(self.target, definition, error))
+        builder.append(batch.num_rows(), &columns).map_err(|error| tree_error(self.target, definition, error))?;
+        self.gather(partition, batch.num_rows(), &columns);
+        Ok(())
+    }
+
+    /// Sees what rows are like that were added.
+    fn gather(&mut self, partition: usize, rows: usize, columns: &[LoadColumn<'_>]) {
+        let widths = |at: usize| self.leaf.rows.columns()[at].physical.width();
+        if let Some(gatherer) = self.gatherers.get_mut(partition) {
+            let mut values = Vec::with_capacity(self.gathered.len());
+            for row in 0..rows {
+                values.clear();
+                values.extend(self.gathered.iter().map(|at| column::value_at(&columns[*at], widths(*at), row)));
+                // A value that is none of its column was refused by the builder.
+                let _seen = gatherer.add(&values);
+            }
+        }
+        if let Some(changes) = &mut self.changes {
+            // Rows are inserted through the clustered index, whose leaves have the table's columns in order.
+            changes.inserted_rows(partition, rows, |row, at| column::value_at(&columns[at], widths(at), row));
+        }
     }
 
     /// 1946.
@@ -216,7 +255,7 @@ impl<'r> IndexBuild<'r> {
             .collect();
         for row in 0..rows {
             let stored = |(sql_type, width, column): &(SqlType, Option<usize>, Option<&LoadColumn<'_>>)| {
-                key_value_bytes(*sql_type, column.and_then(|column| value_at(column, *width, row)))
+                key_value_bytes(*sql_type, column.and_then(|column| column::value_at(column, *width, row)))
             };
             let bytes: usize = parts.iter().map(stored).sum();
             if bytes > key_bytes_max(definition.kind) {
@@ -245,7 +284,9 @@ impl<'r> IndexBuild<'r> {
             let parts = &key.columns()[..definition.key.len()];
             let values: Vec<Option<&[u8]>> = parts
                 .iter()
-                .map(|part| columns[part.column].as_ref().and_then(|column| value_at(column, widths[part.column], row)))
+                .map(|part| {
+                    columns[part.column].as_ref().and_then(|column| column::value_at(column, widths[part.column], row))
+                })
                 .collect();
             let encoded = key.encode_prefix(&values, &mut current);
             encoded.map_err(|error| SqlError::internal(format!("a key of an index: {error}")))?;
@@ -274,14 +315,22 @@ impl<'r> IndexBuild<'r> {
         parts.iter().map(|part| value(part.column)).collect()
     }
 
-    /// Writes what is left, and makes it the index's. Returns the rows.
+    /// Writes what is left, and makes it the index's; a change of the table's definition learns what the rows are like.
+    /// Returns the rows.
     ///
     /// # Errors
     /// As [`IndexBuild::append`].
-    pub fn finish(self) -> Result<u64, SqlError> {
+    pub fn finish(self, changed: Option<&TableChange>) -> Result<u64, SqlError> {
         let definition = &self.table.indexes[self.index];
         for builder in self.builders.into_iter().flatten() {
             builder.finish().map_err(|error| tree_error(self.target, definition, error))?;
+        }
+        if let (Some(notes), Some(changes)) = (self.target.writer().notes(), self.changes) {
+            notes.note(&self.run.context, |all| all.merge(changes));
+        }
+        if let Some(changed) = changed.filter(|_| !self.gatherers.is_empty()) {
+            let summaries = self.gatherers.into_iter().map(Gatherer::finish).enumerate();
+            changed.gathered(self.index, summaries.collect());
         }
         Ok(self.rows)
     }
@@ -319,22 +368,6 @@ fn reference_of(column: LeafColumn, batch: &RecordBatch) -> Result<ArrayRef, Sql
         }
         LeafColumn::Table(_) => return Err(SqlError::internal("a table's column taken for a hidden one")),
     })
-}
-
-/// A row's value, of `width` bytes or of variable length.
-fn value_at<'c>(column: &'c LoadColumn<'_>, width: Option<usize>, row: usize) -> Option<&'c [u8]> {
-    let is_null = column.validity.as_ref().is_some_and(|bits| {
-        let bit = bits.offset + row;
-        bits.bytes[bit / 8] >> (bit % 8) & 1 == 0
-    });
-    if is_null {
-        return None;
-    }
-    match (&column.values, width) {
-        (LoadValues::Fixed(bytes), Some(width)) => Some(&bytes[row * width..(row + 1) * width]),
-        (LoadValues::Fixed(_), None) => None,
-        (LoadValues::Variable(slices), _) => Some(slices[row]),
-    }
 }
 
 fn native_bytes(array: &ArrayRef) -> &[u8] {

@@ -210,6 +210,12 @@ impl WriteTarget {
     }
 
     /// What changes its rows.
+    /// The same target, whose rows are only moved: statistics know them.
+    #[must_use]
+    pub fn moving(self) -> WriteTarget {
+        WriteTarget { writer: self.writer.without_notes(), ..self }
+    }
+
     pub(crate) fn writer(&self) -> &TableWriter {
         &self.writer
     }

@@ -278,6 +278,7 @@ mod tests {
 }
 
 const SP_UPDATESTATS: &str = "CREATE PROCEDURE sp_updatestats @resample varchar(8) = 'NO' AS
+SET NOCOUNT ON
 IF UPPER(@resample) NOT IN ('NO', 'RESAMPLE')
 BEGIN
     RAISERROR('Invalid option for @resample. Use RESAMPLE or nothing.', 16, 1)
@@ -316,6 +317,7 @@ PRINT N'Statistics for all tables have been updated.'
 RETURN 0";
 
 const SP_AUTOSTATS: &str = "CREATE PROCEDURE sp_autostats @tblname nvarchar(776), @flagc varchar(10) = NULL, @indname nvarchar(128) = NULL AS
+SET NOCOUNT ON
 DECLARE @id int
 SET @id = OBJECT_ID(@tblname)
 IF @id IS NULL

@@ -38,6 +38,7 @@ fn sql_type(declared: &str) -> SqlType {
         "real" => SqlType::Real,
         "float" => SqlType::Float,
         "datetime" => SqlType::DateTime,
+        "datetime2" => SqlType::DateTime2 { scale: 7 },
         "numeric" => SqlType::Decimal { precision: 25, scale: 0 },
         "decimal" => SqlType::Decimal { precision: 38, scale: 0 },
         "uniqueidentifier" => SqlType::UniqueIdentifier,

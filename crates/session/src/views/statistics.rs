@@ -27,13 +27,13 @@ pub(super) static VIEWS: &[Definition] = &[
     // The functions dm_db_stats_properties and so on select from these, so that they can be applied to columns.
     Definition::sys(
         "hobt_stats_properties",
-        "object_id int!, stats_id int!, last_updated datetime2(7), rows bigint, rows_sampled bigint, steps int, \
+        "object_id int!, stats_id int!, last_updated datetime2, rows bigint, rows_sampled bigint, steps int, \
          unfiltered_rows bigint, modification_counter bigint, persisted_sample_percent float",
         stats_properties,
     ),
     Definition::sys(
         "hobt_incremental_stats_properties",
-        "object_id int!, stats_id int!, partition_number int!, last_updated datetime2(7), rows bigint, \
+        "object_id int!, stats_id int!, partition_number int!, last_updated datetime2, rows bigint, \
          rows_sampled bigint, steps int, unfiltered_rows bigint, modification_counter bigint",
         incremental_properties,
     ),

@@ -23,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use super::super::Database;
 
 /// What was left behind for the statistics of a database.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(crate) struct LiveStatistics {
     objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
     /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of tables.
@@ -40,13 +40,13 @@ pub struct ShownCounts {
 }
 
 /// What was left behind for one statistics object.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Tail {
     parts: Mutex<HashMap<HobtId, TailPart>>,
 }
 
 /// What was left behind of one partition.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct TailPart {
     /// Whether what the base says of the partition is of rows that are gone.
     has_lost_base: bool,
@@ -142,10 +142,29 @@ impl PartChanges {
     }
 }
 
+impl ObjectChanges {
+    fn note<'v>(&mut self, partition: usize, inserts: bool, value: &impl Fn(usize) -> Option<&'v [u8]>) {
+        let part = &mut self.parts[partition];
+        part.modifications += 1;
+        let Some(columns) = &self.columns else { return };
+        let gatherer = if inserts { &mut part.inserted } else { &mut part.deleted };
+        let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(Arc::clone(columns)));
+        // A value that is none of its column makes the statement fail where it is written or read.
+        let _noted = match *self.places {
+            [one] => gatherer.add(&[value(one)]),
+            ref several => {
+                let values: Vec<_> = several.iter().map(|place| value(*place)).collect();
+                gatherer.add(&values)
+            }
+        };
+    }
+}
+
 impl RowChanges {
     /// Of a table as a snapshot has it; `None` where it has no statistics.
-    pub fn of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<RowChanges> {
-        let objects: Vec<_> = snapshot.statistics_of(table).iter().filter_map(|each| object_of(table, each)).collect();
+    fn of(snapshot: &DatabaseSnapshot, table: &Table, is_live: bool) -> Option<RowChanges> {
+        let of_table = snapshot.statistics_of(table);
+        let objects: Vec<_> = of_table.iter().filter_map(|each| object_of(table, each, is_live)).collect();
         let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
         (!objects.is_empty()).then_some(RowChanges { table: table.id, hobts, objects })
     }
@@ -173,27 +192,50 @@ impl RowChanges {
         self.note(partition, true, value);
     }
 
+    /// The same of many; `value` gives one by its row and column.
+    pub fn inserted_rows<'v>(
+        &mut self,
+        partition: usize,
+        rows: usize,
+        value: impl Fn(usize, usize) -> Option<&'v [u8]>,
+    ) {
+        for object in &mut self.objects {
+            if object.columns.is_none() {
+                object.parts[partition].modifications += rows as u64;
+                continue;
+            }
+            for row in 0..rows {
+                object.note(partition, true, &|column| value(row, column));
+            }
+        }
+    }
+
     /// The same of one that is deleted.
     pub fn deleted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
         self.note(partition, false, value);
     }
 
-    fn note<'v>(&mut self, partition: usize, inserts: bool, value: impl Fn(usize) -> Option<&'v [u8]>) {
+    /// The same of one that gets other values: statistics of columns that keep theirs are not touched, if the row stays
+    /// in its partition.
+    pub fn updated<'v>(
+        &mut self,
+        (from, to): (usize, usize),
+        old: impl Fn(usize) -> Option<&'v [u8]>,
+        new: impl Fn(usize) -> Option<&'v [u8]>,
+    ) {
         for object in &mut self.objects {
-            let part = &mut object.parts[partition];
-            part.modifications += 1;
-            let Some(columns) = &object.columns else { continue };
-            let gatherer = if inserts { &mut part.inserted } else { &mut part.deleted };
-            let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(Arc::clone(columns)));
-            // A value that is none of its column makes the statement fail where it is written or read.
-            let _noted = match *object.places {
-                [one] => gatherer.add(&[value(one)]),
-                ref several => {
-                    let values: Vec<_> = several.iter().map(|place| value(*place)).collect();
-                    gatherer.add(&values)
-                }
-            };
+            if from == to && object.places.iter().all(|place| old(*place) == new(*place)) {
+                continue;
+            }
+            object.note(from, false, &old);
+            object.note(to, true, &new);
+            // One row was changed.
+            object.parts[to].modifications -= 1;
         }
+    }
+
+    fn note<'v>(&mut self, partition: usize, inserts: bool, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        self.objects.iter_mut().for_each(|object| object.note(partition, inserts, &value));
     }
 
     /// Whether nothing was noted.
@@ -210,18 +252,6 @@ impl RowChanges {
                 merge_gathered(&mut own.deleted, others.deleted);
             }
         }
-    }
-
-    /// Hands over what was noted when the statement's transaction commits.
-    pub fn keep(self, database: &Arc<Database>, ctx: &StatementContext) {
-        if self.is_empty() {
-            return;
-        }
-        let database = Arc::clone(database);
-        ctx.on_commit(move || {
-            self.hand_over(&database.live_statistics);
-            Ok(())
-        });
     }
 
     fn hand_over(self, live: &LiveStatistics) {
@@ -258,6 +288,52 @@ fn merge_gathered(own: &mut Option<Gatherer>, others: Option<Gatherer>) {
     }
 }
 
+/// Where statements note what they change of a table's rows.
+#[derive(Clone, Debug)]
+pub struct RowChangeNotes {
+    live: Arc<LiveStatistics>,
+    empty: Arc<RowChanges>,
+}
+
+impl RowChangeNotes {
+    /// For a table as a snapshot has it; `None` where it has no statistics. Without `is_live` rows are counted alone.
+    pub(crate) fn of(
+        live: &Arc<LiveStatistics>,
+        snapshot: &DatabaseSnapshot,
+        table: &Table,
+        is_live: bool,
+    ) -> Option<RowChangeNotes> {
+        let empty = RowChanges::of(snapshot, table, is_live)?;
+        Some(RowChangeNotes { live: Arc::clone(live), empty: Arc::new(empty) })
+    }
+
+    /// Has the statement note changes, which are handed over when its transaction commits, and are forgotten if it is
+    /// undone.
+    pub fn note(&self, ctx: &StatementContext, note: impl FnOnce(&mut RowChanges)) {
+        let number = self.empty.table.0.cast_unsigned().into();
+        let mut is_first = false;
+        let changes = ctx.note(number, || {
+            is_first = true;
+            Mutex::new(self.empty.another())
+        });
+        if is_first {
+            let (changes, live) = (Arc::clone(&changes), Arc::clone(&self.live));
+            ctx.on_commit(move || {
+                let nothing = RowChanges { objects: Vec::new(), ..changes.lock().another() };
+                let changes = std::mem::replace(&mut *changes.lock(), nothing);
+                changes.hand_over(&live);
+                Ok(())
+            });
+        }
+        note(&mut changes.lock());
+    }
+
+    /// An empty one for a worker that notes apart from others.
+    pub fn of_worker(&self) -> RowChanges {
+        self.empty.another()
+    }
+}
+
 /// The columns by which a statistics object orders its rows; `None` if one of them has no keys.
 pub fn key_columns(table: &Table, places: &[usize]) -> Option<Arc<[KeyColumn]>> {
     let column = |place: &usize| {
@@ -267,9 +343,9 @@ pub fn key_columns(table: &Table, places: &[usize]) -> Option<Arc<[KeyColumn]>> 
     places.iter().map(column).collect()
 }
 
-fn object_of(table: &Table, statistics: &Statistics) -> Option<ObjectChanges> {
+fn object_of(table: &Table, statistics: &Statistics, is_live: bool) -> Option<ObjectChanges> {
     let places = statistics.columns_in(table)?;
-    let columns = if statistics.filter.is_some() { None } else { key_columns(table, &places) };
+    let columns = if statistics.filter.is_some() || !is_live { None } else { key_columns(table, &places) };
     let parts = table.base_index().partitions.iter().map(|_| PartChanges::default()).collect();
     Some(ObjectChanges { id: statistics.id, places: places.into(), columns, parts })
 }
@@ -284,12 +360,22 @@ pub struct StatisticsState {
 }
 
 impl Database {
+    /// Where statements that change rows of a table note them; `None` where it has no statistics.
+    pub(crate) fn row_change_notes(&self, snapshot: &DatabaseSnapshot, table: &Table) -> Option<RowChangeNotes> {
+        let is_live = self.options().statistics.is_maintained;
+        RowChangeNotes::of(&self.live_statistics, snapshot, table, is_live)
+    }
+
     /// What is known of some partitions of a table, given by their HOBTs: what the last update gathered, and, where
     /// `is_live`, what came since.
     pub fn statistics_state(&self, statistics: &Statistics, hobts: &[HobtId], is_live: bool) -> StatisticsState {
         let tail = self.live_statistics.find(statistics.table, statistics.id);
         let parts = tail.as_ref().map(|tail| tail.parts.lock());
-        let whole = statistics.part(HobtId(0));
+        let is_lost = |hobt: HobtId| {
+            let left = parts.as_ref().and_then(|parts| parts.get(&hobt)).filter(|_| is_live);
+            left.is_some_and(|left| left.has_lost_base)
+        };
+        let whole = statistics.part(HobtId(0)).filter(|_| !is_lost(HobtId(0)));
         let (mut summaries, mut deleted) = (Vec::new(), Vec::new());
         summaries.extend(whole.map(|whole| &**whole));
         let mut modifications = 0;
@@ -297,7 +383,7 @@ impl Database {
             let left = parts.as_ref().and_then(|parts| parts.get(hobt));
             modifications += left.map_or(0, |left| left.modifications);
             let left = left.filter(|_| is_live);
-            if !left.is_some_and(|left| left.has_lost_base) {
+            if !is_lost(*hobt) {
                 summaries.extend(statistics.part(*hobt).map(|base| &**base));
             }
             summaries.extend(left.and_then(|left| left.inserted.as_ref()));

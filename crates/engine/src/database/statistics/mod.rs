@@ -1,5 +1,6 @@
 //! Statistics objects: made, updated, dropped. What changes of rows leave behind for them stands in `live`.
 
+mod carry;
 mod live;
 
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use super::{Change, Database};
 use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 
+pub(crate) use carry::Gathered;
 pub(crate) use live::LiveStatistics;
-pub use live::{RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns};
+pub use live::{RowChangeNotes, RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns};
 
 /// The most columns of a statistics object.
 const COLUMNS_MAX: usize = 64;

@@ -263,6 +263,22 @@ impl Prepared {
     }
 }
 
+/// A row's value, of `width` bytes or of variable length.
+pub(in super::super) fn value_at<'c>(column: &'c LoadColumn<'_>, width: Option<usize>, row: usize) -> Option<&'c [u8]> {
+    let is_null = column.validity.as_ref().is_some_and(|bits| {
+        let bit = bits.offset + row;
+        bits.bytes[bit / 8] >> (bit % 8) & 1 == 0
+    });
+    if is_null {
+        return None;
+    }
+    match (&column.values, width) {
+        (LoadValues::Fixed(bytes), Some(width)) => Some(&bytes[row * width..(row + 1) * width]),
+        (LoadValues::Fixed(_), None) => None,
+        (LoadValues::Variable(slices), _) => Some(slices[row]),
+    }
+}
+
 /// A column as its table stores it: checked, cut and padded, in the carrier of its type.
 ///
 /// # Errors

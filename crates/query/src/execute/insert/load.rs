@@ -20,6 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Sendable
 use futures::StreamExt;
 use hobt_access::{AccessError, LoadedRuns, Loader};
 use hobt_base::SqlError;
+use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
 
 use super::super::change::HeldBatches;
@@ -110,7 +111,7 @@ fn insert_sorted(
         let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
         let mut build = build.of_insert();
         run_query(run, pool, plan, Arc::clone(task), &mut |batch| build.append(&batch))?;
-        return build.finish();
+        return build.finish(None);
     }
     let mut written = 0;
     run_query(run, pool, plan, Arc::clone(task), &mut |batch| {
@@ -163,6 +164,9 @@ fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> R
     let mut files = Vec::new();
     for part in written {
         rows += part.few_rows;
+        if let (Some(notes), Some(changes)) = (target.writer.notes(), part.changes) {
+            notes.note(&run.context, |all| all.merge(changes));
+        }
         for (partition, loaded) in part.loaded {
             rows += loaded.rows;
             files.extend(loaded.runs.iter().map(|run| run.first.file));
@@ -188,6 +192,8 @@ fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> R
 struct Written {
     /// Rows that are in the heap already.
     few_rows: u64,
+    /// What the loaded rows are like.
+    changes: Option<RowChanges>,
     /// Runs to publish, by partition.
     loaded: Vec<(usize, LoadedRuns)>,
 }
@@ -234,7 +240,8 @@ impl Job {
     }
 
     fn insert_few(&self, held: &[RecordBatch]) -> Result<Written, SqlError> {
-        Ok(Written { few_rows: insert_one_by_one(&self.run, &self.target, held)?, loaded: Vec::new() })
+        let few_rows = insert_one_by_one(&self.run, &self.target, held)?;
+        Ok(Written { few_rows, ..Written::default() })
     }
 }
 
@@ -256,11 +263,13 @@ struct Writer<'a> {
     run: &'a Arc<StatementRun>,
     target: &'a WriteTarget,
     loaders: Vec<Option<Loader>>,
+    changes: Option<RowChanges>,
 }
 
 impl<'a> Writer<'a> {
     fn new(run: &'a Arc<StatementRun>, target: &'a WriteTarget) -> Writer<'a> {
-        Writer { run, target, loaders: target.heaps().iter().map(|_| None).collect() }
+        let changes = target.writer.notes().map(RowChangeNotes::of_worker);
+        Writer { run, target, loaders: target.heaps().iter().map(|_| None).collect(), changes }
     }
 
     fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
@@ -315,12 +324,18 @@ impl<'a> Writer<'a> {
         let columns: Vec<_> = prepared.iter().map(column::Prepared::load_column).collect();
         let loader = self.loaders[partition]
             .get_or_insert_with(|| Loader::new(Arc::clone(&target.heaps()[partition]), Arc::clone(&self.run.context)));
-        loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))
+        loader.append(batch.num_rows(), &columns).map_err(|error| target.sql_error(error))?;
+        if let Some(changes) = &mut self.changes {
+            let widths: Vec<_> = target.table().rows.columns().iter().map(|column| column.physical.width()).collect();
+            let value = |row: usize, column: usize| column::value_at(&columns[column], widths[column], row);
+            changes.inserted_rows(partition, batch.num_rows(), value);
+        }
+        Ok(())
     }
 
     fn finish(self) -> Result<Written, SqlError> {
         let target = self.target;
-        let mut written = Written::default();
+        let mut written = Written { changes: self.changes, ..Written::default() };
         for (partition, loader) in self.loaders.into_iter().enumerate() {
             if let Some(loader) = loader {
                 written.loaded.push((partition, loader.finish().map_err(|error| target.sql_error(error))?));

@@ -115,7 +115,7 @@ impl Interpreter<'_> {
             if new.indexes[at].kind == IndexKind::Heap {
                 self.build_heap(run, database, &with_partitions(source, new, &partitions), new)?;
             } else {
-                self.build_index(run, database, source, new, &target, (at, &partitions))?;
+                self.build_index(run, database, source, changed, &target, (at, &partitions))?;
             }
         }
         run.set_internal(false);
@@ -131,7 +131,7 @@ impl Interpreter<'_> {
         table: &Arc<Table>,
     ) -> Result<(), Failure> {
         let heap = Table::clone(table).with_indexes(vec![table.base_index().clone()]);
-        let target = store_of(database.clone(), Arc::new(heap))?;
+        let target = store_of(database.clone(), Arc::new(heap))?.moving();
         let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
         let plan = LogicalPlanBuilder::scan(SOURCE, provider_as_source(provider), None)
             .and_then(LogicalPlanBuilder::build)
@@ -148,10 +148,11 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         database: &DatabaseUse,
         source: &Arc<Table>,
-        table: &Arc<Table>,
+        changed: &TableChange,
         target: &WriteTarget,
         (at, partitions): (usize, &[usize]),
     ) -> Result<(), Failure> {
+        let table = changed.new_table();
         let index = &table.indexes[at];
         let function = partitioning_of(database, index);
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
@@ -177,7 +178,7 @@ impl Interpreter<'_> {
             progress.add(batch.num_rows() as u64);
             build.append(&batch)
         })?;
-        build.finish()?;
+        build.finish(Some(changed))?;
         Ok(())
     }
 

@@ -1,0 +1,110 @@
+//! What becomes of statistics when a table's definition changes: those of an index that was built were gathered on the
+//! way; of a heap or clustered index that was made anew, what is known of its old partitions is carried over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hobt_base::HobtId;
+use hobt_catalog::{DatabaseSnapshot, SnapshotChange, Statistics, StatisticsPart, Table};
+use hobt_txn::StatementContext;
+use hobt_types::statistics::Summary;
+
+use super::super::{Change, Database};
+use crate::clock::time_of_day;
+use crate::error::Result;
+
+/// What was gathered of indexes that were built, by their places in the table.
+pub(crate) type Gathered = HashMap<usize, Vec<StatisticsPart>>;
+
+impl Database {
+    /// Writes the statistics that a changed table has, where they are not as they were.
+    ///
+    /// # Errors
+    /// A device's error, after which the statement must be rolled back.
+    pub(in super::super) fn carry_statistics(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        change: &Change,
+        snapshot: &DatabaseSnapshot,
+        (old, new): (&Table, &Table),
+        mut gathered: Gathered,
+    ) -> Result<()> {
+        let known = snapshot.statistics_of(old);
+        let mut changed = Vec::new();
+        for (place, index) in new.indexes.iter().enumerate() {
+            let Some(parts) = gathered.remove(&place) else { continue };
+            let before = known.iter().find(|each| each.id == index.id.0);
+            let rows: f64 = parts.iter().map(|part| part.summary.rows).sum();
+            let is_incremental = before.is_some_and(|before| before.is_incremental);
+            let no_recompute = before.is_some_and(|before| before.no_recompute);
+            let (updated, unfiltered_rows) = (Some(time_of_day()), rows as i64);
+            let own = Statistics::of_index(new, index);
+            changed.push(Statistics { updated, unfiltered_rows, is_incremental, no_recompute, parts, ..own });
+        }
+        let moved = moved_partitions(old, new);
+        if !moved.is_empty() {
+            let is_there = |each: &&Arc<Statistics>| each.columns_in(new).is_some();
+            let is_open = |each: &&Arc<Statistics>| changed.iter().all(|other| other.id != each.id);
+            let carried: Vec<_> = known.iter().filter(is_there).filter(is_open).collect();
+            for statistics in carried {
+                let parts = self.carried_parts(statistics, old, &moved);
+                if !parts.is_empty() {
+                    changed.push(Statistics { parts, ..Statistics::clone(statistics) });
+                }
+            }
+        }
+        for statistics in changed {
+            let statistics = Arc::new(statistics);
+            self.write_rows(ctx, |system, rows| system.put_statistics(rows, &statistics))?;
+            let (table, id) = (statistics.table, statistics.id);
+            change.add(SnapshotChange::SetStatistics(statistics));
+            let live = Arc::clone(&self.live_statistics);
+            ctx.on_commit(move || {
+                live.forget(table, Some(id));
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+
+    /// The parts of a statistics object, with what came since, by the HOBTs that the partitions have now.
+    fn carried_parts(
+        &self,
+        statistics: &Statistics,
+        old: &Table,
+        moved: &HashMap<HobtId, Option<HobtId>>,
+    ) -> Vec<StatisticsPart> {
+        let is_live = self.options().statistics.is_maintained;
+        let mut parts = Vec::new();
+        // What belongs to no partition by itself any more.
+        let mut rest: Vec<Arc<Summary>> = statistics.part(HobtId(0)).cloned().into_iter().collect();
+        for partition in &old.base_index().partitions {
+            let only = Statistics {
+                parts: statistics.parts.iter().filter(|part| part.hobt == partition.hobt).cloned().collect(),
+                ..statistics.clone()
+            };
+            let summary = self.statistics_state(&only, &[partition.hobt], is_live).summary;
+            match moved.get(&partition.hobt) {
+                _ if summary.rows <= 0.0 => {}
+                Some(None) => rest.push(summary),
+                Some(Some(hobt)) => parts.push(StatisticsPart { hobt: *hobt, summary }),
+                None => parts.push(StatisticsPart { hobt: partition.hobt, summary }),
+            }
+        }
+        if !rest.is_empty() {
+            let all: Vec<&Summary> = rest.iter().map(|summary| &**summary).collect();
+            parts.push(StatisticsPart { hobt: HobtId(0), summary: Arc::new(Summary::merged(&all)) });
+        }
+        parts
+    }
+}
+
+/// The HOBTs of the heap or clustered index that are gone, each with the one whose rows it had; `None` where its rows
+/// are spread over others.
+fn moved_partitions(old: &Table, new: &Table) -> HashMap<HobtId, Option<HobtId>> {
+    let (before, after) = (old.base_index(), new.base_index());
+    let is_alike = before.data_space == after.data_space && before.partitions.len() == after.partitions.len();
+    let is_gone = |hobt: HobtId| after.partitions.iter().all(|partition| partition.hobt != hobt);
+    let gone = before.partitions.iter().enumerate().filter(|(_, partition)| is_gone(partition.hobt));
+    gone.map(|(place, partition)| (partition.hobt, is_alike.then(|| after.partitions[place].hobt))).collect()
+}
