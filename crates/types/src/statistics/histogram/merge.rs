@@ -21,6 +21,11 @@ use super::{Histogram, HistogramBuilder, STEPS_MAX, Step, number_at, position};
 
 /// So many steps go to the builder as they are; of more, so many parts of the rows are formed first.
 const CANDIDATES_MAX: usize = 8 * STEPS_MAX;
+/// Parts of the rows that are formed before sorting, where there are many histograms: each alone is finer than the whole
+/// can be.
+const SORTED_MAX: usize = 10 * CANDIDATES_MAX;
+/// Where steps are left out, those stay that have such a share of their histogram's rows: 1 / so many.
+const FREQUENT: f64 = 800.0;
 
 /// One histogram of the rows of all of these.
 pub fn merged(histograms: &[&Histogram]) -> Histogram {
@@ -45,6 +50,8 @@ pub fn merged(histograms: &[&Histogram]) -> Histogram {
 struct Places {
     places: Vec<u64>,
     ends: Vec<usize>,
+    /// Each histogram's rows that are not NULL.
+    rows: Vec<f64>,
     common: usize,
     /// Whether keys in one place are equal: they are short and of one length.
     is_exact: bool,
@@ -61,14 +68,18 @@ impl Places {
         let mut ends = Vec::with_capacity(parts.len());
         let length = least.map_or(0, Vec::len);
         let mut is_exact = length <= common + 8;
+        let mut rows = Vec::with_capacity(parts.len());
         for part in parts {
+            let mut part_rows = 0.0;
             for step in part.values() {
                 places.push(number_at(&step.key, common));
                 is_exact &= step.key.len() == length;
+                part_rows += step.range_rows + step.equal_rows;
             }
             ends.push(places.len());
+            rows.push(part_rows);
         }
-        Places { places, ends, common, is_exact }
+        Places { places, ends, rows, common, is_exact }
     }
 
     fn parts(&self) -> impl Iterator<Item = &[u64]> {
@@ -124,16 +135,33 @@ struct Candidate {
     equal_rows: f32,
 }
 
-/// All steps in the order of their keys.
-fn sorted(steps: &[&Step], places: &Places) -> Vec<Candidate> {
-    let candidate = |(step, (at, place)): (&&Step, (u32, &u64))| Candidate {
-        place: *place,
-        step: at,
-        range_rows: step.range_rows as f32,
-        distinct_range_rows: step.distinct_range_rows as f32,
-        equal_rows: step.equal_rows as f32,
-    };
-    let mut order: Vec<Candidate> = steps.iter().zip((0..).zip(&places.places)).map(candidate).collect();
+/// The steps in the order of their keys; of very many, those that end a share of the rows or are frequent.
+fn sorted(parts: &[&Histogram], steps: &[&Step], places: &Places) -> Vec<Candidate> {
+    let is_short = steps.len() <= SORTED_MAX;
+    let heavy = if is_short { 0.0 } else { places.rows.iter().sum::<f64>() / SORTED_MAX as f64 };
+    let mut order = Vec::with_capacity(steps.len().min(2 * SORTED_MAX));
+    let mut at = 0;
+    for (part, rows) in parts.iter().zip(&places.rows) {
+        let frequent = rows / FREQUENT;
+        let mut range = Range::default();
+        for (index, step) in part.values().iter().enumerate() {
+            range = range.with(Range::even(step.range_rows, step.distinct_range_rows));
+            let is_end = index == 0 || index + 1 == part.values().len();
+            if is_end || range.rows + step.equal_rows >= heavy || step.equal_rows >= frequent {
+                order.push(Candidate {
+                    place: places.places[at],
+                    step: at as u32,
+                    range_rows: range.rows as f32,
+                    distinct_range_rows: range.distinct as f32,
+                    equal_rows: step.equal_rows as f32,
+                });
+                range = Range::default();
+            } else {
+                range = range.with(Range::of_value(step.equal_rows));
+            }
+            at += 1;
+        }
+    }
     // One sorted run behind the other: what a stable sort is good at.
     if places.is_exact {
         order.sort_by_key(|candidate| candidate.place);
@@ -147,7 +175,7 @@ fn sorted(steps: &[&Step], places: &Places) -> Vec<Candidate> {
 /// The steps of the whole, still without rows.
 fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
     let steps: Vec<&Step> = parts.iter().flat_map(|part| part.values()).collect();
-    let order = sorted(&steps, places);
+    let order = sorted(parts, &steps, places);
     let is_same = |left: &Candidate, right: &Candidate| {
         left.place == right.place
             && (places.is_exact || steps[left.step as usize].key == steps[right.step as usize].key)

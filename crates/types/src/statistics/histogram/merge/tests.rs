@@ -97,7 +97,7 @@ fn partitions_of_an_ascending_key_add_up() {
 #[test]
 fn partitions_that_overlap_add_up() {
     let mut random = SplitMix64::new(2);
-    for (part_count, domain) in [(4, 3_000), (50, 3_000), (30, 1 << 40)] {
+    for (part_count, domain) in [(4, 3_000), (50, 3_000), (30, 1 << 40), (200, 1 << 40), (150, 3_000)] {
         let parts: Vec<BTreeMap<u64, u64>> = (0..part_count)
             .map(|_| {
                 let mut part = BTreeMap::new();
