@@ -5,9 +5,10 @@
 //!                               ├ a DistinctSketch per prefix        Summary::scaled_to: a sample into the whole
 //!                               └ a Histogram of the first column    encode, decode: as bytes
 //! ```
-//! A [`Gatherer`] is fed by whoever writes or reads rows, a few nanoseconds a row; its [`Summary`] is small, whatever it
-//! has seen, and summaries of parts merge into that of the whole. Keys are those of [`KeyColumn`](crate::KeyColumn), of
-//! columns that may be NULL and ascend, so that the bytes of two values from anywhere compare.
+//! A [`Gatherer`] is fed by whoever writes or reads rows, a few nanoseconds a row; its [`Summary`] is small, whatever
+//! it has seen, and summaries of parts merge into that of the whole. Keys are those of
+//! [`KeyColumn`](crate::KeyColumn), of columns that may be NULL and ascend, so that the bytes of two values from
+//! anywhere compare: see [`histogram_key`].
 //!
 //! Leaves to others: which columns have statistics, when they are gathered and stored, and what an estimate is made of.
 

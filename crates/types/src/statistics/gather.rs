@@ -1,77 +1,25 @@
 //! Sees rows and makes a summary of them.
 //!
-//! What every row costs is small: its key is made once, each prefix of it is hashed into a sketch, and its place in the
-//! order decides whether it is a new least or greatest value. A row whose first columns are those of the row before
-//! does not even that for these columns. One column of numbers alone goes a [shorter way](number). Which values are frequent is left to a [sample](sample), which holds all rows
-//! while they are few.
+//! What every row costs is small: its key is made once, each prefix of it is hashed into a sketch, and its place in
+//! the order decides whether it is a new least or greatest value. A row whose first columns are those of the row
+//! before does not even that for these columns. One column of numbers alone goes a [shorter way](number). Which values
+//! are frequent is left to a [sample](sample), which holds all rows while they are few.
 
+mod columns;
 mod number;
+mod row;
 mod sample;
-
-use std::sync::Arc;
 
 use hobt_base::compare_bytes;
 
 use self::number::NumberColumn;
+use self::row::LastRow;
 use self::sample::Sample;
 use super::histogram::number_at;
 use super::{DistinctSketch, Histogram, HistogramBuilder, Prefix, Summary, hash_key};
-use crate::{KeyColumn, KeyError};
+use crate::KeyError;
 
-/// Bytes of a value that a histogram's key and step hold.
-pub const HISTOGRAM_VALUE_BYTES_MAX: usize = 400;
-
-/// The columns of a statistics object: their keys may be NULL and ascend, whatever an index says.
-#[derive(Clone, Debug)]
-pub struct GatherColumns(Arc<[KeyColumn]>);
-
-impl GatherColumns {
-    /// These columns, the leading one first.
-    pub fn new(columns: Vec<KeyColumn>) -> GatherColumns {
-        GatherColumns(columns.iter().map(|column| ascending(*column)).collect())
-    }
-
-    /// The columns as keys are made of them.
-    pub fn columns(&self) -> &[KeyColumn] {
-        &self.0
-    }
-}
-
-impl From<Arc<[KeyColumn]>> for GatherColumns {
-    fn from(columns: Arc<[KeyColumn]>) -> GatherColumns {
-        if columns.iter().all(|column| column.is_nullable() && !column.is_descending()) {
-            return GatherColumns(columns);
-        }
-        GatherColumns::new(columns.to_vec())
-    }
-}
-
-fn ascending(column: KeyColumn) -> KeyColumn {
-    KeyColumn::new(column.sql_type(), column.collation(), true, false).unwrap_or(column)
-}
-
-/// The part of a value that a histogram knows: its first 400 bytes, of text without half a character at the end.
-pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
-    if value.len() <= HISTOGRAM_VALUE_BYTES_MAX {
-        return value;
-    }
-    let mut end = HISTOGRAM_VALUE_BYTES_MAX;
-    if column.sql_type().is_text() {
-        while end > 0 && value[end] & 0xC0 == 0x80 {
-            end -= 1;
-        }
-    }
-    &value[..end]
-}
-
-/// Appends the key by which a histogram knows a value: that of [`histogram_value`]. What is asked of a histogram has
-/// its key from here.
-///
-/// # Errors
-/// It is no value of the column.
-pub fn histogram_key(column: &KeyColumn, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
-    ascending(*column).encode(value.map(|value| histogram_value(column, value)), out)
-}
+pub use columns::{GatherColumns, HISTOGRAM_VALUE_BYTES_MAX, histogram_key, histogram_value};
 
 /// Sees rows and makes a [`Summary`] of them.
 ///
@@ -98,26 +46,6 @@ struct Seen {
     bytes: u64,
 }
 
-/// The row before, to which the next one is compared.
-#[derive(Clone, Debug, Default)]
-struct LastRow {
-    is_known: bool,
-    columns: Vec<LastColumn>,
-    /// The columns' values, one behind the other.
-    values: Vec<u8>,
-    /// Their keys likewise.
-    key: Vec<u8>,
-    /// The hash of each prefix of the key.
-    hashes: Vec<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct LastColumn {
-    value_end: usize,
-    key_end: usize,
-    is_null: bool,
-}
-
 /// The least or the greatest value that is not NULL.
 #[derive(Clone, Debug)]
 struct Extreme {
@@ -136,47 +64,6 @@ impl Extreme {
     }
 }
 
-impl LastRow {
-    /// How many of the first columns have the values that they had in the row before.
-    fn equal_columns(&self, values: &[Option<&[u8]>]) -> usize {
-        if !self.is_known {
-            return 0;
-        }
-        let mut start = 0;
-        for (at, (column, value)) in self.columns.iter().zip(values).enumerate() {
-            let is_equal = match value {
-                None => column.is_null,
-                Some(bytes) => !column.is_null && self.values[start..column.value_end] == **bytes,
-            };
-            if !is_equal {
-                return at;
-            }
-            start = column.value_end;
-        }
-        self.columns.len()
-    }
-
-    /// Takes a row's values in, from column `from` on.
-    fn take(&mut self, columns: &[KeyColumn], values: &[Option<&[u8]>], from: usize) -> Result<(), KeyError> {
-        self.is_known = false;
-        let before = from.checked_sub(1).map_or(LastColumn::default(), |at| self.columns[at]);
-        self.values.truncate(before.value_end);
-        self.key.truncate(before.key_end);
-        self.columns.truncate(from);
-        for (column, value) in columns[from..].iter().zip(&values[from..]) {
-            column.encode(*value, &mut self.key)?;
-            self.values.extend_from_slice(value.unwrap_or(&[]));
-            self.columns.push(LastColumn {
-                value_end: self.values.len(),
-                key_end: self.key.len(),
-                is_null: value.is_none(),
-            });
-        }
-        self.is_known = true;
-        Ok(())
-    }
-}
-
 impl Gatherer {
     /// For rows of these columns, of which there is one at least.
     ///
@@ -184,10 +71,10 @@ impl Gatherer {
     /// When there is none.
     pub fn new(columns: impl Into<GatherColumns>) -> Gatherer {
         let columns = columns.into();
-        let count = columns.0.len();
+        let count = columns.columns().len();
         assert!(count > 0, "statistics are of a column at least");
         Gatherer {
-            number: if count == 1 { NumberColumn::new(&columns.0[0]) } else { None },
+            number: if count == 1 { NumberColumn::new(&columns.columns()[0]) } else { None },
             columns,
             rows: 0,
             nulls: 0,
@@ -214,7 +101,7 @@ impl Gatherer {
     fn add_row(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {
         let equal = self.last.equal_columns(values);
         if equal < self.prefixes.len() {
-            self.last.take(&self.columns.0, values, equal)?;
+            self.last.take(self.columns.columns(), values, equal)?;
             for at in equal..self.prefixes.len() {
                 let hash = hash_key(&self.last.key[..self.last.columns[at].key_end]);
                 self.prefixes[at].distinct.add(hash);
@@ -235,7 +122,7 @@ impl Gatherer {
         };
         let (mut key, mut shown) = (&self.last.key[..self.last.columns[0].key_end], value);
         if value.len() > HISTOGRAM_VALUE_BYTES_MAX {
-            let column = &self.columns.0[0];
+            let column = &self.columns.columns()[0];
             shown = histogram_value(column, value);
             if equal == 0 {
                 self.cut_key.clear();

@@ -6,7 +6,7 @@ use hobt_base::SplitMix64;
 
 use super::*;
 use crate::statistics::STEPS_MAX;
-use crate::{Collation, MaxLength, SqlType};
+use crate::{Collation, KeyColumn, MaxLength, SqlType};
 
 fn column(sql_type: SqlType) -> KeyColumn {
     KeyColumn::new(sql_type, Collation::Latin1GeneralCiAs, false, true).expect("a key's type")

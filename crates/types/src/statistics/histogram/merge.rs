@@ -5,11 +5,11 @@
 //! goes where it belongs:
 //!
 //! ```text
-//! one histogram     ──┬─────────────range────────────┬──      its range is divided where the chosen steps lie in it;
-//! chosen steps      ────────┬────────┬──────────────────┬─    a chosen step that is one of its values takes the rows of
-//! gets                 part │ part   │ part + the step      one; one that is no chosen step counts to the range
+//! one histogram     ──┬─────────────range────────────┬──    its range is divided where the chosen steps lie in it;
+//! chosen steps      ────────┬────────┬──────────────────┬─  a chosen step inside takes the rows of one value; its own
+//! gets                 part │ part   │ part + the step      step, where that was not chosen, counts to the range
 //! ```
-//! Parts of an ascending key (one partition a day) overlap nowhere, so their steps stay as they are while there is room.
+//! Parts of an ascending key (one partition a day) overlap nowhere: their steps stay as they are while there is room.
 //!
 //! How many different values a range has cannot be known where histograms overlap: between that of the one with most
 //! and the sum. The geometric mean of both is taken, whose factor of error is never above √(sum / most), the least that
@@ -21,8 +21,7 @@ use super::{Histogram, HistogramBuilder, STEPS_MAX, Step, number_at, position};
 
 /// So many steps go to the builder as they are; of more, so many parts of the rows are formed first.
 const CANDIDATES_MAX: usize = 8 * STEPS_MAX;
-/// Parts of the rows that are formed before sorting, where there are many histograms: each alone is finer than the whole
-/// can be.
+/// Parts of the rows that are formed before sorting, where there are many histograms: finer than the whole can be.
 const SORTED_MAX: usize = 10 * CANDIDATES_MAX;
 /// Where steps are left out, those stay that have such a share of their histogram's rows: 1 / so many.
 const FREQUENT: f64 = 800.0;

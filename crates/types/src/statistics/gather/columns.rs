@@ -1,0 +1,60 @@
+//! The columns that statistics are of, and how a histogram knows their values.
+
+use std::sync::Arc;
+
+use crate::{KeyColumn, KeyError};
+
+/// Bytes of a value that a histogram's key and step hold.
+pub const HISTOGRAM_VALUE_BYTES_MAX: usize = 400;
+
+/// The columns of a statistics object: their keys may be NULL and ascend, whatever an index says.
+#[derive(Clone, Debug)]
+pub struct GatherColumns(Arc<[KeyColumn]>);
+
+impl GatherColumns {
+    /// These columns, the leading one first.
+    pub fn new(columns: Vec<KeyColumn>) -> GatherColumns {
+        GatherColumns(columns.iter().map(|column| ascending(*column)).collect())
+    }
+
+    /// The columns as keys are made of them.
+    pub fn columns(&self) -> &[KeyColumn] {
+        &self.0
+    }
+}
+
+impl From<Arc<[KeyColumn]>> for GatherColumns {
+    fn from(columns: Arc<[KeyColumn]>) -> GatherColumns {
+        if columns.iter().all(|column| column.is_nullable() && !column.is_descending()) {
+            return GatherColumns(columns);
+        }
+        GatherColumns::new(columns.to_vec())
+    }
+}
+
+fn ascending(column: KeyColumn) -> KeyColumn {
+    KeyColumn::new(column.sql_type(), column.collation(), true, false).unwrap_or(column)
+}
+
+/// The part of a value that a histogram knows: its first 400 bytes, of text without half a character at the end.
+pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
+    if value.len() <= HISTOGRAM_VALUE_BYTES_MAX {
+        return value;
+    }
+    let mut end = HISTOGRAM_VALUE_BYTES_MAX;
+    if column.sql_type().is_text() {
+        while end > 0 && value[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+    }
+    &value[..end]
+}
+
+/// Appends the key by which a histogram knows a value: that of [`histogram_value`]. What is asked of a histogram has
+/// its key from here.
+///
+/// # Errors
+/// It is no value of the column.
+pub fn histogram_key(column: &KeyColumn, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
+    ascending(*column).encode(value.map(|value| histogram_value(column, value)), out)
+}
