@@ -11,8 +11,7 @@ use hobt_base::{SplitMix64, compare_bytes};
 
 use crate::statistics::histogram::number_at;
 
-/// Entries, and bytes of their keys and values, that are held.
-const ENTRIES_MAX: usize = 1 << 17;
+/// Bytes of keys and values that are held.
 const BYTES_MAX: usize = 16 << 20;
 /// Entries whose hashes are looked at one by one when different keys are counted; of more, a part of the hashes counts.
 const COUNTED_MAX: usize = 1 << 13;
@@ -31,6 +30,7 @@ pub(super) struct Sample {
     /// Each entry's hashes of all prefixes.
     hashes: Vec<u64>,
     columns: usize,
+    entries_max: usize,
     bytes: Vec<u8>,
     /// Whether the last entry is the row that was seen last.
     is_last_current: bool,
@@ -59,7 +59,7 @@ pub(super) struct Counts {
 }
 
 impl Sample {
-    pub(super) fn new(columns: usize) -> Sample {
+    pub(super) fn new(columns: usize, entries_max: usize) -> Sample {
         Sample {
             level: 0,
             skip: 0,
@@ -68,6 +68,7 @@ impl Sample {
             entries: Vec::new(),
             hashes: Vec::new(),
             columns,
+            entries_max: entries_max.max(1),
             bytes: Vec::new(),
             is_last_current: false,
         }
@@ -136,7 +137,7 @@ impl Sample {
     }
 
     fn thin_while_full(&mut self) {
-        while self.entries.len() > ENTRIES_MAX || self.bytes.len() > BYTES_MAX {
+        while self.entries.len() > self.entries_max || self.bytes.len() > BYTES_MAX {
             self.thin();
         }
     }
@@ -186,10 +187,12 @@ impl Sample {
                 .then_with(|| compare_bytes(key(&self.entries[left.1 as usize]), key(&self.entries[right.1 as usize])))
         });
         let mut rows: Vec<Row<'_>> = Vec::with_capacity(order.len());
-        for (_, at) in order {
+        let mut before = None;
+        for (number, at) in order {
             let entry = &self.entries[at as usize];
             let key = key(entry);
-            if let Some(last) = rows.last_mut().filter(|last| last.key == key) {
+            let is_near = before.replace(number) == Some(number);
+            if let Some(last) = rows.last_mut().filter(|last| is_near && last.key == key) {
                 last.rows += entry.rows as f64;
                 continue;
             }

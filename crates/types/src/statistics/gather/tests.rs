@@ -273,3 +273,17 @@ fn a_gatherer_holds_no_more_than_its_sample() {
     assert!(summary.histogram.steps().len() <= STEPS_MAX);
     assert!((summary.histogram.distinct() / 60_000.0 - 1.0).abs() < 0.025);
 }
+
+#[test]
+fn a_small_sample_is_coarser_and_still_has_all_rows() {
+    let columns = GatherColumns::new(vec![column(SqlType::Int)]);
+    for sample_rows_max in [0, 1, 100, 8_192] {
+        let mut gatherer = Gatherer::with_sample(columns.clone(), sample_rows_max);
+        let mut truth = BTreeMap::new();
+        for number in uniform(4, 50_000, 40_000) {
+            gatherer.add(&[Some(&number.to_le_bytes())]).expect("an int");
+            *truth.entry(number).or_default() += 1;
+        }
+        check(&gatherer.finish(), &truth, if sample_rows_max < 8_192 { 1.0 } else { 0.03 });
+    }
+}
