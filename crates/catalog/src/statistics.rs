@@ -102,6 +102,27 @@ impl Statistics {
         }
     }
 
+    /// One of a column that a query wants to know, never updated.
+    ///
+    /// # Panics
+    /// If the column is not the table's.
+    pub fn automatic(table: &Table, column: usize, name: &str) -> Statistics {
+        Statistics {
+            table: table.id,
+            id: 0,
+            name: name.to_owned(),
+            origin: StatisticsOrigin::Automatic,
+            columns: vec![table.columns[column].id],
+            filter: None,
+            is_incremental: false,
+            no_recompute: false,
+            updated: None,
+            unfiltered_rows: 0,
+            sample_millionths: 0,
+            parts: Vec::new(),
+        }
+    }
+
     /// The places of its columns in the table; `None` if one is gone.
     pub fn columns_in(&self, table: &Table) -> Option<Vec<usize>> {
         let place = |id: &i32| table.columns.iter().position(|column| column.id == *id);

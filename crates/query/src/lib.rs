@@ -8,6 +8,7 @@
 
 pub mod access_path;
 pub mod binder;
+mod cardinality;
 pub mod execute;
 pub mod formula;
 pub mod interpreter;

@@ -122,6 +122,12 @@ impl PendingChanges {
         Ok(token)
     }
 
+    /// Whether nobody has claimed a name.
+    pub(crate) fn is_free(&self, name: &Name) -> bool {
+        let state = self.entries.lock();
+        state.1.iter().all(|entry| entry.claims.iter().all(|(claimed, _)| claimed != name))
+    }
+
     /// Notes a change under a claim.
     pub(crate) fn add(&self, token: u64, change: SnapshotChange) {
         let mut state = self.entries.lock();

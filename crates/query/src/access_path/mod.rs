@@ -11,6 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::utils::split_conjunction;
 use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
@@ -21,8 +22,7 @@ use hobt_types::{KeyColumn, SqlType, Value};
 use crate::source::HeapTable;
 pub(crate) use lookup::{JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
-pub(crate) use predicate::ColumnPredicate;
-use predicate::{Comparand, Limit, Test};
+pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test};
 
 /// The most ranges that lists of values make; more are read as one.
 const RANGES_MAX: usize = 1024;
@@ -108,6 +108,24 @@ pub(crate) struct SeekPath {
 pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Arc<[ColumnPredicate]> {
     let schema = datafusion::catalog::TableProvider::schema(table);
     predicate::predicates(table.table(), &schema, conditions).into()
+}
+
+/// The same, and how many conditions say something that is not known.
+pub(crate) fn read_predicates(table: &HeapTable, conditions: &[Expr]) -> (Vec<ColumnPredicate>, usize) {
+    let schema = datafusion::catalog::TableProvider::schema(table);
+    let (mut all, mut unread) = (Vec::new(), 0);
+    for condition in conditions.iter().flat_map(split_conjunction) {
+        let found = predicate::predicates(table.table(), &schema, std::slice::from_ref(condition));
+        unread += usize::from(found.is_empty());
+        all.extend(found);
+    }
+    (all, unread)
+}
+
+/// The partitions of the heap or clustered index that a scan under these conditions reads.
+pub(crate) fn partitions_read(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<usize> {
+    let base = table.table().base_index();
+    partitions_of(table.database(), base, predicates).unwrap_or_else(|_| (0..base.partitions.len()).collect())
 }
 
 /// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `predicates`. A seek that a

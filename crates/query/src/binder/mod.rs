@@ -106,6 +106,8 @@ pub struct BindOptions {
     pub keeps_variables: bool,
     /// How `OPTION` has all sources joined.
     pub join_way: JoinWay,
+    /// `OPTION (FORCE ORDER)`: sources are joined in the order that was written.
+    pub keeps_order: bool,
     /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of
     /// the source from being inserted.
     pub brings_matched: bool,
@@ -118,6 +120,7 @@ impl Default for BindOptions {
             hash_joins: false,
             keeps_variables: false,
             join_way: JoinWay::Free,
+            keeps_order: false,
             brings_matched: false,
         }
     }

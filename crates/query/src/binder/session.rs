@@ -5,10 +5,12 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
+use crate::cardinality::JoinOrderRule;
 use crate::execute::{AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, IndexJoinRule, JoinWay, OrderedScanRule};
 use crate::wrap::sql_error_of;
 
@@ -23,18 +25,27 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     // Nullability as declared and as computed differ harmlessly between kernels and DataFusion's own expressions.
     options.execution.skip_physical_aggregate_schema_check = true;
     options.optimizer.max_passes = 3;
+    // Scans and seeks say how many rows are left behind the conditions above them.
+    options.optimizer.default_filter_selectivity = 100;
     config
 }
 
 /// A session without type coercion: the binder's plans are fully typed.
 ///
-/// `way` is how a hint has all sources joined.
-pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay) -> SessionState {
+/// `way` is how a hint has all sources joined; with `keeps_order` they are joined in the order that was written.
+pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
     let behind = rules.iter().position(|rule| rule.name() == "join_selection").map_or(0, |place| place + 1);
     rules.insert(behind, Arc::new(ForcedLoopRule::before(&indexes)));
+    let mut logical = Optimizer::new().rules;
+    // In front of what leaves columns out above and between joins.
+    let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
+    if !keeps_order {
+        logical.insert(at.unwrap_or(logical.len()), Arc::new(JoinOrderRule));
+    }
     SessionStateBuilder::new()
+        .with_optimizer_rules(logical)
         .with_config(config)
         .with_runtime_env(runtime)
         .with_analyzer_rules(vec![])

@@ -59,6 +59,8 @@ pub struct ScanExec {
     missing: Option<Missing>,
     /// What conditions say of the table's columns.
     predicates: Arc<[ColumnPredicate]>,
+    /// Rows that are left behind the conditions above, if somebody has asked statistics.
+    estimated: Option<f64>,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -87,7 +89,18 @@ impl ScanExec {
         let partitions = (0..table.table().base_index().partitions.len()).collect();
         let started = Mutex::new(None);
         let (properties, predicates) = (Arc::new(properties), Arc::default());
-        ScanExec { table, run, projection, schema, properties, started, partitions, missing: None, predicates }
+        ScanExec {
+            table,
+            run,
+            projection,
+            schema,
+            properties,
+            started,
+            partitions,
+            missing: None,
+            predicates,
+            estimated: None,
+        }
     }
 
     /// The same, which would be a seek if an index were there.
@@ -100,6 +113,12 @@ impl ScanExec {
     #[must_use]
     pub(crate) fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> ScanExec {
         ScanExec { predicates, ..self }
+    }
+
+    /// The same, of whose rows about so many are left behind the conditions above.
+    #[must_use]
+    pub(crate) fn estimating(self, rows: f64) -> ScanExec {
+        ScanExec { estimated: Some(rows), ..self }
     }
 
     /// What conditions say of the table's columns.
@@ -228,7 +247,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let rows = usize::try_from(self.table.row_count()).unwrap_or(usize::MAX);
+        let rows = self.estimated.unwrap_or_else(|| self.table.row_count() as f64).ceil() as usize;
         let rows = if args.partition().is_some() { rows / self.run.degree() } else { rows };
         // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
         let mut statistics = Statistics::new_unknown(&self.schema);

@@ -63,6 +63,8 @@ pub struct SeekExec {
     parts: Arc<[Vec<Share>]>,
     /// What conditions say of the table's columns.
     predicates: Arc<[ColumnPredicate]>,
+    /// Rows that are left behind the conditions above, if somebody has asked statistics.
+    estimated: Option<f64>,
     /// How many rows of each output partition are wanted.
     limit: Option<usize>,
     profile: OnceLock<Arc<OperatorProfile>>,
@@ -154,6 +156,12 @@ impl SeekExec {
         SeekExec { predicates, ..self }
     }
 
+    /// The same, of whose rows about so many are left behind the conditions above.
+    #[must_use]
+    pub(crate) fn estimating(self, rows: f64) -> SeekExec {
+        SeekExec { estimated: Some(rows), ..self }
+    }
+
     /// The same, of which so many rows of each output partition are wanted.
     #[must_use]
     pub(crate) fn with_fetch(self, limit: Option<usize>) -> SeekExec {
@@ -178,7 +186,19 @@ impl SeekExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (properties, parts, profile) = (Arc::new(properties), parts.into(), OnceLock::new());
-        SeekExec { table, path, direction, projection, schema, properties, parts, predicates, limit: None, profile }
+        SeekExec {
+            table,
+            path,
+            direction,
+            projection,
+            schema,
+            properties,
+            parts,
+            predicates,
+            estimated: None,
+            limit: None,
+            profile,
+        }
     }
 
     /// The table.
@@ -291,6 +311,7 @@ impl ExecutionPlan for SeekExec {
             properties: Arc::clone(&self.properties),
             parts: Arc::clone(&self.parts),
             predicates: Arc::clone(&self.predicates),
+            estimated: self.estimated,
             limit: self.limit,
             profile: OnceLock::new(),
         }))
@@ -328,7 +349,7 @@ impl ExecutionPlan for SeekExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let rows = self.path.rows.ceil();
+        let rows = self.estimated.unwrap_or(self.path.rows).ceil();
         let parts = if args.partition().is_some() { self.parts.len() } else { 1 };
         // The estimate is of rows, a number of them at most.
         let rows = rows as usize / parts;

@@ -1,5 +1,6 @@
 //! A running statement as its operators see it: context, settings, counters.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct StatementRun {
     is_internal: AtomicBool,
     /// Where the rows that scans show are counted.
     scanned: OnceLock<Arc<Progress>>,
+    /// The trace flags that are on for it.
+    trace_flags: OnceLock<BTreeSet<i32>>,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -53,6 +56,16 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
+    /// Says which trace flags are on for it.
+    pub fn set_trace_flags(&self, flags: BTreeSet<i32>) {
+        let _set_before = self.trace_flags.set(flags);
+    }
+
+    /// Whether a trace flag is on for it.
+    pub(crate) fn has_trace_flag(&self, flag: i32) -> bool {
+        self.trace_flags.get().is_some_and(|flags| flags.contains(&flag))
+    }
+
     /// Counts that the statement uses an index. Blocks nobody.
     pub(crate) fn note_use(&self, index: &Index, used: IndexUse) {
         if self.counts_index_use {
@@ -163,6 +176,7 @@ impl StatementRun {
             counts_index_use: runtime.counts_index_use,
             is_internal: AtomicBool::new(false),
             scanned: OnceLock::new(),
+            trace_flags: OnceLock::new(),
         }))
     }
 

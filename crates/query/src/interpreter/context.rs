@@ -9,6 +9,7 @@
 //! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements
 //! (`transaction`), what tables a statement locks (`table_locks`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,14 +42,22 @@ impl Interpreter<'_> {
         let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
         let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
         let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
-        StatementRun::of(
+        let run = StatementRun::of(
             self.transaction_of_statement().map(OpenTransaction::transaction),
             &self.environment.instance,
             self.state.id,
             max_dop,
             Arc::clone(&self.cancelled),
             no_read_ahead,
-        )
+        )?;
+        let of_hints = hints.map(|hints| hints.trace_flags.as_slice()).unwrap_or_default();
+        let of_hints = of_hints.iter().filter_map(|flag| i32::try_from(*flag).ok());
+        let mut flags: BTreeSet<i32> = self.environment.instance.runtime().trace_flags.clone();
+        flags.extend(self.state.trace_flags.iter().copied().chain(of_hints));
+        if !flags.is_empty() {
+            run.set_trace_flags(flags);
+        }
+        Ok(run)
     }
 
     /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.

@@ -8,6 +8,7 @@
 //! Leaves to others: names and types (`binder`), plans (`execute`), definitions (crate `engine`), what views show
 //! (crate `session`, behind [`SystemViews`]).
 
+mod automatic_statistics;
 mod call;
 mod change;
 mod changed_table;

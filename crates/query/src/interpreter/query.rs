@@ -148,7 +148,7 @@ impl Interpreter<'_> {
         let executor = &self.environment.executor;
         let mut config = session_config(run.degree(), BATCH_ROWS);
         config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(&executor.runtime, run.degree());
-        let mut planner = session_state(config, Arc::clone(&executor.runtime), options.join_way);
+        let mut planner = session_state(config, Arc::clone(&executor.runtime), options.join_way, options.keeps_order);
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
             0 => query.plan.clone(),
@@ -157,7 +157,10 @@ impl Interpreter<'_> {
                 .and_then(LogicalPlanBuilder::build)
                 .map_err(sql_error_of)?,
         };
-        let logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        let mut logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        if self.make_statistics(&logical)? {
+            logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+        }
         // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
         // its rows are.
         let width = row_width(&query, &logical);
@@ -314,7 +317,12 @@ fn items_without_rows(query: &Query) -> Option<&[SelectItem]> {
 
 pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     let join_way = hints.join_way();
-    let mut options = BindOptions { hash_joins: join_way == JoinWay::Hash, join_way, ..BindOptions::default() };
+    let mut options = BindOptions {
+        hash_joins: join_way == JoinWay::Hash,
+        join_way,
+        keeps_order: hints.force_order,
+        ..BindOptions::default()
+    };
     if let Some(limit) = hints.max_recursion {
         options.max_recursion = limit;
     }

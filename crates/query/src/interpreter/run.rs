@@ -84,6 +84,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) text: Arc<str>,
     /// What `INSERT … EXEC` collects in place of the client; result sets go there.
     pub(super) capture: Option<super::insert::Capture>,
+    /// Rows are read for statistics.
+    pub(super) is_gathering: bool,
     /// `@@TRANCOUNT` when the `INSERT … EXEC` began whose call runs.
     pub(super) insert_exec_count: Option<usize>,
     /// The sequences that the statement that runs names.
@@ -124,6 +126,7 @@ pub fn run_batch(
         sink,
         text: Arc::from(text),
         capture: None,
+        is_gathering: false,
         insert_exec_count: None,
         sequences: SharedSequences::default(),
         changed_keys: Vec::new(),

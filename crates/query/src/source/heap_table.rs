@@ -22,7 +22,10 @@ use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::access_path::{AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates};
+use crate::access_path::{
+    AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates, read_predicates,
+};
+use crate::cardinality::TableKnowledge;
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
 use crate::wrap::external;
@@ -328,6 +331,12 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
+/// Rows of some partitions that fulfil conditions, as far as statistics tell.
+fn estimated_rows(heap: &HeapTable, partitions: &[usize], conditions: &[Expr]) -> f64 {
+    let (predicates, unread) = read_predicates(heap, conditions);
+    TableKnowledge::of(heap, partitions).rows_of(&predicates, unread)
+}
+
 /// An error of a database's storage as the user sees it.
 pub(crate) fn access_error(database: &DatabaseUse, error: AccessError) -> SqlError {
     database.storage_error(error).to_sql_error()
@@ -388,9 +397,15 @@ impl HeapTable {
             AccessPath::Scan { partitions } => {
                 let missing = missing_to(self, &projection, conditions).map_err(external)?;
                 let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
-                Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known))
+                let estimated = estimated_rows(self, &partitions, conditions);
+                Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known).estimating(estimated))
             }
-            AccessPath::Seek(path) => Arc::new(SeekExec::new(table, path, projection, schema).knowing(known)),
+            AccessPath::Seek(path) => {
+                let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
+                // What the tree says of the ranges is as new as the rows.
+                let estimated = estimated_rows(self, &all, conditions).min(path.rows);
+                Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
+            }
         })
     }
 

@@ -84,9 +84,9 @@ impl SortedGatherer {
             end_key(prefix, current);
             prefix.counted_rows = self.rows;
             // The sketch is off by a little where the count is not.
-            let seen = prefix.distinct.estimate();
-            if seen > 0.0 {
-                prefix.growth = prefix.counted_distinct / seen;
+            prefix.seen_distinct = prefix.distinct.estimate();
+            if prefix.seen_distinct > 0.0 {
+                prefix.growth = prefix.counted_distinct / prefix.seen_distinct;
             }
         }
         let mut summary = Summary {

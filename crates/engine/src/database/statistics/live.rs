@@ -22,12 +22,27 @@ use parking_lot::{Mutex, RwLock};
 
 use super::super::Database;
 
+/// Rows at most from which a statement's histogram of a partition is made: it may fill many of them.
+const SAMPLE_ROWS: usize = 8192;
+
 /// What was left behind for the statistics of a database.
 #[derive(Default, Debug)]
 pub(crate) struct LiveStatistics {
     objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
+    /// What was merged last of each, for who asks again.
+    merged: Mutex<HashMap<(ObjectId, i32), Merged>>,
     /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of tables.
     counts: RwLock<HashMap<ObjectId, ShownCounts>>,
+}
+
+/// What a statistics object said of some partitions, and of which state of it that is true.
+#[derive(Debug)]
+struct Merged {
+    updated: Option<i64>,
+    part_count: usize,
+    hobts: Vec<HobtId>,
+    is_live: bool,
+    state: StatisticsState,
 }
 
 /// Counts that a user has set for what optimises queries, in the place of the true ones, until the database is closed.
@@ -91,6 +106,7 @@ impl LiveStatistics {
     /// Forgets what was left behind for a statistics object, or for all of a table.
     pub(crate) fn forget(&self, table: ObjectId, id: Option<i32>) {
         self.objects.write().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
+        self.merged.lock().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
         if id.is_none() {
             self.counts.write().remove(&table);
         }
@@ -148,7 +164,7 @@ impl ObjectChanges {
         part.modifications += 1;
         let Some(columns) = &self.columns else { return };
         let gatherer = if inserts { &mut part.inserted } else { &mut part.deleted };
-        let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(Arc::clone(columns)));
+        let gatherer = gatherer.get_or_insert_with(|| Gatherer::with_sample(Arc::clone(columns), SAMPLE_ROWS));
         // A value that is none of its column makes the statement fail where it is written or read.
         let _noted = match *self.places {
             [one] => gatherer.add(&[value(one)]),
@@ -378,11 +394,21 @@ impl Database {
         let whole = statistics.part(HobtId(0)).filter(|_| !is_lost(HobtId(0)));
         let (mut summaries, mut deleted) = (Vec::new(), Vec::new());
         summaries.extend(whole.map(|whole| &**whole));
-        let mut modifications = 0;
+        let left_of = |hobt: &HobtId| parts.as_ref().and_then(|parts| parts.get(hobt));
+        let modifications = hobts.iter().filter_map(left_of).map(|left| left.modifications).sum();
+        let key = (statistics.table, statistics.id);
+        let is_same = |known: &&Merged| {
+            known.updated == statistics.updated
+                && known.part_count == statistics.parts.len()
+                && known.is_live == is_live
+                && known.state.modifications == modifications
+                && known.hobts == hobts
+        };
+        if let Some(known) = self.live_statistics.merged.lock().get(&key).filter(is_same) {
+            return known.state.clone();
+        }
         for hobt in hobts {
-            let left = parts.as_ref().and_then(|parts| parts.get(hobt));
-            modifications += left.map_or(0, |left| left.modifications);
-            let left = left.filter(|_| is_live);
+            let left = left_of(hobt).filter(|_| is_live);
             if !is_lost(*hobt) {
                 summaries.extend(statistics.part(*hobt).map(|base| &**base));
             }
@@ -399,7 +425,16 @@ impl Database {
             summary = summary.without(&Summary::merged(&deleted));
         }
         drop(parts);
-        StatisticsState { summary: Arc::new(summary), modifications }
+        let state = StatisticsState { summary: Arc::new(summary), modifications };
+        let merged = Merged {
+            updated: statistics.updated,
+            part_count: statistics.parts.len(),
+            hobts: hobts.to_vec(),
+            is_live,
+            state: state.clone(),
+        };
+        self.live_statistics.merged.lock().insert(key, merged);
+        state
     }
 
     /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of a table.

@@ -5,7 +5,7 @@ mod live;
 
 use std::sync::Arc;
 
-use hobt_base::number;
+use hobt_base::{ObjectId, number};
 use hobt_catalog::{SnapshotChange, Statistics, StatisticsOrigin, Table, name_equals};
 use hobt_txn::StatementContext;
 
@@ -121,6 +121,11 @@ impl Database {
             parts: Vec::new(),
         };
         self.put_statistics(ctx, &change, statistics)
+    }
+
+    /// Whether nobody is changing a table's statistics, so that a change of them would not have to wait.
+    pub fn statistics_are_free(&self, table: ObjectId) -> bool {
+        self.pending.is_free(&Name::Statistics(table))
     }
 
     /// Puts what was gathered, or set otherwise, in the place of what a statistics object was.

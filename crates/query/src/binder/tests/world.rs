@@ -41,7 +41,7 @@ impl World {
         World {
             objects: HashMap::new(),
             variables: HashMap::new(),
-            state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default()), JoinWay::Free),
+            state: session_state(session_config(2, 1024), Arc::new(RuntimeEnv::default()), JoinWay::Free, false),
             runtime: tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
                 .thread_stack_size(crate::binder::STACK_BYTES)

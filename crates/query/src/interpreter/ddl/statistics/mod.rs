@@ -171,6 +171,29 @@ impl Interpreter<'_> {
         self.set(run, place, table, updated, position)
     }
 
+    /// Gathers what a statistics object says, which is made first where it is to be, in a transaction of its own.
+    pub(in super::super) fn update_unasked(
+        &mut self,
+        place: &Place,
+        table: &Arc<Table>,
+        statistics: &Statistics,
+        new: Option<&StatisticsDefinition>,
+    ) -> Result<(), Failure> {
+        let options = Options::default();
+        let run = self.new_run(None)?;
+        run.set_internal(true);
+        self.in_run(&run, |this| {
+            let database = place.database.database();
+            if !database.statistics_are_free(table.id) {
+                return Err(SqlError::new(number::LOCK_TIMEOUT, "Somebody else is at work in the statistics.").into());
+            }
+            let created = new.map(|definition| database.create_statistics(&run.context, table, definition));
+            let created = created.transpose().map_err(SqlError::from)?;
+            let statistics = created.as_deref().unwrap_or(statistics);
+            this.update_one(&run, place, table, statistics, &options, Position::default())
+        })
+    }
+
     fn set(
         &mut self,
         run: &Arc<StatementRun>,

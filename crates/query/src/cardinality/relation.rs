@@ -1,0 +1,304 @@
+//! The rows of a logical plan, and what is known of its columns: from the tables at its leaves up to its root.
+
+use std::collections::HashMap;
+
+use datafusion::common::Column;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, TableScan};
+
+use super::table::TableKnowledge;
+use super::{UNKNOWN_CONDITION, together};
+use crate::access_path::{partitions_read, read_predicates};
+use crate::source::HeapTable;
+
+/// Rows of a source of which nothing is known.
+const UNKNOWN_ROWS: f64 = 1000.0;
+
+/// What is known of a column of some rows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct ColumnRows {
+    /// Different values.
+    pub(crate) distinct: f64,
+    /// The share of rows that are NULL.
+    pub(crate) null_share: f64,
+}
+
+/// What is known of some rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Relation {
+    /// How many there are.
+    pub(crate) rows: f64,
+    /// About how wide one is, in bytes.
+    pub(crate) width: f64,
+    columns: HashMap<Column, ColumnRows>,
+}
+
+impl Relation {
+    fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {
+        Relation { rows, width: width_of(plan), columns: HashMap::new() }
+    }
+
+    /// What is known of what an expression makes of a row: of one column what is known of that.
+    pub(crate) fn expression(&self, expr: &Expr) -> ColumnRows {
+        let mut columns = expr.column_refs().into_iter();
+        let known = match (columns.next(), columns.next()) {
+            (Some(only), None) => self.columns.get(only).copied(),
+            _ => None,
+        };
+        known.unwrap_or(ColumnRows { distinct: self.rows.sqrt().max(1.0), null_share: 0.0 })
+    }
+
+    /// The same rows, of which only this share is left.
+    fn kept(mut self, share: f64) -> Relation {
+        let before = self.rows.max(1.0);
+        self.rows = (self.rows * share).max(if share > 0.0 { 1.0_f64.min(self.rows) } else { 0.0 });
+        for column in self.columns.values_mut() {
+            column.distinct = distinct_left(column.distinct, before, self.rows);
+        }
+        self
+    }
+
+    /// The rows of two relations side by side where `equations` hold, and `further` conditions of which nothing is
+    /// known.
+    pub(crate) fn joined(
+        &self,
+        other: &Relation,
+        join_type: JoinType,
+        equations: &[(Expr, Expr)],
+        further: usize,
+    ) -> Relation {
+        let mut shares = vec![UNKNOWN_CONDITION; further];
+        for (left, right) in equations {
+            let (left, right) = (self.expression(left), other.expression(right));
+            // Each value of the side with fewer of them has its like on the other.
+            let not_null = (1.0 - left.null_share) * (1.0 - right.null_share);
+            shares.push(not_null / left.distinct.max(right.distinct).max(1.0));
+        }
+        let pairs = self.rows * other.rows * together(shares);
+        let matched = |rows: f64, distinct: fn(&(Expr, Expr)) -> (&Expr, &Expr), own: &Relation, others: &Relation| {
+            let share = equations.iter().map(|equation| {
+                let (mine, theirs) = distinct(equation);
+                let (mine, theirs) = (own.expression(mine), others.expression(theirs));
+                (theirs.distinct / mine.distinct.max(1.0)).min(1.0) * (1.0 - mine.null_share)
+            });
+            rows * share.fold(1.0, f64::min) * UNKNOWN_CONDITION.powi(i32::try_from(further.min(4)).unwrap_or(4))
+        };
+        let left_matched = || matched(self.rows, |(left, right)| (left, right), self, other);
+        let right_matched = || matched(other.rows, |(left, right)| (right, left), other, self);
+        let (rows, has_left, has_right) = match join_type {
+            JoinType::Inner => (pairs, true, true),
+            JoinType::Left => (pairs.max(self.rows), true, true),
+            JoinType::Right => (pairs.max(other.rows), true, true),
+            JoinType::Full => (pairs.max(self.rows).max(other.rows), true, true),
+            JoinType::LeftSemi => (left_matched(), true, false),
+            JoinType::RightSemi => (right_matched(), false, true),
+            JoinType::LeftAnti => ((self.rows - left_matched()).max(1.0), true, false),
+            JoinType::RightAnti => ((other.rows - right_matched()).max(1.0), false, true),
+            JoinType::LeftMark => (self.rows, true, false),
+            JoinType::RightMark => (other.rows, false, true),
+        };
+        let rows = rows.max(1.0_f64.min(self.rows * other.rows));
+        let (mut columns, mut width) = (HashMap::new(), 0.0);
+        for (has, side) in [(has_left, self), (has_right, other)] {
+            if has {
+                width += side.width;
+                let left = |known: &ColumnRows| {
+                    let distinct = distinct_left(known.distinct, side.rows.max(1.0), rows.min(side.rows));
+                    ColumnRows { distinct, ..*known }
+                };
+                columns.extend(side.columns.iter().map(|(column, known)| (column.clone(), left(known))));
+            }
+        }
+        // An equation leaves the values that both sides have.
+        for (left, right) in equations {
+            let fewest = self.expression(left).distinct.min(other.expression(right).distinct);
+            for side in [left, right] {
+                if let Expr::Column(column) = side
+                    && let Some(known) = columns.get_mut(column)
+                {
+                    known.distinct = known.distinct.min(fewest).max(1.0);
+                }
+            }
+        }
+        Relation { rows, width, columns }
+    }
+}
+
+/// Different values among `left` of `rows` rows that have `distinct` of them, spread evenly.
+fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
+    if left >= rows || distinct <= 1.0 {
+        return distinct.min(left.max(1.0));
+    }
+    let each = rows / distinct;
+    let lost = (1.0 - left / rows).max(0.0).powf(each);
+    (distinct * (1.0 - lost)).clamp(1.0, left.max(1.0))
+}
+
+fn width_of(plan: &LogicalPlan) -> f64 {
+    let field_bytes = |data_type: &arrow::datatypes::DataType| data_type.primitive_width().unwrap_or(32) as f64;
+    plan.schema().fields().iter().map(|field| field_bytes(field.data_type())).sum()
+}
+
+/// What is known of a plan's rows.
+pub(crate) fn relation_of(plan: &LogicalPlan) -> Relation {
+    match plan {
+        LogicalPlan::TableScan(scan) => of_scan(scan, plan),
+        LogicalPlan::Filter(filter) => {
+            let below = relation_of(&filter.input);
+            let known = match &*filter.input {
+                LogicalPlan::TableScan(scan) => scan.filters.as_slice(),
+                _ => &[],
+            };
+            let shares = split_conjunction(&filter.predicate)
+                .into_iter()
+                .filter(|condition| !known.contains(condition))
+                .map(|condition| share_of(condition, &below));
+            let share = together(shares.collect());
+            below.kept(share)
+        }
+        LogicalPlan::Projection(projection) => {
+            let below = relation_of(&projection.input);
+            renamed(&below, plan, &projection.expr)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let below = relation_of(&alias.input);
+            let inner = alias.input.schema().columns();
+            let outer = plan.schema().columns();
+            let known = |(from, to): (Column, Column)| Some((to, *below.columns.get(&from)?));
+            let columns = inner.into_iter().zip(outer).filter_map(known).collect();
+            Relation { columns, ..below }
+        }
+        LogicalPlan::Join(join) => of_join(join),
+        LogicalPlan::Aggregate(aggregate) => {
+            let below = relation_of(&aggregate.input);
+            let distinct: f64 = aggregate.group_expr.iter().map(|expr| below.expression(expr).distinct).product();
+            let rows = if aggregate.group_expr.is_empty() { 1.0 } else { distinct.min(below.rows) };
+            let mut grouped = renamed(&below, plan, &aggregate.group_expr);
+            grouped.rows = rows;
+            grouped
+        }
+        LogicalPlan::Distinct(_) => {
+            let below = plan.inputs().first().map(|input| relation_of(input)).unwrap_or_default();
+            let distinct: f64 = below.columns.values().map(|column| column.distinct).product();
+            Relation { rows: if below.columns.is_empty() { below.rows } else { distinct.min(below.rows) }, ..below }
+        }
+        LogicalPlan::Limit(limit) => {
+            let below = relation_of(&limit.input);
+            let fetch = match limit.get_fetch_type() {
+                Ok(datafusion::logical_expr::FetchType::Literal(Some(rows))) => rows as f64,
+                _ => below.rows,
+            };
+            let share = if below.rows > 0.0 { (fetch / below.rows).min(1.0) } else { 1.0 };
+            below.kept(share)
+        }
+        LogicalPlan::Union(union) => {
+            let rows = union.inputs.iter().map(|input| relation_of(input).rows).sum();
+            Relation::of_rows(rows, plan)
+        }
+        LogicalPlan::EmptyRelation(empty) => Relation::of_rows(if empty.produce_one_row { 1.0 } else { 0.0 }, plan),
+        LogicalPlan::Values(values) => Relation::of_rows(values.values.len() as f64, plan),
+        other => match other.inputs().as_slice() {
+            [only] => {
+                let below = relation_of(only);
+                Relation { width: width_of(plan), ..below }
+            }
+            _ => Relation::of_rows(UNKNOWN_ROWS, plan),
+        },
+    }
+}
+
+/// What is known of columns that a plan passes on, by the names that it gives them.
+fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
+    let named = plan.schema().columns().into_iter().zip(exprs);
+    let columns = named.filter_map(|(name, expr)| {
+        let mut inner = expr;
+        while let Expr::Alias(alias) = inner {
+            inner = &alias.expr;
+        }
+        let mut refs = inner.column_refs().into_iter();
+        let only = refs.next().filter(|_| refs.next().is_none())?;
+        Some((name, *below.columns.get(only)?))
+    });
+    Relation { rows: below.rows, width: width_of(plan), columns: columns.collect() }
+}
+
+fn of_join(join: &Join) -> Relation {
+    let (left, right) = (relation_of(&join.left), relation_of(&join.right));
+    let further = join.filter.as_ref().map_or(0, |filter| split_conjunction(filter).len());
+    left.joined(&right, join.join_type, &join.on, further)
+}
+
+fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
+    let provider = source_as_provider(&scan.source).ok();
+    let Some(heap) = provider.as_ref().and_then(|provider| provider.downcast_ref::<HeapTable>()) else {
+        return Relation::of_rows(UNKNOWN_ROWS, plan);
+    };
+    let (predicates, unread) = read_predicates(heap, &scan.filters);
+    let partitions = partitions_read(heap, &predicates);
+    let knowledge = TableKnowledge::of(heap, &partitions);
+    let rows = knowledge.rows_of(&predicates, unread);
+    let schema = datafusion::catalog::TableProvider::schema(heap);
+    let mut columns = HashMap::new();
+    for column in plan.schema().columns() {
+        let Ok(place) = schema.index_of(&column.name) else { continue };
+        let known = knowledge.column(place);
+        let distinct = distinct_left(known.distinct, knowledge.rows.max(1.0), rows);
+        columns.insert(column, ColumnRows { distinct, null_share: known.null_share });
+    }
+    Relation { rows, width: width_of(plan), columns }
+}
+
+/// What a condition leaves of rows that are not a table's own.
+fn share_of(condition: &Expr, below: &Relation) -> f64 {
+    use datafusion::logical_expr::{BinaryExpr, Operator};
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let distinct = below.expression(left).distinct.max(below.expression(right).distinct);
+            1.0 / distinct.max(1.0)
+        }
+        Expr::Literal(value, _) if value.is_null() => 0.0,
+        Expr::IsNull(inner) => below.expression(inner).null_share,
+        Expr::IsNotNull(inner) => 1.0 - below.expression(inner).null_share,
+        _ => UNKNOWN_CONDITION,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relation(rows: f64, name: &str, distinct: f64) -> Relation {
+        let column = Column::from_name(name);
+        let columns = HashMap::from([(column, ColumnRows { distinct, null_share: 0.0 })]);
+        Relation { rows, width: 8.0, columns }
+    }
+
+    fn column(name: &str) -> Expr {
+        Expr::Column(Column::from_name(name))
+    }
+
+    #[test]
+    fn a_key_brings_each_row_of_the_other_side_once() {
+        let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4));
+        let joined = fact.joined(&dimension, JoinType::Inner, &[(column("f"), column("d"))], 0);
+        assert_eq!(joined.rows, 1e6);
+        assert_eq!(joined.width, 16.0);
+    }
+
+    #[test]
+    fn a_filtered_dimension_brings_its_share() {
+        let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4).kept(0.01));
+        let joined = fact.joined(&dimension, JoinType::Inner, &[(column("f"), column("d"))], 0);
+        assert!((joined.rows - 1e4).abs() < 1.0, "{}", joined.rows);
+        let semi = fact.joined(&dimension, JoinType::LeftSemi, &[(column("f"), column("d"))], 0);
+        assert!((semi.rows - 1e4).abs() < 1.0, "{}", semi.rows);
+    }
+
+    #[test]
+    fn values_go_more_slowly_than_rows() {
+        assert_eq!(distinct_left(100.0, 1000.0, 1000.0), 100.0);
+        assert!(distinct_left(100.0, 1e6, 1e4) > 99.0);
+        assert!((distinct_left(1000.0, 1000.0, 10.0) - 10.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,200 @@
+//! A table's rows behind its conditions, by the histograms of the columns that they are on.
+
+use std::sync::Arc;
+
+use hobt_base::HobtId;
+use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
+use hobt_types::statistics::{Bound, Summary, histogram_key};
+use hobt_types::{KeyColumn, Value};
+
+use super::{UNKNOWN_CONDITION, together};
+use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
+use crate::source::HeapTable;
+
+/// Trace flag: what lies behind an ascending column's histogram is as frequent as its values are on average.
+const ASCENDING_FLAG: i32 = 2389;
+/// The same for a column of which nobody has said that it ascends.
+const UNKNOWN_FLAG: i32 = 2390;
+/// The same for every column.
+const ANY_FLAG: i32 = 4139;
+
+/// What is known of the partitions of a table that are read.
+pub(crate) struct TableKnowledge<'t> {
+    heap: &'t HeapTable,
+    statistics: Vec<Arc<Statistics>>,
+    hobts: Vec<HobtId>,
+    /// Rows of these partitions.
+    pub(crate) rows: f64,
+    is_live: bool,
+}
+
+/// What is known of a column.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnKnowledge {
+    /// Different values, NULL among them.
+    pub(crate) distinct: f64,
+    /// The share of rows that are NULL.
+    pub(crate) null_share: f64,
+}
+
+impl<'t> TableKnowledge<'t> {
+    /// Of the partitions (from 0) of a table.
+    pub(crate) fn of(heap: &'t HeapTable, partitions: &[usize]) -> TableKnowledge<'t> {
+        let (database, table) = (heap.database().database(), heap.table());
+        let of_base = &table.base_index().partitions;
+        let hobts: Vec<HobtId> = partitions.iter().filter_map(|place| Some(of_base.get(*place)?.hobt)).collect();
+        let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| store.hobt().row_count());
+        let counted: u64 = hobts.iter().map(count).sum();
+        let rows = match database.shown_counts(table.id).rows {
+            Some(rows) => rows as f64 * hobts.len() as f64 / of_base.len().max(1) as f64,
+            None => counted as f64,
+        };
+        let is_live = database.options().statistics.is_maintained;
+        let statistics = database.snapshot().statistics_of(table);
+        TableKnowledge { heap, statistics, hobts, rows, is_live }
+    }
+
+    fn table(&self) -> &Table {
+        self.heap.table()
+    }
+
+    /// What statistics whose first column this is say of the partitions: of several those that were updated last.
+    fn summary(&self, column: usize) -> Option<Arc<Summary>> {
+        let id = self.table().columns.get(column)?.id;
+        let is_of = |each: &&Arc<Statistics>| each.filter.is_none() && each.columns.first() == Some(&id);
+        let mut found: Vec<&Arc<Statistics>> = self.statistics.iter().filter(is_of).collect();
+        found.sort_by_key(|each| std::cmp::Reverse(each.updated));
+        let database = self.heap.database().database();
+        found.into_iter().find_map(|each| {
+            let summary = database.statistics_state(each, &self.hobts, self.is_live).summary;
+            (summary.rows > 0.0).then_some(summary)
+        })
+    }
+
+    /// What is known of a column.
+    pub(crate) fn column(&self, column: usize) -> ColumnKnowledge {
+        let summary = self.summary(column);
+        let distinct = match &summary {
+            _ if self.is_unique(&[column]) => self.rows,
+            Some(summary) => summary.distinct(1).min(self.rows),
+            // As many as the root: SQL Server's guess for an equation with a column of which nothing is known.
+            None => self.rows.sqrt(),
+        };
+        let null_share = summary.as_ref().map_or(0.0, |summary| summary.histogram.nulls() / summary.rows);
+        ColumnKnowledge { distinct: distinct.max(1.0), null_share }
+    }
+
+    /// Whether a unique index says that no two rows agree in these columns.
+    pub(crate) fn is_unique(&self, columns: &[usize]) -> bool {
+        let is_covered = |index: &hobt_catalog::Index| index.key.iter().all(|part| columns.contains(&part.column));
+        self.table().indexes.iter().any(|index| {
+            index.kind != IndexKind::Heap && index.options.is_unique && !index.options.is_disabled && is_covered(index)
+        })
+    }
+
+    /// Rows that fulfil `predicates`, and `unread` conditions of which nothing is known.
+    pub(crate) fn rows_of(&self, predicates: &[ColumnPredicate], unread: usize) -> f64 {
+        if self.rows <= 0.0 {
+            return 0.0;
+        }
+        let mut selectivities = vec![UNKNOWN_CONDITION; unread];
+        let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let mut equated = Vec::new();
+        for column in columns {
+            let tests: Vec<&Test> =
+                predicates.iter().filter(|each| each.column == column).map(|each| &each.test).collect();
+            if tests.iter().any(|test| matches!(test, Test::Equal(values) if values.len() == 1)) {
+                equated.push(column);
+            }
+            selectivities.push(self.selectivity(column, &tests));
+        }
+        if self.is_unique(&equated) && !equated.is_empty() {
+            return together(selectivities.into_iter().filter(|each| *each <= 0.0).collect()).min(1.0);
+        }
+        let rows = self.rows * together(selectivities);
+        // Fewer than one is none at times and one at others: a plan that is made for one serves both.
+        rows.max(1.0).min(self.rows)
+    }
+
+    /// The share of the rows that fulfil all tests of one column.
+    fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
+        let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
+        let key = KeyColumn::new(definition.sql_type, definition.collation.unwrap_or_default(), true, false);
+        let known = self.summary(column).zip(key);
+        let Some((summary, key)) = known else { return self.guess(column, tests) };
+        let encoded = |comparand: &Comparand| encoded(comparand, definition.sql_type, &key);
+        let histogram = &summary.histogram;
+        let mut range: (Option<Limit>, Option<Limit>) = (None, None);
+        let mut shares = Vec::new();
+        for test in tests {
+            match test {
+                Test::Never => return 0.0,
+                Test::Null => shares.push(histogram.nulls()),
+                Test::Equal(values) => {
+                    let rows_of = |value: &Comparand| {
+                        let found = encoded(value).and_then(|key| histogram.rows_equal(&key));
+                        found.unwrap_or_else(|| self.rows_outside(&summary))
+                    };
+                    shares.push(values.iter().map(rows_of).sum());
+                }
+                Test::Range { low, high } => {
+                    range.0 = range.0.or_else(|| low.clone());
+                    range.1 = range.1.or_else(|| high.clone());
+                }
+            }
+        }
+        if range.0.is_some() || range.1.is_some() {
+            let bound = |limit: &Option<Limit>| {
+                limit.as_ref().and_then(|(value, is_in)| encoded(value).map(|key| (key, *is_in)))
+            };
+            let (low, high) = (bound(&range.0), bound(&range.1));
+            fn bytes(bound: &Option<(Vec<u8>, bool)>) -> Option<Bound<'_>> {
+                bound.as_ref().map(|(key, is_in)| (key.as_slice(), *is_in))
+            }
+            let inside = histogram.rows_between(bytes(&low), bytes(&high));
+            shares.push(inside.max(if inside < 1.0 { self.rows_outside(&summary).min(summary.rows) } else { 0.0 }));
+        }
+        let least = shares.into_iter().fold(summary.rows, f64::min);
+        (least / summary.rows).clamp(0.0, 1.0)
+    }
+
+    /// Rows of a value that a histogram does not reach to: none where it knows all rows. Where it is as old as its last
+    /// update, one, as SQL Server takes it; with its trace flags for keys that ascend, as many as a value has on average.
+    fn rows_outside(&self, summary: &Summary) -> f64 {
+        if self.is_live {
+            return 0.0;
+        }
+        let flags = [ASCENDING_FLAG, UNKNOWN_FLAG, ANY_FLAG];
+        match flags.iter().any(|flag| self.heap.run().has_trace_flag(*flag)) {
+            true => summary.rows * summary.density(1),
+            false => (summary.rows / self.rows.max(1.0)).min(1.0),
+        }
+    }
+
+    fn guess(&self, column: usize, tests: &[&Test]) -> f64 {
+        let shares = tests.iter().map(|test| match test {
+            Test::Never => 0.0,
+            Test::Equal(values) => (values.len() as f64 / self.column(column).distinct).min(1.0),
+            Test::Null => 0.1,
+            Test::Range { low: Some(_), high: Some(_) } => 0.09,
+            Test::Range { .. } => UNKNOWN_CONDITION,
+        });
+        shares.fold(1.0, f64::min)
+    }
+}
+
+/// The key by which a histogram knows a value.
+fn encoded(comparand: &Comparand, sql_type: hobt_types::SqlType, key: &KeyColumn) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match comparand {
+        Comparand::Value(Value::Null) => histogram_key(key, None, &mut bytes).ok()?,
+        Comparand::Value(value) => {
+            let stored = value_to_bytes(sql_type, value).ok()?;
+            histogram_key(key, stored.as_deref(), &mut bytes).ok()?;
+        }
+        other => other.encode(sql_type, key, &mut bytes)?,
+    }
+    Some(bytes)
+}

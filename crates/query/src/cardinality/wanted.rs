@@ -1,0 +1,87 @@
+//! Which columns an optimised plan would like to know: those of its conditions, equations and groups.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::Column;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::source::HeapTable;
+
+/// A column of a table that a plan reads.
+pub(crate) struct WantedColumn {
+    provider: Arc<dyn TableProvider>,
+    /// Its place in the table.
+    pub(crate) column: usize,
+}
+
+impl WantedColumn {
+    /// The table.
+    pub(crate) fn heap(&self) -> Option<&HeapTable> {
+        self.provider.downcast_ref::<HeapTable>()
+    }
+}
+
+/// The columns of tables that a plan's conditions, equations and groups are on, each once.
+pub(crate) fn wanted_columns(plan: &LogicalPlan) -> Vec<WantedColumn> {
+    let mut found: Vec<WantedColumn> = Vec::new();
+    let walked = plan.apply(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => note(node, scan.filters.iter(), &mut found),
+            LogicalPlan::Filter(filter) => note(&filter.input, [&filter.predicate].into_iter(), &mut found),
+            LogicalPlan::Join(join) => {
+                note(&join.left, join.on.iter().map(|(left, _)| left), &mut found);
+                note(&join.right, join.on.iter().map(|(_, right)| right), &mut found);
+            }
+            LogicalPlan::Aggregate(aggregate) => note(&aggregate.input, aggregate.group_expr.iter(), &mut found),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // The walk itself refuses nothing.
+    let _visited = walked;
+    found
+}
+
+fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &mut Vec<WantedColumn>) {
+    for column in exprs.flat_map(Expr::column_refs) {
+        let Some(wanted) = origin(below, column) else { continue };
+        let id = |wanted: &WantedColumn| wanted.heap().map(|heap| (heap.database().id(), heap.table().id));
+        let is_known = found.iter().any(|known| known.column == wanted.column && id(known) == id(&wanted));
+        if !is_known {
+            found.push(wanted);
+        }
+    }
+}
+
+/// The table's column that a column of a plan is.
+fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn> {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let provider = source_as_provider(&scan.source).ok()?;
+            let heap = provider.downcast_ref::<HeapTable>()?;
+            let place = TableProvider::schema(heap).index_of(&column.name).ok()?;
+            (place < heap.table().columns.len())
+                .then(|| WantedColumn { provider: Arc::clone(&provider), column: place })
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let at = plan.schema().maybe_index_of_column(column)?;
+            origin(&alias.input, &alias.input.schema().columns()[at])
+        }
+        LogicalPlan::Projection(projection) => {
+            let at = plan.schema().maybe_index_of_column(column)?;
+            let mut refs = projection.expr[at].column_refs().into_iter();
+            let only = refs.next().filter(|_| refs.next().is_none())?;
+            origin(&projection.input, only)
+        }
+        LogicalPlan::Join(join) => {
+            let sides = [&join.left, &join.right];
+            let side = sides.into_iter().find(|side| side.schema().maybe_index_of_column(column).is_some())?;
+            origin(side, column)
+        }
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => origin(plan.inputs().first()?, column),
+        _ => None,
+    }
+}

@@ -1,0 +1,142 @@
+//! Statistics that are made and updated unasked: a query that is about to be planned would like to know a column.
+//!
+//! It is done before the query runs, in a transaction of its own, and only outside of a user's: a lock or a claim of
+//! that transaction would be in the way. What cannot be done at once is left out; the query is then planned without.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::LogicalPlan;
+use hobt_base::{HobtId, number};
+use hobt_catalog::{Statistics, StatisticsOrigin, Table};
+use hobt_engine::{DatabaseUse, StatisticsDefinition};
+
+use super::ddl::Place;
+use super::failure::Failure;
+use super::run::Interpreter;
+use crate::cardinality::wanted_columns;
+
+/// Tables of fewer rows are read as they come: no plan is better for knowing them.
+const ROWS_MIN: u64 = 500;
+
+/// What is to be done for a column.
+enum Work {
+    Create { column: usize },
+    Update(Arc<Statistics>),
+}
+
+impl Interpreter<'_> {
+    /// Makes and updates the statistics that a plan asks for; tells whether there are others now.
+    ///
+    /// # Errors
+    /// The statement was cancelled.
+    pub(super) fn make_statistics(&mut self, plan: &LogicalPlan) -> Result<bool, Failure> {
+        if self.state.transaction.is_some() || self.is_gathering {
+            return Ok(false);
+        }
+        let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
+        for wanted in wanted_columns(plan) {
+            let Some(heap) = wanted.heap() else { continue };
+            let (database, table) = (heap.database(), heap.table());
+            if let Some(work) = work_for(database, table, wanted.column) {
+                works.push((database.clone(), Arc::clone(table), work));
+            }
+        }
+        if works.is_empty() {
+            return Ok(false);
+        }
+        self.is_gathering = true;
+        let done = works.into_iter().try_fold(false, |done, (database, table, work)| {
+            match self.do_work(&database, &table, work) {
+                Ok(()) => Ok(true),
+                Err(failure) if failure.error.number == number::CANCELED => Err(failure),
+                // The query is as right without them, and says itself what is wrong with the table.
+                Err(_) => Ok(done),
+            }
+        });
+        self.is_gathering = false;
+        done
+    }
+
+    fn do_work(&mut self, database: &DatabaseUse, table: &Arc<Table>, work: Work) -> Result<(), Failure> {
+        let snapshot = database.snapshot();
+        let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
+        let place = Place { database: database.clone(), schema, name: table.name.clone() };
+        match work {
+            Work::Update(statistics) => self.update_unasked(&place, table, &statistics, None),
+            Work::Create { column } => {
+                let definition = StatisticsDefinition {
+                    name: automatic_name(table, column),
+                    columns: vec![column],
+                    filter: None,
+                    origin: StatisticsOrigin::Automatic,
+                    is_incremental: database.options().statistics.is_incremental,
+                    no_recompute: false,
+                    sample_millionths: 0,
+                };
+                let of_index = Statistics::automatic(table, column, &definition.name);
+                self.update_unasked(&place, table, &of_index, Some(&definition))
+            }
+        }
+    }
+}
+
+/// `_WA_Sys_` and the ids of column and table in hexadecimal digits, as SQL Server calls them.
+fn automatic_name(table: &Table, column: usize) -> String {
+    format!("_WA_Sys_{:08X}_{:08X}", table.columns[column].id, table.id.0)
+}
+
+/// What a column of a table lacks.
+fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize) -> Option<Work> {
+    let options = database.options();
+    let definition = table.columns.get(column)?;
+    if table.is_system
+        || options.is_read_only
+        || hobt_types::KeyColumn::new(definition.sql_type, definition.collation.unwrap_or_default(), true, false)
+            .is_none()
+    {
+        return None;
+    }
+    let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
+    let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| store.hobt().row_count());
+    let rows: u64 = hobts.iter().map(count).sum();
+    if rows < ROWS_MIN {
+        return None;
+    }
+    let all = database.snapshot().statistics_of(table);
+    let of_column = all.iter().filter(|each| each.filter.is_none() && each.columns.first() == Some(&definition.id));
+    let known: Vec<&Arc<Statistics>> = of_column.collect();
+    if known.is_empty() {
+        return options.statistics.creates.then_some(Work::Create { column });
+    }
+    let is_maintained = options.statistics.is_maintained;
+    if !options.statistics.updates || options.statistics.updates_async || known.iter().any(|each| each.no_recompute) {
+        return None;
+    }
+    let newest = known.into_iter().max_by_key(|each| each.updated)?;
+    let state = database.statistics_state(newest, &hobts, is_maintained);
+    let known_rows = state.summary.rows;
+    let is_stale = match is_maintained {
+        // Rows came or went that nobody has seen: before a crash, or while nothing was kept.
+        true => (known_rows - rows as f64).abs() > 0.2 * rows as f64,
+        false => state.modifications as f64 > update_threshold(known_rows),
+    };
+    is_stale.then(|| Work::Update(Arc::clone(newest)))
+}
+
+/// After how many changes statistics of so many rows are out of date, as SQL Server has it since 2016 (Microsoft:
+/// "Statistics", AUTO_UPDATE_STATISTICS).
+fn update_threshold(rows: f64) -> f64 {
+    if rows <= 500.0 { 500.0 } else { (500.0 + 0.2 * rows).min((1000.0 * rows).sqrt()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_tables_are_out_of_date_sooner() {
+        assert_eq!(update_threshold(0.0), 500.0);
+        assert_eq!(update_threshold(1000.0), 700.0);
+        assert_eq!(update_threshold(2_000_000.0).round(), 44_721.0);
+    }
+}
