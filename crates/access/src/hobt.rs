@@ -255,9 +255,14 @@ impl Hobt {
     /// Takes reads that no statement is there for yet: those that open what is in the heap's pages, and those by which
     /// its statements are planned. Writes nothing that is shared where no page came from disk.
     pub(crate) fn leave_uncharged(&self, reads: &ReadCounts) {
-        match reads.physical.load(Ordering::Relaxed) {
-            0 => {}
-            pages => _ = self.uncharged_reads.fetch_add(pages, Ordering::Relaxed),
+        self.charge_later(reads.physical.load(Ordering::Relaxed));
+    }
+
+    /// Takes pages that were read from disk for statements to come, none of which has asked for them: the next scan or
+    /// seek is charged with them.
+    pub fn charge_later(&self, pages: u64) {
+        if pages > 0 {
+            self.uncharged_reads.fetch_add(pages, Ordering::Relaxed);
         }
     }
 

@@ -511,6 +511,10 @@ pub const SAMPLE_PERCENT: i32 = 476;
 pub const NOT_INCREMENTAL: i32 = 9111;
 /// DROP STATISTICS without a table.
 pub const STATISTICS_NEED_TABLE: i32 = 159;
+/// Invalid ROWS value or REPEATABLE seed in the TABLESAMPLE clause.
+pub const SAMPLE_ROWS: i32 = 477;
+/// The TABLESAMPLE clause can only be used with local tables.
+pub const SAMPLE_NO_TABLE: i32 = 494;
 /// Could not locate statistics '%s' in the system catalogs.
 pub const NO_SUCH_STATISTICS: i32 = 2767;
 /// The provided statistics stream is corrupt.

@@ -73,6 +73,8 @@ pub struct Statistics {
     pub updated: Option<i64>,
     /// Rows of the table at that time, whether a filter takes them or not.
     pub unfiltered_rows: i64,
+    /// Rows whose leading column was inserted, deleted or changed since then, as far as it is stored.
+    pub modified: i64,
     /// `PERSIST_SAMPLE_PERCENT`, in millionths of the table; 0 without.
     pub sample_millionths: i32,
     /// What was gathered, by partition.
@@ -97,6 +99,7 @@ impl Statistics {
             no_recompute: false,
             updated: None,
             unfiltered_rows: 0,
+            modified: 0,
             sample_millionths: 0,
             parts: Vec::new(),
         }
@@ -118,6 +121,7 @@ impl Statistics {
             no_recompute: false,
             updated: None,
             unfiltered_rows: 0,
+            modified: 0,
             sample_millionths: 0,
             parts: Vec::new(),
         }
@@ -147,6 +151,7 @@ impl Statistics {
             status: bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum(),
             updated: self.updated.map(Timestamp),
             unfiltered_rows: self.unfiltered_rows,
+            modified: self.modified,
             sample: self.sample_millionths,
         }
     }
@@ -212,26 +217,58 @@ impl SystemHeaps {
     /// As of any insert and delete.
     pub fn put_statistics(&self, ctx: &StatementContext, statistics: &Statistics) -> Result<(), CatalogError> {
         self.delete_statistics(ctx, statistics.table, statistics.id)?;
+        self.insert_statistics(ctx, statistics)?;
+        statistics.parts.iter().try_for_each(|part| self.insert_part(ctx, statistics, part))
+    }
+
+    /// The same where only those parts are written that are not as they were in `before`; parts of other HOBTs than
+    /// these, which are the table's, go.
+    ///
+    /// # Errors
+    /// As of any insert and delete.
+    pub fn put_statistics_beside(
+        &self,
+        ctx: &StatementContext,
+        statistics: &Statistics,
+        before: &Statistics,
+        hobts: &[HobtId],
+    ) -> Result<(), CatalogError> {
+        let is_same = |hobt: HobtId| match (statistics.part(hobt), before.part(hobt)) {
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then),
+            _ => false,
+        };
+        let is_kept = |hobt: HobtId| (hobt == HobtId(0) || hobts.contains(&hobt)) && is_same(hobt);
+        self.delete_head(ctx, statistics.table, statistics.id)?;
+        self.delete(ctx, |row: &StatisticsPartRow| {
+            let is_own = row.table == statistics.table.0 && row.statistics == statistics.id;
+            is_own && !is_kept(HobtId(row.hobt.cast_unsigned()))
+        })?;
+        self.insert_statistics(ctx, statistics)?;
+        let changed = statistics.parts.iter().filter(|part| !is_kept(part.hobt));
+        changed.into_iter().try_for_each(|part| self.insert_part(ctx, statistics, part))
+    }
+
+    fn insert_statistics(&self, ctx: &StatementContext, statistics: &Statistics) -> Result<(), CatalogError> {
         self.insert(ctx, &statistics.row())?;
         if let Some(filter) = &statistics.filter {
             let class = ValueClass::StatisticsFilter;
             self.insert_long(ctx, class, statistics.table.0, statistics.id, Some(filter.as_bytes()))?;
         }
-        for part in &statistics.parts {
-            let mut image = Vec::new();
-            encode(&part.summary, &mut image);
-            for (piece, bytes) in (0..).zip(image.chunks(PIECE_BYTES)) {
-                self.insert(
-                    ctx,
-                    &StatisticsPartRow {
-                        table: statistics.table.0,
-                        statistics: statistics.id,
-                        hobt: part.hobt.0.cast_signed(),
-                        piece,
-                        image: bytes.to_vec(),
-                    },
-                )?;
-            }
+        Ok(())
+    }
+
+    fn insert_part(
+        &self,
+        ctx: &StatementContext,
+        statistics: &Statistics,
+        part: &StatisticsPart,
+    ) -> Result<(), CatalogError> {
+        let mut image = Vec::new();
+        encode(&part.summary, &mut image);
+        let (table, id, hobt) = (statistics.table.0, statistics.id, part.hobt.0.cast_signed());
+        for (piece, bytes) in (0..).zip(image.chunks(PIECE_BYTES)) {
+            let image = bytes.to_vec();
+            self.insert(ctx, &StatisticsPartRow { table, statistics: id, hobt, piece, image })?;
         }
         Ok(())
     }
@@ -241,6 +278,11 @@ impl SystemHeaps {
     /// # Errors
     /// As of any delete.
     pub fn delete_statistics(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> Result<(), CatalogError> {
+        self.delete_head(ctx, table, id)?;
+        self.delete(ctx, |row: &StatisticsPartRow| row.table == table.0 && row.statistics == id).map(|_| ())
+    }
+
+    fn delete_head(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> Result<(), CatalogError> {
         let mut filtered = false;
         self.delete(ctx, |row: &StatisticsRow| {
             let is_it = row.table == table.0 && row.statistics == id;
@@ -250,7 +292,7 @@ impl SystemHeaps {
         if filtered {
             self.delete_long_part(ctx, ValueClass::StatisticsFilter, table.0, id)?;
         }
-        self.delete(ctx, |row: &StatisticsPartRow| row.table == table.0 && row.statistics == id).map(|_| ())
+        Ok(())
     }
 
     /// Deletes the rows of all statistics objects of a table.
@@ -334,6 +376,7 @@ fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues)
         no_recompute: row.status & NO_RECOMPUTE != 0,
         updated: row.updated.map(|time| time.0),
         unfiltered_rows: row.unfiltered_rows.max(0),
+        modified: row.modified.max(0),
         sample_millionths: row.sample.clamp(0, 1_000_000),
         parts,
     })

@@ -25,6 +25,7 @@ mod count;
 mod dispenser;
 mod kernels;
 mod place;
+mod sample;
 mod show;
 mod text_extreme;
 mod worker;
@@ -50,6 +51,7 @@ pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
 pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
+pub use sample::PageSample;
 pub use worker::{ScanWorker, WorkerProgress, WorkerReads};
 
 /// What the laboratory and the administrator vary.
@@ -68,6 +70,8 @@ pub struct ScanSettings {
     /// Whether rows are shown as they stand in the pages, committed or not (`NOLOCK`, or under locks), although the
     /// statement reads versions.
     pub reads_uncommitted: bool,
+    /// The part of the pages that is read; all if absent.
+    pub sample: Option<PageSample>,
 }
 
 impl Default for ScanSettings {
@@ -79,6 +83,7 @@ impl Default for ScanSettings {
             dealer: DealerKind::Atomic,
             pool_share_percent: 75,
             reads_uncommitted: false,
+            sample: None,
         }
     }
 }
@@ -260,6 +265,9 @@ impl Scan {
         let mut pages = Vec::new();
         for (partition, part) in partitions.iter().enumerate() {
             pages.extend(part.pages(partition, place_of)?);
+        }
+        if let Some(sample) = &settings.sample {
+            pages = sample.of(&pages);
         }
         let page_count: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
         let pool_pages = first.storage().pool().statistics().frames;

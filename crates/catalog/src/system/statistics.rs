@@ -23,6 +23,8 @@ system_row! {
         updated: Option<Timestamp> = "updated",
         /// Rows of the table at that time.
         unfiltered_rows: i64 = "unfilteredrows",
+        /// Rows that were changed since then.
+        modified: i64 = "modified",
         /// The part of the table that an update is to read, in millionths; 0 where none was asked for.
         sample: i32 = "sample",
     }

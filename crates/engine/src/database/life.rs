@@ -309,7 +309,11 @@ impl Database {
     ///
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(self: &Arc<Database>) -> Result<()> {
+        let folded = match self.closed.load(Ordering::Acquire) || self.id == TEMPDB {
+            true => Ok(()),
+            false => self.fold_statistics(),
+        };
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -324,7 +328,7 @@ impl Database {
             self.storage.discard()
         };
         self.files.lock().files.clear();
-        saved.and(released.map_err(|error| self.storage_error(error)))
+        folded.and(saved).and(released.map_err(|error| self.storage_error(error)))
     }
 
     /// Lets go of the files without saving: for a database that is dropped.

@@ -70,6 +70,7 @@ impl Database {
             std::mem::swap(&mut own.hobt, &mut others.hobt);
             std::mem::swap(&mut own.run_list, &mut others.run_list);
         }
+        let hobt = from.base_index().partitions[from_side.partition].hobt;
         let (new_from, new_to) = (Arc::new(new_from), Arc::new(new_to));
         let written = [Arc::clone(&new_from), Arc::clone(&new_to)];
         self.write_rows(ctx, |system, rows| {
@@ -78,6 +79,7 @@ impl Database {
         })?;
         change.add(SnapshotChange::AddTable(new_from));
         change.add(SnapshotChange::AddTable(new_to));
+        self.switch_statistics(ctx, &change, &snapshot, (&from, &to), hobt)?;
         Ok(())
     }
 

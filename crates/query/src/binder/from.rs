@@ -6,18 +6,18 @@ use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection, TableScan};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{
-    Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSource,
+    Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSample, TableSource,
 };
-use hobt_types::TypedValue;
+use hobt_types::{SqlType, TypedValue, Value};
 
 use super::bound::{ExprCollation, join_way};
 use super::extent::{check_list, check_plan};
 use super::hash_join::{joins_by_hash, no_plan};
 use super::query::{Body, QueryUse};
-use super::resolver::{Resolved, ScanHints, SourceColumn};
+use super::resolver::{Resolved, ScanHints, ScanSample, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
-use super::{Binder, Clause, Site, shared};
+use super::{Binder, Clause, Site, convert_value, shared};
 use crate::execute::JoinWay;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
@@ -91,16 +91,57 @@ impl Binder<'_> {
         if let Some(simple) = table.name.as_simple()
             && let Some(found) = self.common_table(simple, alias, names)?
         {
+            check_sampled(table, false)?;
             return Ok(found);
         }
         let position = table.span.position;
-        if table.sample.is_some() {
-            return Err(SqlError::not_supported("TABLESAMPLE").at(position));
-        }
-        let hints = ScanHints { hints: &table.hints, places: names.places };
+        let sample = table.sample.as_ref().map(|sample| self.scan_sample(sample, table)).transpose()?;
+        let hints = ScanHints { hints: &table.hints, places: names.places, sample };
         let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
+        let is_table = matches!(&resolved, Resolved::Table { provider, .. } if provider.is::<HeapTable>());
+        check_sampled(table, is_table)?;
         let full = table.alias.is_none().then(|| table.name.clone());
         self.resolved(resolved, &table.name, (alias, full), names.places, position)
+    }
+
+    /// What `TABLESAMPLE` asks for.
+    ///
+    /// # Errors
+    /// 476 and 477 for an amount or a seed that cannot be, and those of the expressions.
+    fn scan_sample(&self, sample: &TableSample, table: &NamedTable) -> Result<ScanSample, SqlError> {
+        let number_of = |expression: &Expression, to: SqlType| {
+            let bound = self.bind_scalar(expression)?;
+            let value = self.evaluate(&bound)?;
+            convert_value(&value, bound.sql_type, to).map_err(|error| error.at(expression.position()))
+        };
+        let wrong_rows = || {
+            let text = format!(
+                "Invalid ROWS value or REPEATABLE seed in the TABLESAMPLE clause for table \"{}\". The value or seed must \
+                 be greater than 0.",
+                table.name.name.value
+            );
+            SqlError::new(number::SAMPLE_ROWS, text).at(sample.amount.position())
+        };
+        let seed = match &sample.repeatable {
+            None => None,
+            Some(seed) => match number_of(seed, SqlType::BigInt)? {
+                Value::Int(seed) if seed > 0 => Some(seed),
+                _ => return Err(wrong_rows()),
+            },
+        };
+        let Value::Float(amount) = number_of(&sample.amount, SqlType::Float)? else { return Err(wrong_rows()) };
+        if sample.rows && amount <= 0.0 {
+            return Err(wrong_rows());
+        }
+        if !sample.rows && !(0.0..=100.0).contains(&amount) {
+            let text = format!(
+                "Invalid PERCENT tablesample size \"{amount}\" for table \"{}\". The PERCENT tablesample size must be \
+                 between 0 and 100.",
+                table.name.name.value
+            );
+            return Err(SqlError::new(number::SAMPLE_PERCENT, text).at(sample.amount.position()));
+        }
+        Ok(ScanSample { amount, is_rows: sample.rows, seed })
     }
 
     fn resolved(
@@ -387,4 +428,13 @@ pub(super) fn join(
         false,
     );
     Ok(LogicalPlan::Join(join.map_err(sql_error_of)?))
+}
+
+/// 494.
+fn check_sampled(table: &NamedTable, is_table: bool) -> Result<(), SqlError> {
+    if table.sample.is_none() || is_table {
+        return Ok(());
+    }
+    let text = "The TABLESAMPLE clause can only be used with local tables.";
+    Err(SqlError::new(number::SAMPLE_NO_TABLE, text).at(table.span.position))
 }

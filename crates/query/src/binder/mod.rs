@@ -81,7 +81,7 @@ pub use limit::RowLimit;
 pub use literal::convert_value;
 pub use merge::{BoundMerge, ChangeKind};
 pub use order::{column_order, has_sort_key};
-pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+pub use resolver::{NameResolver, Resolved, ScanHints, ScanSample, SourceColumn, SystemFunction};
 pub use row_rules::{ComputedType, RuleColumn, column_of_row, rule_columns};
 pub use session::{optimize, session_config, session_state};
 

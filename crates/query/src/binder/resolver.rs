@@ -20,6 +20,19 @@ pub struct ScanHints<'a> {
     /// Whether the rows shall say where they lie, so that they can be changed. The provider of a stored table then has
     /// one more column, the last; any other takes no notice.
     pub places: bool,
+    /// `TABLESAMPLE`.
+    pub sample: Option<ScanSample>,
+}
+
+/// The part of a table that `TABLESAMPLE` asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ScanSample {
+    /// Percent of the pages, or as many as hold so many rows.
+    pub amount: f64,
+    /// Whether `amount` counts rows.
+    pub is_rows: bool,
+    /// `REPEATABLE`.
+    pub seed: Option<i64>,
 }
 
 /// A column of a table or function.

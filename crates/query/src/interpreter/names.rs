@@ -170,7 +170,10 @@ impl Names<'_> {
             Rows::OfStatement if hints.places => HeapTable::new(database, table, run, true, true).beside_unseen(),
             rows => HeapTable::new(database, table, run, hints.places, rows != Rows::Present),
         };
-        let provider = provider.hinted(access);
+        let provider = match &hints.sample {
+            Some(sample) => provider.sampled(sample).hinted(AccessHint::Scan),
+            None => provider.hinted(access),
+        };
         Ok(Resolved::Table { provider, columns })
     }
 

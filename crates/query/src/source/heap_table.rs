@@ -13,7 +13,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use hobt_access::scan::ScanSettings;
+use hobt_access::scan::{PageSample, ScanSettings};
 use hobt_access::{AccessError, BTree, KeyRange, RowStore};
 use hobt_base::{PAGE_SIZE, SqlError, number};
 use hobt_catalog::{IndexKind, Table};
@@ -25,6 +25,7 @@ use hobt_types::{MaxLength, SqlType};
 use crate::access_path::{
     AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates, read_predicates,
 };
+use crate::binder::ScanSample;
 use crate::cardinality::TableKnowledge;
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
@@ -45,6 +46,8 @@ pub struct HeapTable {
     row_reading: Option<RowReading>,
     /// What is known of its rows that others are changing, where the statement may have to wait for them.
     unseen: Option<Arc<UnseenRows>>,
+    /// The part of its pages that is read; all if absent.
+    sample: Option<PageSample>,
 }
 
 /// How a scan locks the rows that it shows.
@@ -146,6 +149,7 @@ impl HeapTable {
             hint: AccessHint::Free,
             join_way: JoinWay::Free,
             unseen: None,
+            sample: None,
         })
     }
 
@@ -191,8 +195,27 @@ impl HeapTable {
                 join_way: self.join_way,
                 row_reading: self.row_reading,
                 unseen: self.unseen.clone(),
+                sample: self.sample,
             })
         })
+    }
+
+    /// The same, of which a part of the pages is read.
+    #[must_use]
+    pub fn sampled(self: Arc<HeapTable>, sample: &ScanSample) -> Arc<HeapTable> {
+        let rows = self.row_count() as f64;
+        let percent = match sample.is_rows {
+            false => sample.amount,
+            true if rows > 0.0 => (sample.amount / rows * 100.0).min(100.0),
+            true => 100.0,
+        };
+        let by_chance = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(now.as_nanos() & u128::from(u32::MAX)).unwrap_or(1)
+        };
+        let seed = sample.seed.unwrap_or_else(by_chance).cast_unsigned();
+        let sample = Some(PageSample { millionths: (percent * 10_000.0).round() as u32, seed });
+        self.changed(|table| HeapTable { sample, ..table })
     }
 
     /// How a hint has it joined to what stands before it.
@@ -217,7 +240,7 @@ impl HeapTable {
 
     /// How it is scanned.
     pub fn scan_settings(&self) -> ScanSettings {
-        ScanSettings { reads_uncommitted: !self.reads_versions, ..self.run.scan_settings }
+        ScanSettings { reads_uncommitted: !self.reads_versions, sample: self.sample, ..self.run.scan_settings }
     }
 
     /// The database.
@@ -334,7 +357,8 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
 /// Rows of some partitions that fulfil conditions, as far as statistics tell.
 fn estimated_rows(heap: &HeapTable, partitions: &[usize], conditions: &[Expr]) -> f64 {
     let (predicates, unread) = read_predicates(heap, conditions);
-    TableKnowledge::of(heap, partitions).rows_of(&predicates, unread)
+    let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
+    TableKnowledge::of(heap, partitions).rows_of(&predicates, unread) * share
 }
 
 /// An error of a database's storage as the user sees it.

@@ -67,6 +67,45 @@ impl Database {
         Ok(())
     }
 
+    /// Lets a table know of a partition that it gets what the table knew that it comes from, as far as both have
+    /// statistics of the same columns. `hobt` is the partition's.
+    ///
+    /// # Errors
+    /// A device's error, after which the statement must be rolled back.
+    pub(in super::super) fn switch_statistics(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        change: &Change,
+        snapshot: &DatabaseSnapshot,
+        (from, to): (&Table, &Table),
+        hobt: HobtId,
+    ) -> Result<()> {
+        let is_live = self.options().statistics.is_maintained;
+        let known = snapshot.statistics_of(from);
+        for statistics in snapshot.statistics_of(to) {
+            // Both tables have the same columns in the same order.
+            let places = |each: &Statistics, table: &Table| each.columns_in(table).filter(|_| each.filter.is_none());
+            let wanted = places(&statistics, to);
+            let source = known.iter().find(|each| wanted.is_some() && places(each, from) == wanted);
+            let Some(source) = source else { continue };
+            let only = Statistics {
+                parts: source.parts.iter().filter(|part| part.hobt == hobt).cloned().collect(),
+                ..Statistics::clone(source)
+            };
+            let summary = self.statistics_state(&only, &[hobt], is_live).summary;
+            if summary.rows <= 0.0 {
+                continue;
+            }
+            let mut switched = Statistics::clone(&statistics);
+            switched.modified = switched.modified.saturating_add(summary.rows as i64);
+            switched.parts.push(StatisticsPart { hobt, summary });
+            let switched = Arc::new(switched);
+            self.write_rows(ctx, |system, rows| system.put_statistics(rows, &switched))?;
+            change.add(SnapshotChange::SetStatistics(switched));
+        }
+        Ok(())
+    }
+
     /// The parts of a statistics object, with what came since, by the HOBTs that the partitions have now.
     fn carried_parts(
         &self,

@@ -21,6 +21,7 @@ use hobt_types::statistics::{Gatherer, Summary};
 use parking_lot::{Mutex, RwLock};
 
 use super::super::Database;
+use super::fold::Keys;
 
 /// Rows at most from which a statement's histogram of a partition is made: it may fill many of them.
 const SAMPLE_ROWS: usize = 8192;
@@ -61,17 +62,22 @@ struct Tail {
 }
 
 /// What was left behind of one partition.
-#[derive(Default, Debug)]
-struct TailPart {
+#[derive(Clone, Default, Debug)]
+pub(super) struct TailPart {
     /// Whether what the base says of the partition is of rows that are gone.
-    has_lost_base: bool,
-    inserted: Option<Summary>,
-    deleted: Option<Summary>,
+    pub(super) has_lost_base: bool,
+    pub(super) inserted: Option<Summary>,
+    pub(super) deleted: Option<Summary>,
     /// Rows whose leading column was inserted, deleted or changed.
-    modifications: u64,
+    pub(super) modifications: u64,
 }
 
 impl TailPart {
+    /// Whether it says anything of the rows themselves.
+    pub(super) fn says_something(&self) -> bool {
+        self.has_lost_base || self.inserted.is_some() || self.deleted.is_some()
+    }
+
     fn merge(&mut self, later: TailPart) {
         if later.has_lost_base {
             *self = later;
@@ -103,6 +109,26 @@ impl LiveStatistics {
         self.objects.read().get(&(table, id)).cloned()
     }
 
+    /// The statistics objects for which something was left behind, in the order of their ids.
+    pub(super) fn changed(&self) -> Keys {
+        let objects = self.objects.read();
+        let is_changed = |tail: &Tail| {
+            tail.parts.lock().values().any(|part| part.modifications > 0 || part.says_something())
+        };
+        let mut keys: Keys = objects.iter().filter(|(_, tail)| is_changed(tail)).map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Takes what was left behind for a statistics object; it is there again if the statement is undone.
+    pub(super) fn take(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> HashMap<HobtId, TailPart> {
+        let tail = self.tail(table, id);
+        let taken = std::mem::take(&mut *tail.parts.lock());
+        let kept: Vec<(HobtId, TailPart)> = taken.iter().map(|(hobt, part)| (*hobt, part.clone())).collect();
+        put_back_if_undone(ctx, tail, kept);
+        taken
+    }
+
     /// Forgets what was left behind for a statistics object, or for all of a table.
     pub(crate) fn forget(&self, table: ObjectId, id: Option<i32>) {
         self.objects.write().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
@@ -114,6 +140,7 @@ impl LiveStatistics {
 
     /// Notes that all rows of partitions are gone.
     pub(crate) fn truncated(&self, table: ObjectId, ids: impl Iterator<Item = i32>, hobts: &[HobtId]) {
+        self.merged.lock().retain(|(of, _), _| *of != table);
         for id in ids {
             let tail = self.tail(table, id);
             let mut parts = tail.parts.lock();
@@ -395,7 +422,8 @@ impl Database {
         let (mut summaries, mut deleted) = (Vec::new(), Vec::new());
         summaries.extend(whole.map(|whole| &**whole));
         let left_of = |hobt: &HobtId| parts.as_ref().and_then(|parts| parts.get(hobt));
-        let modifications = hobts.iter().filter_map(left_of).map(|left| left.modifications).sum();
+        let left: u64 = hobts.iter().filter_map(left_of).map(|left| left.modifications).sum();
+        let modifications = left + statistics.modified.max(0).cast_unsigned();
         let key = (statistics.table, statistics.id);
         let is_same = |known: &&Merged| {
             known.updated == statistics.updated
@@ -471,15 +499,20 @@ impl Database {
         if before.is_empty() {
             return;
         }
-        ctx.on_undo(move || {
-            let mut parts = tail.parts.lock();
-            for (hobt, mut before) in before {
-                if let Some(since) = parts.remove(&hobt) {
-                    before.merge(since);
-                }
-                parts.insert(hobt, before);
-            }
-            Ok(())
-        });
+        put_back_if_undone(ctx, tail, before);
     }
+}
+
+/// Has what was taken of a tail there again, with what came since, if the statement is undone.
+fn put_back_if_undone(ctx: &StatementContext, tail: Arc<Tail>, taken: Vec<(HobtId, TailPart)>) {
+    ctx.on_undo(move || {
+        let mut parts = tail.parts.lock();
+        for (hobt, mut before) in taken {
+            if let Some(since) = parts.remove(&hobt) {
+                before.merge(since);
+            }
+            parts.insert(hobt, before);
+        }
+        Ok(())
+    });
 }

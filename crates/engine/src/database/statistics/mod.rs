@@ -1,6 +1,7 @@
 //! Statistics objects: made, updated, dropped. What changes of rows leave behind for them stands in `live`.
 
 mod carry;
+mod fold;
 mod live;
 
 use std::sync::Arc;
@@ -117,6 +118,7 @@ impl Database {
             no_recompute: definition.no_recompute,
             updated: None,
             unfiltered_rows: 0,
+            modified: 0,
             sample_millionths: definition.sample_millionths,
             parts: Vec::new(),
         };

@@ -162,6 +162,7 @@ impl Interpreter<'_> {
         let updated = Statistics {
             updated: Some(now()),
             unfiltered_rows: rows as i64,
+            modified: 0,
             is_incremental: options.incremental.unwrap_or(statistics.is_incremental),
             no_recompute: options.no_recompute,
             sample_millionths: persisted(options).unwrap_or(statistics.sample_millionths),
@@ -287,6 +288,7 @@ impl Interpreter<'_> {
         let updated = Statistics {
             updated: Some(stream.updated),
             unfiltered_rows: stream.unfiltered_rows,
+            modified: 0,
             parts: vec![StatisticsPart { hobt: HobtId(0), summary: Arc::new(summary) }],
             ..statistics.clone()
         };
