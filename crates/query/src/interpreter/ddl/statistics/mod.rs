@@ -16,6 +16,7 @@ use hobt_types::{SqlType, Value};
 
 use self::gather::Gathering;
 use self::options::{Kinds, Options, Reading, Sample};
+use super::super::event::TableReads;
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
@@ -183,7 +184,7 @@ impl Interpreter<'_> {
         let options = Options::default();
         let run = self.new_run(None)?;
         run.set_internal(true);
-        self.in_run(&run, |this| {
+        let gathered = self.in_run(&run, |this| {
             let database = place.database.database();
             if !database.statistics_are_free(table.id) {
                 return Err(SqlError::new(number::LOCK_TIMEOUT, "Somebody else is at work in the statistics.").into());
@@ -192,7 +193,14 @@ impl Interpreter<'_> {
             let created = created.transpose().map_err(SqlError::from)?;
             let statistics = created.as_deref().unwrap_or(statistics);
             this.update_one(&run, place, table, statistics, &options, Position::default())
-        })
+        });
+        // So that what statements are charged with adds up to what the files have read.
+        let (_, pages) = TableReads::total(&TableReads::of(&run));
+        let first = &table.base_index().partitions[0];
+        if let Ok(store) = place.database.database().store_to_read(first.hobt) {
+            store.hobt().charge_later(pages);
+        }
+        gathered
     }
 
     fn set(
