@@ -84,7 +84,7 @@ pub use database::{
     LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange,
     SequenceState, ShownCounts, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter,
     WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_named,
-    statistics_columns, uniqueifier_of_key, whole_row,
+    statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

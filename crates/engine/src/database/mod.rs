@@ -66,7 +66,7 @@ pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use statistics::{
-    RowChangeNotes, RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns,
+    RowChangeNotes, RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns, statistics_type,
 };
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};

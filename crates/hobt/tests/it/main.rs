@@ -25,4 +25,5 @@ mod seeks;
 mod sequences;
 mod sessions;
 mod slt;
+mod statistics;
 mod transactions;

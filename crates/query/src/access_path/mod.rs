@@ -110,13 +110,15 @@ pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Arc<[ColumnP
     predicate::predicates(table.table(), &schema, conditions).into()
 }
 
-/// The same, and how many conditions say something that is not known.
-pub(crate) fn read_predicates(table: &HeapTable, conditions: &[Expr]) -> (Vec<ColumnPredicate>, usize) {
+/// The same, and the conditions that say something else.
+pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = datafusion::catalog::TableProvider::schema(table);
-    let (mut all, mut unread) = (Vec::new(), 0);
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
     for condition in conditions.iter().flat_map(split_conjunction) {
         let found = predicate::predicates(table.table(), &schema, std::slice::from_ref(condition));
-        unread += usize::from(found.is_empty());
+        if found.is_empty() {
+            unread.push(condition);
+        }
         all.extend(found);
     }
     (all, unread)

@@ -5,17 +5,63 @@
 //! SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND, the less
 //! each further one counts.
 
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+
 mod join_order;
 mod relation;
 mod table;
 mod wanted;
 
+use crate::wrap::{Kernel, Operation};
 pub(crate) use join_order::JoinOrderRule;
+use relation::ColumnRows;
 pub(crate) use table::TableKnowledge;
 pub(crate) use wanted::wanted_columns;
 
 /// What a condition leaves of which nothing is known.
 pub(crate) const UNKNOWN_CONDITION: f64 = 0.3;
+
+/// What a `LIKE` leaves whose pattern says no range.
+const LIKE_CONDITION: f64 = 0.1;
+
+/// What a condition leaves of rows, of whose expressions `known` says what it can.
+pub(crate) fn share_by(condition: &Expr, known: &dyn Fn(&Expr) -> ColumnRows) -> f64 {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (left_known, right_known) = (known(left), known(right));
+            let one = 1.0 / left_known.distinct.max(right_known.distinct).max(1.0);
+            match op {
+                Operator::Eq => one,
+                Operator::NotEq => (1.0 - one) * (1.0 - left_known.null_share) * (1.0 - right_known.null_share),
+                Operator::And => together(vec![share_by(left, known), share_by(right, known)]),
+                Operator::Or => {
+                    let (left, right) = (share_by(left, known), share_by(right, known));
+                    left + right - left * right
+                }
+                _ => UNKNOWN_CONDITION,
+            }
+        }
+        Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation) {
+            Some(Operation::Junction { all: true }) => {
+                together(call.args.iter().map(|part| share_by(part, known)).collect())
+            }
+            Some(Operation::Junction { all: false }) => {
+                1.0 - call.args.iter().map(|part| 1.0 - share_by(part, known)).product::<f64>()
+            }
+            Some(Operation::Like(_)) => LIKE_CONDITION,
+            _ => UNKNOWN_CONDITION,
+        },
+        Expr::Not(inner) => 1.0 - share_by(inner, known),
+        Expr::Literal(value, _) if value.is_null() => 0.0,
+        Expr::IsNull(inner) => known(inner).null_share,
+        Expr::IsNotNull(inner) => 1.0 - known(inner).null_share,
+        Expr::InList(list) => {
+            let share = (list.list.len() as f64 / known(&list.expr).distinct.max(1.0)).min(1.0);
+            if list.negated { 1.0 - share } else { share }
+        }
+        _ => UNKNOWN_CONDITION,
+    }
+}
 
 /// What several conditions leave together: the strictest counts whole, each further one by half as much in the exponent,
 /// and those behind the fourth not at all, since conditions on one table are seldom independent.

@@ -8,7 +8,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, TableScan};
 
 use super::table::TableKnowledge;
-use super::{UNKNOWN_CONDITION, together};
+use super::{UNKNOWN_CONDITION, share_by, together};
 use crate::access_path::{partitions_read, read_predicates};
 use crate::source::HeapTable;
 
@@ -237,7 +237,7 @@ fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
     let (predicates, unread) = read_predicates(heap, &scan.filters);
     let partitions = partitions_read(heap, &predicates);
     let knowledge = TableKnowledge::of(heap, &partitions);
-    let rows = knowledge.rows_of(&predicates, unread);
+    let rows = knowledge.rows_of(&predicates, &unread);
     let schema = datafusion::catalog::TableProvider::schema(heap);
     let mut columns = HashMap::new();
     for column in plan.schema().columns() {
@@ -251,17 +251,7 @@ fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
 
 /// What a condition leaves of rows that are not a table's own.
 fn share_of(condition: &Expr, below: &Relation) -> f64 {
-    use datafusion::logical_expr::{BinaryExpr, Operator};
-    match condition {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            let distinct = below.expression(left).distinct.max(below.expression(right).distinct);
-            1.0 / distinct.max(1.0)
-        }
-        Expr::Literal(value, _) if value.is_null() => 0.0,
-        Expr::IsNull(inner) => below.expression(inner).null_share,
-        Expr::IsNotNull(inner) => 1.0 - below.expression(inner).null_share,
-        _ => UNKNOWN_CONDITION,
-    }
+    share_by(condition, &|expr| below.expression(expr))
 }
 
 #[cfg(test)]

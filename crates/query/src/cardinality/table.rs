@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use datafusion::logical_expr::Expr;
 use hobt_base::HobtId;
 use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
 use hobt_types::statistics::{Bound, Summary, histogram_key};
 use hobt_types::{KeyColumn, Value};
 
-use super::{UNKNOWN_CONDITION, together};
+use super::relation::ColumnRows;
+use super::{UNKNOWN_CONDITION, share_by, together};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
 use crate::source::HeapTable;
 
@@ -92,22 +94,61 @@ impl<'t> TableKnowledge<'t> {
         })
     }
 
-    /// Rows that fulfil `predicates`, and `unread` conditions of which nothing is known.
-    pub(crate) fn rows_of(&self, predicates: &[ColumnPredicate], unread: usize) -> f64 {
+    /// What is known of an expression: of one over one column what is known of that.
+    fn expression(&self, expr: &Expr) -> ColumnRows {
+        let mut columns = expr.column_refs().into_iter();
+        let only = columns.next().filter(|_| columns.next().is_none());
+        let place = only.and_then(|column| self.table().column_named(&column.name));
+        match place {
+            Some(place) => {
+                let known = self.column(place);
+                ColumnRows { distinct: known.distinct, null_share: known.null_share }
+            }
+            None if matches!(expr, Expr::Literal(..)) => ColumnRows { distinct: 1.0, null_share: 0.0 },
+            None => ColumnRows { distinct: self.rows.sqrt().max(1.0), null_share: 0.0 },
+        }
+    }
+
+    /// What statistics of several columns say of rows that have one value in each of `equated`: the share, and how many
+    /// of the columns that is of.
+    fn share_of_key(&self, equated: &[usize]) -> Option<(f64, Vec<usize>)> {
+        let of = |statistics: &Arc<Statistics>| {
+            let places = statistics.columns_in(self.table()).filter(|_| statistics.filter.is_none())?;
+            let covered = places.iter().take_while(|place| equated.contains(place)).count();
+            if covered < 2 {
+                return None;
+            }
+            let database = self.heap.database().database();
+            let summary = database.statistics_state(statistics, &self.hobts, self.is_live).summary;
+            (summary.rows > 0.0).then(|| (summary.density(covered), places[..covered].to_vec()))
+        };
+        self.statistics.iter().filter_map(of).max_by_key(|(_, columns)| columns.len())
+    }
+
+    /// Rows that fulfil `predicates`, and the `unread` conditions.
+    pub(crate) fn rows_of(&self, predicates: &[ColumnPredicate], unread: &[&Expr]) -> f64 {
         if self.rows <= 0.0 {
             return 0.0;
         }
-        let mut selectivities = vec![UNKNOWN_CONDITION; unread];
+        let mut selectivities: Vec<f64> =
+            unread.iter().map(|condition| share_by(condition, &|expr| self.expression(expr))).collect();
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
         columns.sort_unstable();
         columns.dedup();
-        let mut equated = Vec::new();
+        let is_one = |column: usize| {
+            let is_it = |each: &ColumnPredicate| {
+                each.column == column && matches!(&each.test, Test::Equal(values) if values.len() == 1)
+            };
+            predicates.iter().any(is_it)
+        };
+        let equated: Vec<usize> = columns.iter().copied().filter(|column| is_one(*column)).collect();
+        if let Some((share, together)) = self.share_of_key(&equated) {
+            selectivities.push(share);
+            columns.retain(|column| !together.contains(column));
+        }
         for column in columns {
             let tests: Vec<&Test> =
                 predicates.iter().filter(|each| each.column == column).map(|each| &each.test).collect();
-            if tests.iter().any(|test| matches!(test, Test::Equal(values) if values.len() == 1)) {
-                equated.push(column);
-            }
             selectivities.push(self.selectivity(column, &tests));
         }
         if self.is_unique(&equated) && !equated.is_empty() {

@@ -56,7 +56,6 @@ mod view_table;
 mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};
-pub use ddl::statistics::gathered_type;
 pub(crate) use ddl::written_table_name;
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};

@@ -358,7 +358,7 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
 fn estimated_rows(heap: &HeapTable, partitions: &[usize], conditions: &[Expr]) -> f64 {
     let (predicates, unread) = read_predicates(heap, conditions);
     let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
-    TableKnowledge::of(heap, partitions).rows_of(&predicates, unread) * share
+    TableKnowledge::of(heap, partitions).rows_of(&predicates, &unread) * share
 }
 
 /// An error of a database's storage as the user sees it.

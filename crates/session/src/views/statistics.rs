@@ -2,7 +2,7 @@
 
 use hobt_base::{HobtId, SqlError};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table, value_from_bytes};
-use hobt_engine::StatisticsState;
+use hobt_engine::{StatisticsState, statistics_type};
 use hobt_query::interpreter::{ViewContext, value_text};
 use hobt_types::statistics::Summary;
 use hobt_types::{SqlType, Value};
@@ -166,7 +166,7 @@ fn stats_histogram(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         let state = state_of(context, table, statistics, None);
         let places = statistics.columns_in(table).unwrap_or_default();
         let Some(first) = places.first() else { return Ok(()) };
-        let sql_type = hobt_query::interpreter::gathered_type(table.columns[*first].sql_type);
+        let sql_type = statistics_type(table.columns[*first].sql_type);
         for (step, number) in state.summary.histogram.steps().iter().zip(1..) {
             let key = step.value.as_deref().map(|bytes| key_text(bytes, sql_type)).transpose()?;
             let distinct = step.distinct_range_rows;

@@ -60,7 +60,12 @@ impl Database {
         }
     }
 
-    fn fold_in(self: &Arc<Database>, ctx: &StatementContext, table: &Table, statistics: &Arc<Statistics>) -> Result<()> {
+    fn fold_in(
+        self: &Arc<Database>,
+        ctx: &StatementContext,
+        table: &Table,
+        statistics: &Arc<Statistics>,
+    ) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Statistics(table.id), Sharing::Exclusive)])?;
         let left = self.live_statistics.take(ctx, table.id, statistics.id);
         let folded = folded(statistics, table, left);

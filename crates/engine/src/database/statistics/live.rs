@@ -16,8 +16,8 @@ use std::sync::Arc;
 use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
 use hobt_txn::StatementContext;
-use hobt_types::KeyColumn;
 use hobt_types::statistics::{Gatherer, Summary};
+use hobt_types::{KeyColumn, MaxLength, SqlType};
 use parking_lot::{Mutex, RwLock};
 
 use super::super::Database;
@@ -112,9 +112,8 @@ impl LiveStatistics {
     /// The statistics objects for which something was left behind, in the order of their ids.
     pub(super) fn changed(&self) -> Keys {
         let objects = self.objects.read();
-        let is_changed = |tail: &Tail| {
-            tail.parts.lock().values().any(|part| part.modifications > 0 || part.says_something())
-        };
+        let is_changed =
+            |tail: &Tail| tail.parts.lock().values().any(|part| part.modifications > 0 || part.says_something());
         let mut keys: Keys = objects.iter().filter(|(_, tail)| is_changed(tail)).map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys
@@ -377,11 +376,21 @@ impl RowChangeNotes {
     }
 }
 
+/// The type as which statistics know a column: a `max` type by its first bytes.
+pub fn statistics_type(sql_type: SqlType) -> SqlType {
+    match sql_type {
+        SqlType::VarChar(MaxLength::Max) => SqlType::VarChar(MaxLength::Limited(8000)),
+        SqlType::NVarChar(MaxLength::Max) => SqlType::NVarChar(MaxLength::Limited(4000)),
+        SqlType::VarBinary(MaxLength::Max) => SqlType::VarBinary(MaxLength::Limited(8000)),
+        other => other,
+    }
+}
+
 /// The columns by which a statistics object orders its rows; `None` if one of them has no keys.
 pub fn key_columns(table: &Table, places: &[usize]) -> Option<Arc<[KeyColumn]>> {
     let column = |place: &usize| {
         let column = &table.columns[*place];
-        KeyColumn::new(column.sql_type, column.collation.unwrap_or_default(), true, false)
+        KeyColumn::new(statistics_type(column.sql_type), column.collation.unwrap_or_default(), true, false)
     };
     places.iter().map(column).collect()
 }

@@ -17,7 +17,9 @@ use crate::error::{EngineError, Result};
 
 pub(crate) use carry::Gathered;
 pub(crate) use live::LiveStatistics;
-pub use live::{RowChangeNotes, RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns};
+pub use live::{
+    RowChangeNotes, RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns, statistics_type,
+};
 
 /// The most columns of a statistics object.
 const COLUMNS_MAX: usize = 64;

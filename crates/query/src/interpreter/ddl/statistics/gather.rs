@@ -9,11 +9,11 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use hobt_base::{HobtId, SqlError};
 use hobt_catalog::{DatabaseSnapshot, Statistics, StatisticsPart, Table, value_to_bytes};
-use hobt_engine::IsolationOption;
+use hobt_engine::{IsolationOption, statistics_type};
 use hobt_functions::array_value;
 use hobt_tsql::ast::{Query, StatementKind};
 use hobt_types::statistics::{SortedGatherer, Summary};
-use hobt_types::{KeyColumn, MaxLength, SqlType, Value};
+use hobt_types::{KeyColumn, SqlType, Value};
 
 use super::super::super::failure::Failure;
 use super::super::super::run::Interpreter;
@@ -25,16 +25,6 @@ use crate::execute::StatementRun;
 /// A name in brackets.
 pub(super) fn quoted(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
-}
-
-/// The type as which statistics know a column: a `max` type by its first bytes.
-pub fn gathered_type(sql_type: SqlType) -> SqlType {
-    match sql_type {
-        SqlType::VarChar(MaxLength::Max) => SqlType::VarChar(MaxLength::Limited(8000)),
-        SqlType::NVarChar(MaxLength::Max) => SqlType::NVarChar(MaxLength::Limited(4000)),
-        SqlType::VarBinary(MaxLength::Max) => SqlType::VarBinary(MaxLength::Limited(8000)),
-        other => other,
-    }
 }
 
 /// What is to be read for a statistics object.
@@ -64,7 +54,7 @@ impl Gathering<'_> {
         let expression = |place: &usize| {
             let column = &table.columns[*place];
             let name = quoted(&column.name);
-            match gathered_type(column.sql_type) {
+            match statistics_type(column.sql_type) {
                 same if same == column.sql_type => name,
                 SqlType::NVarChar(_) => format!("CAST({name} AS nvarchar(4000))"),
                 SqlType::VarBinary(_) => format!("CAST({name} AS varbinary(8000))"),
@@ -148,7 +138,8 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot_of(&run.context);
         let query = parsed(&gathering.text(&snapshot))?;
         let places = gathering.columns();
-        let types: Vec<SqlType> = places.iter().map(|column| gathered_type(table.columns[*column].sql_type)).collect();
+        let types: Vec<SqlType> =
+            places.iter().map(|column| statistics_type(table.columns[*column].sql_type)).collect();
         let keys = places.iter().zip(&types).map(|(column, sql_type)| {
             KeyColumn::new(*sql_type, table.columns[*column].collation.unwrap_or_default(), true, false)
         });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, ObjectId, Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
-use hobt_engine::{EngineError, StatisticsDefinition};
+use hobt_engine::{EngineError, StatisticsDefinition, statistics_type};
 use hobt_tsql::ast::{Condition, CreateStatistics, Identifier, ObjectName, UpdateStatistics};
 use hobt_types::{SqlType, Value};
 
@@ -22,8 +22,6 @@ use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use crate::binder::QueryHints;
 use crate::execute::StatementRun;
-
-pub use self::gather::gathered_type;
 
 /// Tables of no more rows than this are read whole where no sample is asked for.
 const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
@@ -357,7 +355,7 @@ impl Interpreter<'_> {
 /// The types as which the columns of a statistics object are gathered.
 pub(in super::super) fn statistics_types(table: &Table, statistics: &Statistics) -> Vec<SqlType> {
     let places = statistics.columns_in(table).unwrap_or_default();
-    places.iter().map(|place| gathered_type(table.columns[*place].sql_type)).collect()
+    places.iter().map(|place| statistics_type(table.columns[*place].sql_type)).collect()
 }
 
 fn hints(options: &Options) -> QueryHints {

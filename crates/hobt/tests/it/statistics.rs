@@ -1,0 +1,235 @@
+//! Statistics: over restarts, from table to table, while rows come and go, and what follows for plans.
+
+use hobt::{Instance, Session};
+
+use crate::client::{answer, instance_with};
+
+fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
+    let (rows, failed) = answer(session, batch);
+    if let Some(error) = failed {
+        panic!("{}: {}\n{batch}", error.number, error.message);
+    }
+    let text = |cell: Option<String>| cell.unwrap_or("NULL".to_owned());
+    rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
+}
+
+/// A session in the database.
+fn used(instance: &Instance) -> Session {
+    let mut session = instance.session().expect("a session");
+    ok(&mut session, "USE d");
+    session
+}
+
+fn number(session: &mut Session, batch: &str) -> f64 {
+    let rows = ok(session, batch);
+    rows[0][0].parse().unwrap_or_else(|_| panic!("{rows:?} of {batch}"))
+}
+
+fn error(session: &mut Session, batch: &str) -> i32 {
+    answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
+}
+
+/// Steps of the statistics with a table's first index: key and rows.
+fn steps(session: &mut Session, table: &str) -> Vec<Vec<String>> {
+    ok(
+        session,
+        &format!(
+            "SELECT range_high_key, CAST(equal_rows AS int) FROM sys.dm_db_stats_histogram(OBJECT_ID('{table}'), 1)
+             ORDER BY step_number"
+        ),
+    )
+}
+
+const FACT: &str = "
+    CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (20010103, 20010105, 20010107);
+    CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY]);
+    CREATE TABLE fact (d int NOT NULL, c int NOT NULL);
+    CREATE CLUSTERED INDEX cx ON fact (d) ON ps (d);
+    INSERT INTO fact SELECT 20010101 + value % 6, value % 500 FROM GENERATE_SERIES(1, 6000);";
+
+#[test]
+fn what_inserts_left_behind_is_there_after_a_restart_and_so_is_the_count_of_changes() {
+    let (folder, instance) = instance_with(FACT);
+    let before = {
+        let mut session = used(&instance);
+        ok(&mut session, "CREATE STATISTICS s ON fact (c, d)");
+        ok(&mut session, "INSERT INTO fact SELECT 20010107, value FROM GENERATE_SERIES(1, 700)");
+        ok(&mut session, "DELETE FROM fact WHERE d = 20010101");
+        let before = steps(&mut session, "fact");
+        drop(session);
+        instance.close().expect("it closes");
+        before
+    };
+    assert_eq!(before.last(), Some(&vec!["20010107".to_owned(), "700".to_owned()]));
+    assert_eq!(before.first(), Some(&vec!["20010102".to_owned(), "1000".to_owned()]));
+    let instance = Instance::open(folder.path()).expect("it opens again");
+    let mut session = used(&instance);
+    assert_eq!(steps(&mut session, "fact"), before);
+    let counters = ok(
+        &mut session,
+        "SELECT s.name, p.rows, p.modification_counter FROM sys.stats AS s
+         CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p WHERE s.object_id = OBJECT_ID('fact')
+         ORDER BY s.stats_id",
+    );
+    assert_eq!(counters, [["cx", "5700", "7700"], ["s", "5700", "1700"]]);
+    ok(&mut session, "INSERT INTO fact VALUES (20010108, 1)");
+    assert_eq!(steps(&mut session, "fact").last(), Some(&vec!["20010108".to_owned(), "1".to_owned()]));
+}
+
+#[test]
+fn a_partition_takes_its_statistics_along() {
+    let (_folder, instance) = instance_with(FACT);
+    let mut session = used(&instance);
+    ok(
+        &mut session,
+        "CREATE TABLE staging (d int NOT NULL CHECK (d >= 20010107), c int NOT NULL);
+         CREATE CLUSTERED INDEX cx ON staging (d);
+         INSERT INTO staging SELECT 20010107, value FROM GENERATE_SERIES(1, 300);
+         ALTER TABLE staging SWITCH TO fact PARTITION 4",
+    );
+    assert_eq!(steps(&mut session, "fact").last(), Some(&vec!["20010107".to_owned(), "300".to_owned()]));
+    assert!(steps(&mut session, "staging").is_empty());
+    ok(&mut session, "TRUNCATE TABLE fact WITH (PARTITIONS (1))");
+    assert_eq!(steps(&mut session, "fact").first(), Some(&vec!["20010103".to_owned(), "1000".to_owned()]));
+    ok(&mut session, "CREATE CLUSTERED INDEX cx ON fact (d, c) WITH (DROP_EXISTING = ON) ON ps (d)");
+    assert_eq!(steps(&mut session, "fact").len(), 5);
+}
+
+#[test]
+fn a_stream_carries_a_histogram_to_another_table_of_the_same_type_and_no_other() {
+    let (_folder, instance) = instance_with("");
+    let mut session = used(&instance);
+    ok(
+        &mut session,
+        "CREATE TABLE a (x int NOT NULL); CREATE CLUSTERED INDEX cx ON a (x);
+         INSERT INTO a SELECT value % 20 FROM GENERATE_SERIES(1, 2000);
+         CREATE TABLE b (x int NOT NULL, t varchar(10)); CREATE CLUSTERED INDEX cx ON b (x); CREATE STATISTICS st ON b (t);",
+    );
+    let stream = ok(&mut session, "DBCC SHOW_STATISTICS ('a', cx) WITH STATS_STREAM")[0][0].clone();
+    assert!(stream.starts_with("0x01000000"), "{stream}");
+    ok(&mut session, &format!("UPDATE STATISTICS b cx WITH STATS_STREAM = {stream}"));
+    assert_eq!(steps(&mut session, "b"), steps(&mut session, "a"));
+    assert_eq!(error(&mut session, &format!("UPDATE STATISTICS b st WITH STATS_STREAM = {stream}")), 9105);
+    for length in [2, 3, 10, 40, stream.len() / 4 * 2, stream.len() - 2] {
+        let cut = &stream[..length.max(4)];
+        assert_eq!(error(&mut session, &format!("UPDATE STATISTICS b cx WITH STATS_STREAM = {cut}")), 9105, "{length}");
+    }
+    let middle = stream.len() / 2;
+    let changed = if stream.as_bytes()[middle] == b'0' { '1' } else { '0' };
+    let changed = format!("{}{changed}{}", &stream[..middle], &stream[middle + 1..]);
+    assert_eq!(error(&mut session, &format!("UPDATE STATISTICS b cx WITH STATS_STREAM = {changed}")), 9105);
+    assert_eq!(steps(&mut session, "b"), steps(&mut session, "a"), "what was refused changed nothing");
+}
+
+#[test]
+fn odd_columns_have_statistics_too() {
+    let (_folder, instance) = instance_with("");
+    let mut session = used(&instance);
+    ok(
+        &mut session,
+        "CREATE TABLE o (n int NULL, one bit NOT NULL, long_text varchar(8000), big nvarchar(max), g uniqueidentifier, f float, m money);
+         CREATE STATISTICS empty_n ON o (n);
+         INSERT INTO o SELECT NULL, 1, REPLICATE(CHAR(65 + value % 20), 8000), REPLICATE(N'x', value % 9), NEWID(), value / 3.0, value
+             FROM GENERATE_SERIES(1, 60);
+         CREATE STATISTICS s1 ON o (one); CREATE STATISTICS s2 ON o (long_text); CREATE STATISTICS s3 ON o (big);
+         CREATE STATISTICS s4 ON o (g, n, f); CREATE STATISTICS s5 ON o (f); CREATE STATISTICS s6 ON o (m)",
+    );
+    for (name, expected) in [("empty_n", 1), ("s1", 1), ("s2", 20), ("s3", 9), ("s4", 60), ("s5", 60), ("s6", 60)] {
+        let steps = number(
+            &mut session,
+            &format!(
+                "SELECT p.steps FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
+                 WHERE s.object_id = OBJECT_ID('o') AND s.name = '{name}'"
+            ),
+        );
+        // A step may stand for a few values.
+        assert!(steps <= f64::from(expected) && steps >= 1.0, "{name}: {steps}");
+        ok(&mut session, &format!("DBCC SHOW_STATISTICS ('o', {name})"));
+        ok(&mut session, &format!("UPDATE STATISTICS o {name} WITH SAMPLE 50 PERCENT"));
+    }
+    ok(&mut session, "DELETE FROM o");
+    assert_eq!(
+        number(&mut session, "SELECT SUM(rows) FROM sys.hobt_stats_properties WHERE object_id = OBJECT_ID('o')"),
+        0.0
+    );
+}
+
+#[test]
+fn statistics_are_updated_while_rows_come_and_the_table_goes() {
+    let (_folder, instance) = instance_with(FACT);
+    let mut session = used(&instance);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut session = used(&instance);
+            for day in 0..20 {
+                let insert = format!("INSERT INTO fact SELECT {}, value FROM GENERATE_SERIES(1, 400)", 20010110 + day);
+                ok(&mut session, &insert);
+            }
+        });
+        for _ in 0..10 {
+            ok(&mut session, "UPDATE STATISTICS fact WITH FULLSCAN");
+            ok(&mut session, "DBCC SHOW_STATISTICS ('fact', cx)");
+        }
+        writer.join().expect("no panic");
+    });
+    // A row that came while the table was read may be counted twice or not at all until the next update.
+    ok(&mut session, "UPDATE STATISTICS fact WITH FULLSCAN");
+    let known = number(&mut session, "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('fact'), 1)");
+    assert_eq!(known, 14_000.0);
+    std::thread::scope(|scope| {
+        let updater = scope.spawn(|| {
+            let mut session = used(&instance);
+            loop {
+                if let Some(failed) = answer(&mut session, "UPDATE STATISTICS fact").1 {
+                    return failed.number;
+                }
+            }
+        });
+        ok(&mut session, "DROP TABLE fact");
+        let failed = updater.join().expect("no panic");
+        assert!([1088, 208, 2767].contains(&failed), "{failed}");
+    });
+}
+
+/// Random joins of up to six tables: any order of the sources, with and without the order being kept, gives the same.
+#[test]
+fn the_order_of_joins_changes_no_answer() {
+    let (_folder, instance) = instance_with("");
+    let mut session = used(&instance);
+    for table in 0..6 {
+        let rows = [2000, 300, 40, 7, 900, 100][table];
+        ok(
+            &mut session,
+            &format!(
+                "CREATE TABLE t{table} (k int NOT NULL, a int NULL, b varchar(10) NULL);
+                 INSERT INTO t{table} SELECT value, NULLIF(value % {}, 3), CONCAT('V', value % {}) FROM GENERATE_SERIES(1, {rows})",
+                11 + 7 * table,
+                5 + table
+            ),
+        );
+    }
+    let mut random = hobt_base::SplitMix64::new(20_261_122);
+    for round in 0..40 {
+        let count = 2 + usize::try_from(random.below(5)).expect("few");
+        let mut order: Vec<usize> = (0..count).collect();
+        for at in (1..count).rev() {
+            order.swap(at, usize::try_from(random.below(at as u64 + 1)).expect("few"));
+        }
+        let mut conditions = Vec::new();
+        for table in 1..count {
+            let other = random.below(table as u64);
+            conditions.push(match random.below(4) {
+                0 => format!("t{table}.b = t{other}.b AND t{table}.k < 50 AND t{other}.k < 60"),
+                1 => format!("t{table}.a = t{other}.k"),
+                2 => format!("t{table}.k = t{other}.k"),
+                _ => format!("t{table}.k = t{other}.a AND t{table}.a <> t{other}.k"),
+            });
+        }
+        let sources: Vec<String> = order.iter().map(|table| format!("t{table}")).collect();
+        let select = "SELECT COUNT_BIG(*), SUM(CAST(t0.k AS bigint)), MIN(t1.b), SUM(CAST(t1.a AS bigint))";
+        let written = format!("{select} FROM {} WHERE {}", sources.join(", "), conditions.join(" AND "));
+        let free = ok(&mut session, &written);
+        let kept = ok(&mut session, &format!("{written} OPTION (FORCE ORDER)"));
+        assert_eq!(free, kept, "round {round}: {written}");
+    }
+}
