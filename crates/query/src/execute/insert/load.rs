@@ -20,6 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Sendable
 use futures::StreamExt;
 use hobt_access::{AccessError, LoadedRuns, Loader};
 use hobt_base::SqlError;
+use hobt_catalog::IndexKeyColumn;
 use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
 
@@ -82,7 +83,8 @@ pub fn insert_select(
 
 /// Writes a plan's rows through the table's indexes, on the statement's thread, in the order of the first of them. The
 /// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
-/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words.
+/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words; not
+/// where its key has computed columns, whose values are not there yet when the rows are sorted.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
@@ -105,12 +107,13 @@ fn insert_sorted(
         return Err(SqlError::internal("a table without an index to sort by"));
     };
     let plan: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order, Arc::new(CoalescePartitionsExec::new(plan))));
-    if may_build && target.is_empty_tree() {
+    let is_given = |key: &[IndexKeyColumn]| key.iter().all(|part| table.columns[part.column].computed.is_none());
+    if may_build && index.is_some_and(|index| is_given(&index.key)) && target.is_empty_tree() {
         let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
         let function = target.partitioning.clone();
         let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
         let mut build = build.of_insert();
-        run_query(run, pool, plan, Arc::clone(task), &mut |batch| build.append(&batch))?;
+        run_query(run, pool, plan, Arc::clone(task), &mut |batch| build.append(&target.completed_batch(&batch)?))?;
         return build.finish(None);
     }
     let mut written = 0;
