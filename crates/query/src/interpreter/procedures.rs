@@ -63,6 +63,7 @@ static PROCEDURES: &[(&str, &str)] = &[
     ("sp_updatestats", SP_UPDATESTATS),
     ("sp_autostats", SP_AUTOSTATS),
     ("sp_helpstats", SP_HELPSTATS),
+    ("sp_hobt_hash_distribute", SP_HOBT_HASH_DISTRIBUTE),
 ];
 
 const SP_HELP: &str = "CREATE PROCEDURE sp_help @objname nvarchar(776) = NULL AS
@@ -186,6 +187,9 @@ SELECT c.TABLE_CATALOG AS TABLE_QUALIFIER, c.TABLE_SCHEMA AS TABLE_OWNER, c.TABL
 FROM INFORMATION_SCHEMA.COLUMNS AS c
 WHERE c.TABLE_NAME LIKE @table_name AND (@table_owner IS NULL OR c.TABLE_SCHEMA LIKE @table_owner)
 ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION";
+
+/// Partitions a table by a hash of one of its columns.
+const SP_HOBT_HASH_DISTRIBUTE: &str = include_str!("procedures/hash_distribute.sql");
 
 impl Interpreter<'_> {
     /// `sp_configure [name [, value]]`.
