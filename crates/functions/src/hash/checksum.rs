@@ -50,11 +50,11 @@ const fn weights() -> [u16; 256] {
             b'a'..=b'z' => LETTER_FIRST + (character - b'a') as u16,
             0xD0 | 0xF0 => LETTER_FIRST + 26,
             0xDE | 0xFE => LETTER_FIRST + 27,
-            // y with a diaeresis stands where ß does, half a table on.
-            0xFF => LETTER_FIRST + 24 | 2 << 8,
+            // y with a diaeresis, where the capitals' half has ß.
+            0xFF => (LETTER_FIRST + 24) | (2 << 8),
             _ if character >= 0xC0 && ACCENTED[(character & 0x1F) as usize] != 0 => {
                 let at = (character & 0x1F) as usize;
-                LETTER_FIRST + (ACCENTED[at] - b'A') as u16 | ACCENTS[at] << 8
+                (LETTER_FIRST + (ACCENTED[at] - b'A') as u16) | (ACCENTS[at] << 8)
             }
             _ => {
                 sign += 1;
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn equal_texts_have_equal_checksums() {
-        let mut key = |text: &str| {
+        let key = |text: &str| {
             let mut key = Vec::new();
             Collation::default().sort_key(text, &mut key);
             key

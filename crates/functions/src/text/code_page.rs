@@ -31,7 +31,12 @@ pub(crate) fn decode_byte(byte: u8) -> char {
 
 /// Appends SQL Server's bytes of `text`; `?` for what the code page has not.
 pub(crate) fn encode(text: &str, sql_type: SqlType, out: &mut Vec<u8>) {
-    if sql_type.is_national() {
+    if sql_type.is_national() && text.is_ascii() {
+        let start = out.len();
+        out.resize(start + 2 * text.len(), 0);
+        let (units, _) = out[start..].as_chunks_mut::<2>();
+        units.iter_mut().zip(text.bytes()).for_each(|(unit, byte)| unit[0] = byte);
+    } else if sql_type.is_national() {
         out.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
     } else if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());
