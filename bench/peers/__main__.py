@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs hobt and DuckDB, PostgreSQL and SQLite in turn on the same work, and prints the ratios.
+"""Runs hobt and DuckDB, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts] [--rows N] [--pairs N] [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
+    python3 bench/peers [--only scans|inserts|hashes] [--rows N] [--pairs N] [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
 """
@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import hashes
 import inserts
 import workload
 from engines import DuckDB, EngineError, HobtProcess, export_customers, make_fixtures
@@ -29,8 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=24_000_000, help="rows of BigData, at least (default 24,000,000)")
-    parser.add_argument("--only", choices=("scans", "inserts"), help="scans beside DuckDB, or inserts beside the others, alone")
+    parser.add_argument("--only", choices=("scans", "inserts", "hashes"), help="one of the comparisons alone")
     parser.add_argument("--insert-rows", type=int, default=32_000, help="rows inserted one by one on 64 connections (default 32,000)")
+    parser.add_argument("--hash-rows", type=int, default=40_000_000, help="ints that are hashed (default 40,000,000)")
+    parser.add_argument("--hash-repeat", type=int, default=15, help="times that they are (default 15)")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of builds and of inserts (default 5)")
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
@@ -43,8 +46,9 @@ def arguments():
     parsed = parser.parse_args()
     if parsed.self_test:
         parsed.rows, parsed.pairs, parsed.query_pairs, parsed.insert_rows = 100_000, 2, 3, 640
-    if parsed.rows < 1 or parsed.insert_rows < 64 or parsed.pairs < 1 or parsed.query_pairs < 1 or parsed.threads < 1:
-        parser.error("rows, pairs and threads are at least 1, rows to insert 64")
+        parsed.hash_rows, parsed.hash_repeat = 1_000_000, 6
+    if parsed.rows < 1 or parsed.insert_rows < 64 or parsed.pairs < 1 or parsed.query_pairs < 1 or parsed.threads < 1 or parsed.hash_rows < 1 or parsed.hash_repeat < 1:
+        parser.error("rows, pairs, repetitions and threads are at least 1, rows to insert 64")
     if not parsed.hobt.is_file():
         parser.error(f"there is no {parsed.hobt}; build it (cargo build --release) or name it with --hobt")
     return parsed
@@ -146,9 +150,11 @@ def processor():
 
 def run(options, folder):
     """What is asked for, in `folder`; returns the report."""
-    report = {} if options.only == "inserts" else run_scans(options, folder)
-    if options.only != "scans":
-        report |= inserts.run(options, folder)
+    comparisons = {"scans": run_scans, "inserts": inserts.run, "hashes": hashes.run}
+    report = {}
+    for name, compare in comparisons.items():
+        if options.only in (None, name):
+            report |= compare(options, folder)
     machine = {
         "processor": processor(),
         "processors": os.cpu_count(),
@@ -209,9 +215,9 @@ def run_scans(options, folder):
 
 
 def check(report):
-    """What --self-test asserts: every ratio is a finite number above zero."""
+    """What --self-test asserts: every ratio is a finite number above zero, but of a difference, which few rows may turn."""
     for name in (name for name in report if name.endswith("_ratio")):
-        if not (math.isfinite(report[name]) and report[name] > 0):
+        if not (math.isfinite(report[name]) and (report[name] > 0 or name == "hash_ratio")):
             sys.exit(f"self-test: {name} is {report[name]}")
     print("self-test: ok")
 

@@ -64,7 +64,7 @@ struct RunArguments {
     /// Also scan tables of 1 to 96 partitions (experiment scan), or turn everything (experiment inserts)
     #[arg(long)]
     sweep: bool,
-    /// Run this case only; may be given more than once (experiment inserts)
+    /// Run this case only; may be given more than once (experiments inserts and hash)
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
     /// What moves the pages: auto, io_uring or threads
@@ -205,7 +205,7 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
         ))),
     };
     if !arguments.cases.is_empty() {
-        only_for("--case", &["inserts"])?;
+        only_for("--case", &["inserts", "hash"])?;
     }
     if arguments.sweep {
         only_for("--sweep", &["scan", "inserts"])?;

@@ -1,6 +1,7 @@
 //! The experiments: each asks a question that a text asked before, and answers it for this machine.
 
 mod cores;
+mod hash;
 mod inserts;
 mod io;
 mod latches;
@@ -37,7 +38,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 8] {
+pub fn experiments() -> [&'static dyn Experiment; 9] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -46,6 +47,7 @@ pub fn experiments() -> [&'static dyn Experiment; 8] {
         &updates::UpdatesExperiment,
         &locks::LocksExperiment,
         &latches::LatchesExperiment,
+        &hash::HashExperiment,
         &limits::LimitsExperiment,
     ]
 }

@@ -17,6 +17,9 @@ static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
 /// Whether holds of pages are counted is the process's too: one runs inserts at a time.
 static INSERTS: Mutex<()> = Mutex::new(());
 
+/// Two runs of one experiment would have one folder.
+static HASHES: Mutex<()> = Mutex::new(());
+
 fn run(name: &str, options: RunOptions) -> (Report, Value) {
     let folder = TestFolder::new(name);
     let experiment = hobt_lab::experiment_named(name).expect("it is in the list");
@@ -233,6 +236,38 @@ fn latches_are_counted_and_add_up() {
     }
     let over_atomic = report.marks.iter().find(|mark| mark.name.contains("over an atomic"));
     assert!(over_atomic.is_some_and(|mark| mark.value > 0.0));
+}
+
+#[test]
+fn hashes_are_timed_spread_and_distributed() {
+    let _alone = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let (report, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 1, sweep: false, cases: Vec::new() });
+    assert_complete(&json);
+    for name in ["int_xxhash3", "int_md2", "int_checksum_of_cast", "string_crc32_bitwise", "loop_xxhash3"] {
+        assert_eq!(case(&json, name)["ns_per_value"].as_array().map(Vec::len), Some(1), "{name}");
+    }
+    assert!(json["settings"]["hash_ratio"].is_f64());
+    let chi_square = |name: &str| case(&json, name)["chi_square"].as_f64().expect("a number");
+    // 5,000 keys in as many ranges of one key each: n · (65,536 / n − 1).
+    assert_eq!(chi_square("spread_modulo_sequential"), 60_536.0);
+    assert_eq!(case(&json, "spread_checksum_sequential")["ranges_filled"], 1.0);
+    assert!(chi_square("spread_checksum_sequential") > chi_square("spread_murmur3_sequential") * 100.0);
+    let even = |name: &str| case(&json, name)["fullest_over_even_of_24"].as_f64().expect("a number");
+    assert!(even("spread_modulo_strided") >= 2.0 && even("spread_xxhash3_strided") < 1.5);
+    let partitions = report.tables.iter().find(|grid| grid.title.contains("sp_hobt_hash_distribute"));
+    assert_eq!(partitions.map(|grid| grid.rows.len()), Some(8));
+    assert!(report.marks.iter().any(|mark| mark.name.contains("CHECKSUM") && mark.is_met() == Some(true)));
+}
+
+#[test]
+fn hashes_run_the_case_that_is_asked_for() {
+    let _alone = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let cases = vec!["int_xxhash3".to_owned()];
+    let (_, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 2, sweep: false, cases });
+    let names: Vec<&str> =
+        json["cases"].as_array().expect("a list").iter().filter_map(|case| case["name"].as_str()).collect();
+    assert_eq!(names, ["int_scan", "int_no_hash", "int_xxhash3", "loop_xxhash3", "loop_xxhash3_kept"]);
+    assert!(json["settings"]["hash_ratio"].is_f64());
 }
 
 #[test]
