@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
+use arrow::datatypes::Int32Type;
 use hobt_base::{SqlError, number};
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -20,10 +21,24 @@ use crate::type_rules::declared_length;
 
 pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
     let mut builder = StringViewBuilder::with_capacity(array.len());
+    let integers = array.as_primitive_opt::<Int32Type>().filter(|_| from == SqlType::Int && is_variable(to));
+    let limit = match declared_length(to) {
+        Some(MaxLength::Limited(limit)) => usize::from(limit),
+        _ => usize::MAX,
+    };
+    let mut digits = [0; INT_DIGITS];
     for row in 0..array.len() {
         if array.is_null(row) {
             builder.append_null();
             continue;
+        }
+        // What keys are, without an allocation for each.
+        if let Some(integers) = integers {
+            let text = print_int(integers.value(row), &mut digits);
+            if text.len() <= limit {
+                builder.append_value(text);
+                continue;
+            }
         }
         let value = array_value(array, row, from)?;
         match squeeze(print_value(&value, from, mode.style)?, &value, from, to) {
@@ -33,6 +48,33 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
         }
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// Whether a text of the type keeps its own length.
+fn is_variable(to: SqlType) -> bool {
+    matches!(to, SqlType::VarChar(_) | SqlType::NVarChar(_))
+}
+
+/// The longest `int`: ten digits and a sign.
+const INT_DIGITS: usize = 11;
+
+/// The digits of a number, in the room for them.
+fn print_int(value: i32, room: &mut [u8; INT_DIGITS]) -> &str {
+    let mut begin = INT_DIGITS;
+    let mut left = value.unsigned_abs();
+    loop {
+        begin -= 1;
+        room[begin] = b'0' + u8::try_from(left % 10).expect("a digit");
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        begin -= 1;
+        room[begin] = b'-';
+    }
+    std::str::from_utf8(&room[begin..]).expect("digits")
 }
 
 /// What happens to a printed value that is longer than the target ("Truncating and rounding results"): integers become

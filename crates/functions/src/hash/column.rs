@@ -4,7 +4,8 @@
 //! in UTF-16. The hash of NULL is NULL. An optional second argument is a seed, a constant or a column.
 //!
 //! ```text
-//!   int, bigint, one seed     kernel over the whole array, at the machine's vector width (crate `pulp`)
+//!   int, bigint, one seed     kernel over the whole array, at the machine's vector width (crate `pulp`); every closure in it
+//!                             says `inline(always)`, for what is called and not inlined has the narrow registers
 //!   text, binary              one value after the other; ASCII `varchar` and binary are hashed where they lie
 //!   any other type            the column is cast to varbinary first
 //! ```

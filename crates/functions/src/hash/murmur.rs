@@ -76,14 +76,30 @@ pub(super) static MURMUR2: Algorithm<Int32Type> = Algorithm {
         let start = low(seed) ^ 4;
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| finish2(block2(start, word(*value)))).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| finish2(block2(start, word(*value))),
+                    )
+                    .collect()
+            },
         )
     },
     bigints: |arch, values, seed| {
         let start = low(seed) ^ 8;
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| finish2(halves(*value).into_iter().fold(start, block2))).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| finish2(halves(*value).into_iter().fold(start, block2)),
+                    )
+                    .collect()
+            },
         )
     },
 };
@@ -94,14 +110,30 @@ pub(super) static MURMUR3: Algorithm<Int32Type> = Algorithm {
         let start = low(seed);
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| finish3(block3(start, word(*value)), 4)).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| finish3(block3(start, word(*value)), 4),
+                    )
+                    .collect()
+            },
         )
     },
     bigints: |arch, values, seed| {
         let start = low(seed);
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| finish3(halves(*value).into_iter().fold(start, block3), 8)).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| finish3(halves(*value).into_iter().fold(start, block3), 8),
+                    )
+                    .collect()
+            },
         )
     },
 };

@@ -54,14 +54,30 @@ pub(super) static XXHASH3: Algorithm<Int64Type> = Algorithm {
         let flip = spread(flip(seed));
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| of_int(*value, flip)).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| of_int(*value, flip),
+                    )
+                    .collect()
+            },
         )
     },
     bigints: |arch, values, seed| {
         let flip = flip(seed);
         arch.dispatch(
             #[inline(always)]
-            || values.iter().map(|value| of_bigint(*value, flip)).collect(),
+            || {
+                values
+                    .iter()
+                    .map(
+                        #[inline(always)]
+                        move |value| of_bigint(*value, flip),
+                    )
+                    .collect()
+            },
         )
     },
 };
