@@ -1,15 +1,16 @@
 //! `CHECKSUM` and `BINARY_CHECKSUM`.
 //!
-//! Both rotate by four bits and combine by exclusive or: over the arguments, and over the bytes of text and binary. NULL
-//! counts as 2³¹ − 1, an integer as itself, an 8-byte value as its halves, a guid as its bytes.
+//! Both rotate by four bits and combine by exclusive or: over the arguments, and over the bytes of text and binary.
+//! NULL counts as 2³¹ − 1, an integer as itself, an 8-byte value as its halves, a guid as its bytes.
 //!
-//! `BINARY_CHECKSUM` of text goes over SQL Server's bytes of it, `CHECKSUM` over weights, so that equal texts have equal
-//! checksums: SQL Server's weights for `char` and `varchar` under the default collation ([`SIGN_FIRST`] and below), the
-//! bytes under a binary collation, the collation's own sort key for the rest (those numbers are hobt's own).
+//! `BINARY_CHECKSUM` of text goes over SQL Server's bytes of it, `CHECKSUM` over weights, so that equal texts have
+//! equal checksums: SQL Server's weights for `char` and `varchar` under the default collation ([`SIGN_FIRST`] and
+//! below), the bytes under a binary collation, the collation's own sort key for the rest (those numbers are hobt's
+//! own).
 //!
 //! The weights are what SQL Server's answers for all pairs of characters show, published in the repository
-//! neilodonuts/tsql-checksum-javascript. They are left where hobt's `=` is wider: `ß` is `ss`, `æ` is `ae`, and `š`, `œ` and `ž`
-//! have the weights of their capitals.
+//! neilodonuts/tsql-checksum-javascript. They are left where hobt's `=` is wider: `ß` is `ss`, `æ` is `ae`, and `š`,
+//! `œ` and `ž` have the weights of their capitals.
 
 use std::sync::Arc;
 

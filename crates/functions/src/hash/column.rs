@@ -1,7 +1,7 @@
 //! A hash function over a column: which bytes of a value it sees, and the shorter ways for columns of integers.
 //!
-//! The bytes are those that `CAST(value AS varbinary(max))` gives: numbers big-endian, `varchar` in its code page, `nvarchar`
-//! in UTF-16. The hash of NULL is NULL. An optional second argument is a seed, a constant or a column.
+//! The bytes are those that `CAST(value AS varbinary(max))` gives: numbers big-endian, `varchar` in its code page,
+//! `nvarchar` in UTF-16. The hash of NULL is NULL. An optional second argument is a seed, a constant or a column.
 //!
 //! ```text
 //!   int, bigint, one seed     kernel over the whole array, at the machine's vector width (crate `pulp`); every closure in it

@@ -6,8 +6,8 @@
 //! | `hobt_crc32` | EDB88320 | all ones (ISO 3309) | CBF43926 |
 //! | `hobt_crc32c` | 82F63B78 | all ones (Castagnoli) | E3069283 |
 //!
-//! Four tables take four bytes at once ("slicing by 4": Kounavis and Berry, 2005). Longer values go to crate `crc-fast`,
-//! which has the processor's instructions and costs more than the tables to begin with.
+//! Four tables take four bytes at once ("slicing by 4": Kounavis and Berry, 2005). Longer values go to crate
+//! `crc-fast`, which has the processor's instructions and costs more than the tables to begin with.
 
 use arrow::datatypes::Int32Type;
 use crc_fast::CrcAlgorithm;

@@ -1,5 +1,5 @@
-//! Hash functions: SQL Server's `CHECKSUM`, `BINARY_CHECKSUM` and `HASHBYTES`, and `hobt_` ones that are fast and spread
-//! well; `NEWID` and `NEWSEQUENTIALID`.
+//! Hash functions: SQL Server's `CHECKSUM`, `BINARY_CHECKSUM` and `HASHBYTES`, and `hobt_` ones that are fast and
+//! spread well; `NEWID` and `NEWSEQUENTIALID`.
 
 mod checksum;
 mod column;

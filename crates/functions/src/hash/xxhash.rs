@@ -2,8 +2,8 @@
 //!
 //! Crate `xxhash-rust` hashes bytes. Columns of integers have a loop of their own, which the compiler turns into vector
 //! instructions: of the algorithm's many paths a value of 4 to 8 bytes takes one, without a branch (the specification's
-//! "XXH3_len_4to8"). With a word that stands in both halves, as the four bytes of an `int` do, the two rotations are those
-//! of 32 bits. The design page has the measurements (docs/design/0026-hash-functions.md).
+//! "XXH3_len_4to8"). With a word that stands in both halves, as the four bytes of an `int` do, the two rotations are
+//! those of 32 bits. The design page has the measurements (docs/design/0026-hash-functions.md).
 
 use arrow::datatypes::Int64Type;
 

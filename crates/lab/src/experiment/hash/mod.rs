@@ -1,7 +1,7 @@
 //! `hash`: how fast hash functions are and how evenly they spread keys, as the second text asks.
 //!
-//! - Speed: `SELECT MAX(h) FROM (SELECT f(key) AS h FROM …) OPTION (MAXDOP 1)`, over ints and over strings, warm, the scan
-//!   subtracted; and a loop over the crate of xxHash3, which the function is compared with.
+//! - Speed: `SELECT MAX(h) FROM (SELECT f(key) AS h FROM …) OPTION (MAXDOP 1)`, over ints and over strings, warm, the
+//!   scan subtracted; and a loop over the crate of xxHash3, which the function is compared with.
 //! - Spread: a million keys of four kinds, over 65,536 ranges of `int` by chi-square, and over 24 and 96 partitions.
 //! - Both together are the text's quadrant.
 

@@ -11,7 +11,8 @@ use crate::report::Case;
 
 /// Ranges of `int`, each of as many values.
 pub(super) const RANGES: u64 = 65_536;
-/// Chi-square that random values stay below in 999 of 1,000 tries: three standard deviations above its 65,535 degrees of freedom.
+/// Chi-square that random values stay below in 999 of 1,000 tries: three standard deviations above its 65,535 degrees
+/// of freedom.
 pub(super) const EVEN: f64 = 66_621.0;
 /// The numbers of partitions that are tried.
 pub(super) const PARTITIONS: [u64; 2] = [24, 96];

@@ -83,8 +83,8 @@ pub fn insert_select(
 
 /// Writes a plan's rows through the table's indexes, on the statement's thread, in the order of the first of them. The
 /// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
-/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words; not
-/// where its key has computed columns, whose values are not there yet when the rows are sorted.
+/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words;
+/// not where its key has computed columns, whose values are not there yet when the rows are sorted.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
