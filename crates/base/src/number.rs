@@ -162,6 +162,8 @@ pub const INVALID_OPTION_VALUE: i32 = 1020;
 pub const EMPTY_NAME: i32 = 1038;
 /// Must declare the table variable "%s".
 pub const UNDECLARED_TABLE_VARIABLE: i32 = 1087;
+/// `SET SHOWPLAN_…` beside other statements of its batch.
+pub const SHOWPLAN_NOT_ALONE: i32 = 1067;
 /// Allocation failed: the filegroup is full.
 pub const FILEGROUP_FULL: i32 = 1105;
 /// A statement was chosen as the victim of a deadlock.

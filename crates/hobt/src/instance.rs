@@ -102,6 +102,11 @@ impl Session {
         self.session().run(batch)
     }
 
+    /// Whether [`crate::Event::Statistics`] brings the plan of its statement, with what each operator did.
+    pub fn collect_plans(&mut self, collects: bool) {
+        self.session().collect_plans(collects);
+    }
+
     /// A way to cancel the session's batches from another thread. It means the batch that runs, or that was announced
     /// by [`Session::expect_batch`].
     pub fn cancel_handle(&mut self) -> CancelHandle {

@@ -12,5 +12,6 @@ mod cardinality;
 pub mod execute;
 pub mod formula;
 pub mod interpreter;
+pub mod plan_tree;
 pub mod source;
 pub mod wrap;

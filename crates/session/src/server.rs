@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_engine::Instance;
-use hobt_query::interpreter::{Environment, PRODUCT_VERSION};
+use hobt_query::interpreter::{Environment, PRODUCT_VERSION, PlanStore};
 
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
@@ -24,7 +24,8 @@ impl Server {
     /// The executor cannot use the instance's folder.
     pub fn new(instance: Arc<Instance>) -> Result<Arc<Server>, SqlError> {
         let registry = Registry::new();
-        let views = Views::new(Arc::clone(&instance), Arc::clone(&registry));
+        let plans = PlanStore::new(instance.memory());
+        let views = Views::new(Arc::clone(&instance), Arc::clone(&registry), Arc::clone(&plans));
         let name = server_name();
         let version = format!(
             "Microsoft SQL Server 2022 compatible - {PRODUCT_VERSION} (X64) hobt {} on {}",
@@ -32,7 +33,7 @@ impl Server {
             std::env::consts::OS
         );
         let directory = Arc::clone(&registry);
-        let environment = Environment::new(instance, Arc::new(views), directory, &name, &version)?;
+        let environment = Environment::new(instance, Arc::new(views), directory, plans, (&name, &version))?;
         Ok(Arc::new(Server { environment, registry }))
     }
 

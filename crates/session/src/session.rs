@@ -88,6 +88,12 @@ impl Session {
         &self.state
     }
 
+    /// Whether [`Event::Statistics`] brings the plan of its statement, with what each operator did. To look into a plan
+    /// when it has run costs some microseconds.
+    pub fn collect_plans(&mut self, collects: bool) {
+        self.state.collects_plans = collects;
+    }
+
     /// A way to cancel the session's batches from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle { cancelled: Arc::clone(&self.cancelled) }

@@ -11,10 +11,12 @@
 
 pub mod ast;
 mod batches;
+mod constants;
 mod keyword;
 mod lexer;
 mod parser;
 mod printer;
 
 pub use batches::{BatchText, split_batches};
+pub use constants::{text_constants, without_constants};
 pub use parser::{DEPTH_MAX, ParseOptions, parse_batch, parse_batch_with, parse_expression};

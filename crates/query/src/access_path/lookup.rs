@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Decimal128Type, Int16Type, Int32Type, Int64Type};
 use hobt_access::{BTree, KeyRange};
 use hobt_base::SqlError;
-use hobt_catalog::{Index, IndexKind, IndexLeaf, value_to_bytes};
+use hobt_catalog::{Index, IndexKind, IndexLeaf, Table, value_to_bytes};
 use hobt_functions::array_value;
 use hobt_types::{Collation, KeyColumn, SqlType, Value};
 
@@ -177,6 +177,18 @@ impl Lookup {
     /// The index's place in the table.
     pub(crate) fn index(&self) -> usize {
         self.index
+    }
+
+    /// The table's columns that equations give the values of, in the order of [`Lookup::used`].
+    pub(crate) fn joined_columns(&self, table: &Table) -> Vec<usize> {
+        let key = table.indexes[self.index].key.iter().map(|part| part.column);
+        let joined = self.parts.iter().zip(key).filter(|(part, _)| matches!(part, Part::Joined { .. }));
+        joined.map(|(_, column)| column).collect()
+    }
+
+    /// What the index's leaves have.
+    pub(crate) fn leaf(&self) -> &IndexLeaf {
+        &self.leaf
     }
 
     /// How many trees each range is looked for in.

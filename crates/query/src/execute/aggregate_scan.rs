@@ -260,7 +260,17 @@ impl AggregateScanExec {
         AggregateScanExec { scan, aggregates, definitions, finish, properties: Arc::new(properties) }
     }
 
-    fn source(&self) -> &ScanExec {
+    /// The scan.
+    pub(super) fn scan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.scan
+    }
+
+    /// What it computes.
+    pub(super) fn aggregates(&self) -> impl Iterator<Item = (&ScanAggregate, &Aggregate)> {
+        self.aggregates.iter().zip(&self.definitions)
+    }
+
+    pub(super) fn source(&self) -> &ScanExec {
         self.scan.downcast_ref::<ScanExec>().expect("made from a scan")
     }
 }

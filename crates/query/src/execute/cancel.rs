@@ -88,7 +88,7 @@ fn check(run: &StatementRun) -> Result<()> {
 
 /// Passes an operator's batches on until its statement is cancelled.
 #[derive(Debug)]
-struct CancelExec {
+pub(super) struct CancelExec {
     inner: Arc<dyn ExecutionPlan>,
     run: Arc<StatementRun>,
 }
@@ -155,9 +155,16 @@ impl RecordBatchStream for CancelStream {
 
 /// A join's filter, which looks at each batch whether its statement was cancelled.
 #[derive(Debug)]
-struct CancelExpr {
+pub(super) struct CancelExpr {
     inner: Arc<dyn PhysicalExpr>,
     run: Arc<StatementRun>,
+}
+
+impl CancelExpr {
+    /// The filter itself.
+    pub(super) fn inner(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.inner
+    }
 }
 
 impl PartialEq for CancelExpr {

@@ -149,6 +149,11 @@ impl LockRowsExec {
         Arc::new(LockRowsExec::new(input, table, run, settings))
     }
 
+    /// What rows fulfil that it passes on, over its input's columns.
+    pub(super) fn conditions(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.conditions.as_ref()
+    }
+
     /// Whether it shows some rows only, however many fulfil the conditions.
     pub(crate) fn has_limit(&self) -> bool {
         self.limit.is_some()

@@ -73,12 +73,8 @@ pub fn run_query(
     task: Arc<TaskContext>,
     on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
 ) -> Result<u64, SqlError> {
+    let plan = gathered(plan);
     let partitions = plan.output_partitioning().partition_count();
-    let (plan, partitions): (Arc<dyn ExecutionPlan>, usize) = if partitions == 1 || is_concatenation(&plan) {
-        (plan, partitions)
-    } else {
-        (Arc::new(CoalescePartitionsExec::new(plan)), 1)
-    };
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
         let permits = Arc::new(Semaphore::new(BATCHES_AHEAD));
@@ -95,6 +91,12 @@ pub fn run_query(
     });
     run.add_report(&report);
     result
+}
+
+/// The plan with its rows in one stream, or in several that are read one behind the other.
+pub(crate) fn gathered(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let is_one = plan.output_partitioning().partition_count() == 1 || is_concatenation(&plan);
+    if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) }
 }
 
 /// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run

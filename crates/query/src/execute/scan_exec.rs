@@ -152,6 +152,11 @@ impl ScanExec {
         &self.projection
     }
 
+    /// What its workers have done; `None` before it has begun.
+    pub(super) fn profile(&self) -> Option<Arc<OperatorProfile>> {
+        self.started.lock().as_ref().map(|started| Arc::clone(&started.profile))
+    }
+
     /// Which of the columns read says where the rows lie.
     fn place_in_batch(&self) -> Option<usize> {
         let column = self.table.place_column()?;

@@ -226,6 +226,11 @@ impl SeekExec {
         self.direction
     }
 
+    /// What its workers have done; `None` before it has begun.
+    pub(super) fn profile(&self) -> Option<&Arc<OperatorProfile>> {
+        self.profile.get()
+    }
+
     /// Counts that the statement uses the index, and the table's own where rows are followed there.
     fn note_uses(&self, run: &StatementRun) {
         let table = self.table.table();

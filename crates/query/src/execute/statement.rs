@@ -43,6 +43,8 @@ pub struct StatementRun {
     counts_index_use: bool,
     /// What it does now is the engine's doing.
     is_internal: AtomicBool,
+    /// Whether its plan is shown behind its run.
+    keeps_plan: AtomicBool,
     /// Where the rows that scans show are counted.
     scanned: OnceLock<Arc<Progress>>,
     /// The trace flags that are on for it.
@@ -82,6 +84,16 @@ impl StatementRun {
     /// Says whether what follows is the engine's doing: rows are read to build an index of them.
     pub(crate) fn set_internal(&self, is_internal: bool) {
         self.is_internal.store(is_internal, Ordering::Relaxed);
+    }
+
+    /// Says that its plan is shown behind its run, so that operators keep what there is to show.
+    pub(crate) fn keep_plan(&self) {
+        self.keeps_plan.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub(crate) fn keeps_plan(&self) -> bool {
+        self.keeps_plan.load(Ordering::Relaxed)
     }
 
     /// Counts the rows that scans show as steps of its progress.
@@ -175,6 +187,7 @@ impl StatementRun {
             whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
             is_internal: AtomicBool::new(false),
+            keeps_plan: AtomicBool::new(false),
             scanned: OnceLock::new(),
             trace_flags: OnceLock::new(),
         }))

@@ -18,6 +18,10 @@ use super::procedures;
 use super::run::{Exit, Interpreter, Outcome};
 use super::system_functions::parse_name;
 
+/// Procedures that are no T-SQL, and change something.
+const ENGINE_PROCEDURES: [&str; 5] =
+    ["sp_rename", "sp_sequence_get_range", "sp_configure", "sp_detach_db", "sp_flush_log"];
+
 /// A procedure's parameters and body, parsed.
 struct Procedure {
     /// `@@PROCID`; 0 for a system procedure.
@@ -149,7 +153,11 @@ impl Interpreter<'_> {
             };
             arguments.push(Argument { given, value });
         }
-        match name.name.value.to_lowercase().as_str() {
+        let lower = name.name.value.to_lowercase();
+        if self.shows_plans() && ENGINE_PROCEDURES.contains(&lower.as_str()) {
+            return Ok(0);
+        }
+        match lower.as_str() {
             "sp_executesql" => {
                 let database = self.procedure_place(name, call.span.position)?.database;
                 return self.sp_executesql(&arguments, database, protected, call.span.position);

@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::foreign_key::KeyRows;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
+use super::plans::ChangeShown;
 use super::query::bind_options;
 use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
@@ -33,28 +34,32 @@ pub(super) enum Change<'s> {
 }
 
 impl Change<'_> {
-    fn name(&self) -> &TargetName {
+    pub(super) fn name(&self) -> &TargetName {
         match self {
             Change::Update(update) => &update.target.name,
             Change::Delete(delete) => &delete.target.name,
         }
     }
 
-    fn output(&self) -> Option<&Output> {
+    pub(super) fn output(&self) -> Option<&Output> {
         match self {
             Change::Update(update) => update.output.as_ref(),
             Change::Delete(delete) => delete.output.as_ref(),
         }
     }
 
-    fn options(&self) -> &[QueryHint] {
+    pub(super) fn options(&self) -> &[QueryHint] {
         match self {
             Change::Update(update) => &update.options,
             Change::Delete(delete) => &delete.options,
         }
     }
 
-    fn bind(&self, binder: &Binder<'_>, into: Option<&binder::InsertTarget>) -> Result<BoundChange, SqlError> {
+    pub(super) fn bind(
+        &self,
+        binder: &Binder<'_>,
+        into: Option<&binder::InsertTarget>,
+    ) -> Result<BoundChange, SqlError> {
         match self {
             Change::Update(update) => binder.bind_update(update, into),
             Change::Delete(delete) => binder.bind_delete(delete, into),
@@ -119,7 +124,11 @@ impl Interpreter<'_> {
         let into = self.lock_change(run, options, change)?;
         let columns = into.as_ref().map(OutputTarget::columns);
         let mut rounds = Rounds::default();
+        let is_main = !self.has_plan();
         let (mut bound, target, held) = loop {
+            if is_main {
+                self.forget_plan();
+            }
             let (bound, target, held, has_ended) = self.find_rows(run, options, change, columns)?;
             rounds.are_locked = bound.table()?.locks_rows();
             let others = Others { unseen: bound.table()?.unseen(), has_ended, idle: &[] };
@@ -128,6 +137,12 @@ impl Interpreter<'_> {
             }
         };
         note_update(run, &bound, &target);
+        self.note_change(|| ChangeShown {
+            database: target.database().clone(),
+            table: Arc::clone(target.table()),
+            columns: bound.values.as_ref().map(|values| values.columns().collect()),
+            rows: 0,
+        });
         let rows = new_rows(held, &mut bound, &target)?;
         apply(run, &target, &bound, &rows)?;
         self.check_new_keys(run, &target)?;

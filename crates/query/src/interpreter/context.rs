@@ -70,12 +70,14 @@ impl Interpreter<'_> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let session = self.state.id;
         self.environment.sessions.statement_runs(session, Arc::downgrade(run));
+        self.run_begins(run);
         let result = self.as_statement(&run.context, &run.waits, body, |this, result| {
             if let (Some(open), true) = (&this.state.transaction, run.context.is_in_transaction()) {
                 run.databases().iter().for_each(|database| open.uses_database(database));
             }
             run.end(result.is_ok())
         });
+        self.run_ends(run, result.is_ok());
         let cpu = processor::thread_cpu_time().saturating_sub(cpu);
         let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
         let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };

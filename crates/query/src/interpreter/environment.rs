@@ -8,7 +8,7 @@ use hobt_engine::Instance;
 
 use super::identity::Identities;
 use super::memory::{MemoryGate, operators_runtime};
-use super::{SetOptions, SharedTransaction, StatementStatistics, SystemViews};
+use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
 /// The other sessions of an instance, as far as statements reach them.
@@ -55,6 +55,8 @@ pub struct Environment {
     pub server_name: Arc<str>,
     /// `@@VERSION`.
     pub version: Arc<str>,
+    /// The plans that statements had.
+    pub plans: Arc<PlanStore>,
     pub(super) executor: Arc<Executor>,
 }
 
@@ -78,8 +80,8 @@ impl Environment {
         instance: Arc<Instance>,
         views: Arc<dyn SystemViews>,
         sessions: Arc<dyn SessionDirectory>,
-        server_name: &str,
-        version: &str,
+        plans: Arc<PlanStore>,
+        (server_name, version): (&str, &str),
     ) -> Result<Environment, SqlError> {
         let runtime = operators_runtime(&instance)?;
         let gate = MemoryGate::new(instance.memory());
@@ -90,6 +92,7 @@ impl Environment {
             sessions,
             server_name: Arc::from(server_name),
             version: Arc::from(version),
+            plans,
             executor: Arc::new(executor),
         })
     }

@@ -14,6 +14,7 @@ use hobt_txn::IoCounts;
 use hobt_types::SqlType;
 
 use crate::execute::StatementRun;
+use crate::plan_tree::ShownStatement;
 
 /// A column of a result set.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,6 +133,8 @@ pub struct StatementStatistics {
     pub waits: Vec<(&'static str, u64, Duration)>,
     /// Rows that each worker of the widest scan produced.
     pub rows_per_worker: Vec<u64>,
+    /// Its plan with what the operators did, if the session collects plans.
+    pub plan: Option<Arc<ShownStatement>>,
 }
 
 /// One thing that a running batch sends.

@@ -21,6 +21,7 @@ use super::event::{DoneKind, Message};
 use super::failure::Failure;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
+use super::plans::ChangeShown;
 use super::query::bind_options;
 use super::run::{Interpreter, Outcome};
 use crate::binder::{BindOptions, Binder, OutputInput, QueryHints, SourceColumn};
@@ -71,6 +72,18 @@ impl Interpreter<'_> {
             let sink = this.insert_sink(&run, insert, &target, into)?;
             let store = this.ruled(&run, target.store()?)?;
             store.note_update(&run.instance, None);
+            this.note_change(|| ChangeShown {
+                database: store.database().clone(),
+                table: Arc::clone(store.table()),
+                columns: None,
+                rows: match &insert.source {
+                    InsertSource::Values { rows } => rows.len() as u64,
+                    InsertSource::Query { .. } => 0,
+                    InsertSource::DefaultValues | InsertSource::Execute { .. } => {
+                        captured.as_ref().map_or(1, |rows| rows.len().max(1)) as u64
+                    }
+                },
+            });
             let write = Write { store, target, sink };
             let rows = match (&insert.source, captured) {
                 (InsertSource::Values { rows }, _) => this.insert_values(&run, insert, &write, rows),

@@ -22,6 +22,7 @@ use super::identity::integer_of_type;
 use super::insert::Target;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
+use super::plans::ChangeShown;
 use super::query::bind_options;
 use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
@@ -47,6 +48,7 @@ impl Interpreter<'_> {
             let columns = into.as_ref().map(OutputTarget::columns);
             let mut rounds = Rounds::default();
             let (bound, store, mut rows) = loop {
+                this.forget_plan();
                 let (bound, store, rows, has_ended) = this.find_merged(&run, options, merge, columns)?;
                 let found = rows.pieces().map(|(_, rows)| rows);
                 rounds.are_locked = bound.table()?.locks_rows();
@@ -56,6 +58,12 @@ impl Interpreter<'_> {
                 }
             };
             store.note_update(&run.instance, None);
+            this.note_change(|| ChangeShown {
+                database: store.database().clone(),
+                table: Arc::clone(store.table()),
+                columns: None,
+                rows: 0,
+            });
             let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();

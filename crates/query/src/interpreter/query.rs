@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
@@ -21,13 +22,14 @@ use super::direct::{Learned, Wanted};
 use super::event::{DoneKind, Event, ResultColumn};
 use super::failure::Failure;
 use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
+use super::plans::ChangeShown;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
 use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, StatementRun, WriteTarget, cancellable, insert_select, physical_plan, run_query, sort_large_tops,
+    JoinWay, StatementRun, WriteTarget, cancellable, gathered, insert_select, physical_plan, run_query, sort_large_tops,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -41,6 +43,14 @@ pub(super) struct Prepared {
     task: Arc<TaskContext>,
     /// The statement's place among those whose operators keep rows in memory.
     _grant: Option<MemoryGrant>,
+}
+
+/// A query that is bound and planned.
+struct Planned {
+    query: BoundQuery,
+    logical: LogicalPlan,
+    plan: Arc<dyn ExecutionPlan>,
+    planner: SessionState,
 }
 
 impl Interpreter<'_> {
@@ -122,15 +132,25 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Binds until the tables that were found are the ones that are locked.
+    /// Binds until the tables that were found are the ones that are locked. The rows come to one thread.
     pub(super) fn prepare(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Prepared, Failure> {
+        self.prepare_with(run, options, bind, gathered)
+    }
+
+    fn prepare_with(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        finish: fn(Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan>,
+    ) -> Result<Prepared, Failure> {
         loop {
-            if let Some(prepared) = self.prepare_once(run, options, bind)? {
+            if let Some(prepared) = self.prepare_once(run, options, bind, finish)? {
                 return Ok(prepared);
             }
         }
@@ -142,8 +162,44 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        finish: fn(Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan>,
     ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let Some(Planned { query, logical, plan, planner }) = self.plan_once(run, options, bind)? else {
+            return Ok(None);
+        };
+        let plan = finish(plan);
+        self.keep_plan(run, &plan);
+        self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
+        if self.state.options.statistics(StatisticsKind::Time) {
+            self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
+        }
+        let grant = self.environment.executor.gate.enter(&logical, &run.pending, &|| self.is_cancelled());
+        let grant = grant.map_err(|_| Failure::cancelled())?;
+        Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
+    }
+
+    /// The plan of a query that does not run.
+    pub(super) fn plan(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+        loop {
+            if let Some(planned) = self.plan_once(run, options, bind)? {
+                return Ok(planned.plan);
+            }
+        }
+    }
+
+    /// Binds, locks and plans; `None` as in [`Interpreter::prepare_once`].
+    fn plan_once(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+    ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
         let executor = &self.environment.executor;
         let mut config = session_config(run.degree(), BATCH_ROWS);
@@ -173,13 +229,7 @@ impl Interpreter<'_> {
         }
         let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;
         let plan = cancellable(plan, run)?;
-        self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
-        if self.state.options.statistics(StatisticsKind::Time) {
-            self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
-        }
-        let grant = executor.gate.enter(&logical, &run.pending, &|| self.is_cancelled());
-        let grant = grant.map_err(|_| Failure::cancelled())?;
-        Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
+        Ok(Some(Planned { query, logical, plan, planner }))
     }
 
     fn select_into(
@@ -191,7 +241,8 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         let (place, remember) = self.new_table_place(&into.name)?;
         let rows = self.in_run(run, |this| {
-            let prepared = this.prepare(run, bind_options(hints), &|binder| binder.bind_query(&select.query))?;
+            let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
+            let prepared = this.prepare_with(run, bind_options(hints), &bind, |plan| plan)?;
             let columns = new_columns(&prepared.query)?;
             let data_space = match &into.filegroup {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
@@ -212,6 +263,12 @@ impl Interpreter<'_> {
                 .map_err(|error| error.to_sql_error().at(into.name.position()))?;
             let lock = this.lock(&run.context, &place.database, table.id, LockMode::SchemaModification)?;
             run.hold_locks(vec![lock]);
+            this.note_change(|| ChangeShown {
+                database: place.database.clone(),
+                table: Arc::clone(&table),
+                columns: None,
+                rows: 0,
+            });
             let target = WriteTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
             Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, &target, true)?)
@@ -231,7 +288,7 @@ impl Interpreter<'_> {
         target: &WriteTarget,
         parallel: bool,
     ) -> Result<u64, Failure> {
-        let prepared = self.prepare(run, options, bind)?;
+        let prepared = self.prepare_with(run, options, bind, |plan| plan)?;
         let executor = Arc::clone(&self.environment.executor);
         Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
     }

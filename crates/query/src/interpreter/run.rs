@@ -17,6 +17,7 @@ use super::event::{DoneKind, Event, EventSink, Flow, Message, StatementStatistic
 use super::failure::{Failure, RaisedIn, Reach};
 use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
+use super::plans::{Plans, check_alone, is_showplan_alone};
 use super::program::{PlacedStep, Program, Step};
 use super::sequence::SharedSequences;
 use super::state::SessionState;
@@ -102,6 +103,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) noted: Option<(&'static str, DatabaseId)>,
     /// The statements that run without being bound.
     pub(super) statements: Statements,
+    /// What is kept of plans.
+    pub(super) plans: Plans,
 }
 
 /// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
@@ -135,7 +138,9 @@ pub fn run_batch(
         compiled: (Duration::ZERO, Duration::ZERO),
         noted: None,
         statements: Statements::default(),
+        plans: Plans::default(),
     };
+    interpreter.collect_plans(interpreter.state.collects_plans);
     let ended = interpreter.batch(text);
     interpreter.note_direct_cost();
     interpreter.end_doomed_transaction();
@@ -195,6 +200,9 @@ impl Interpreter<'_> {
             Ok(program) => program,
             Err(error) => return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed),
         };
+        if let Err(error) = check_alone(&program, self.frame().procedure.is_some()) {
+            return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed);
+        }
         if let Err(failure) = self.check_names(&program) {
             self.state.error = failure.error.number;
             if self.frame().protected {
@@ -202,6 +210,12 @@ impl Interpreter<'_> {
             }
             self.report_failure(&failure);
             return Ok(Exit::Failed);
+        }
+        if self.shows_plans() && !is_showplan_alone(&program) {
+            return match self.show_batch(statements) {
+                Ok(exit) => Ok(exit),
+                Err(failure) => self.uncaught(failure).map(|()| Exit::Failed),
+            };
         }
         let known = self.statements.len();
         let ended = self.steps(&program);
@@ -275,12 +289,17 @@ impl Interpreter<'_> {
         let clocks = is_timed.then(|| (Instant::now(), processor::process_cpu_time()));
         self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
-        let outcome = self.statement(statement, caught_here, learned).map_err(|mut failure| {
-            if !failure.reported {
-                failure.error = failure.error.at(position);
+        let outer = self.begin_plan(statement);
+        let outcome = match self.statement(statement, caught_here, learned) {
+            Ok(outcome) => outcome,
+            Err(mut failure) => {
+                self.leave_plan(outer);
+                if !failure.reported {
+                    failure.error = failure.error.at(position);
+                }
+                return Err(failure);
             }
-            failure
-        })?;
+        };
         if statement_kind::sets_error(statement) {
             self.state.error = 0;
         }
@@ -289,7 +308,10 @@ impl Interpreter<'_> {
         }
         let row_count = outcome.rows.filter(|_| !self.state.options.switch(SwitchOption::NoCount));
         self.send(Event::Done { row_count, kind: outcome.kind })?;
-        if let Some(cost) = self.cost.take() {
+        let mut cost = self.cost.take();
+        let rows = outcome.rows.or(outcome.row_count).unwrap_or(0);
+        self.end_plan(outer, cost.as_deref_mut(), rows)?;
+        if let Some(cost) = cost {
             if self.state.options.statistics(StatisticsKind::Io) {
                 for reads in &cost.reads {
                     self.send_message(statistics::table_reads(position.line, reads))?;

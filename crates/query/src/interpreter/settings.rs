@@ -5,7 +5,7 @@ use std::time::Duration;
 use hobt_base::{Position, SqlError, number};
 use hobt_engine::EngineError;
 use hobt_tsql::ast::{Expression, Identifier, Literal};
-use hobt_tsql::ast::{SetOption, StatisticsKind, SwitchOption, ValueOption};
+use hobt_tsql::ast::{SetOption, SwitchOption, ValueOption};
 use hobt_types::{SqlType, Value};
 
 use super::event::Message;
@@ -26,9 +26,6 @@ impl Interpreter<'_> {
             }
             SetOption::Statistics { kinds, on } => {
                 for kind in kinds {
-                    if let (true, StatisticsKind::Profile | StatisticsKind::Xml) = (*on, kind) {
-                        return Err(SqlError::not_supported("SET STATISTICS PROFILE or XML").into());
-                    }
                     self.state.options.set_statistics(*kind, *on);
                 }
             }
@@ -133,9 +130,6 @@ const SUNDAY: u8 = 7;
 fn refused(option: SwitchOption, on: bool) -> Option<&'static str> {
     match (option, on) {
         (SwitchOption::NumericRoundAbort, true) => Some("NUMERIC_ROUNDABORT"),
-        (SwitchOption::ShowplanAll, true) => Some("SHOWPLAN_ALL"),
-        (SwitchOption::ShowplanText, true) => Some("SHOWPLAN_TEXT"),
-        (SwitchOption::ShowplanXml, true) => Some("SHOWPLAN_XML"),
         (SwitchOption::FormatOnly, true) => Some("FMTONLY"),
         (SwitchOption::AnsiDefaults, _) => Some("ANSI_DEFAULTS"),
         (SwitchOption::AnsiNulls, false) => Some("ANSI_NULLS"),

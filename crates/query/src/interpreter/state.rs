@@ -192,6 +192,8 @@ pub struct SessionState {
     pub progress: Arc<Progress>,
     /// Temporary tables: the name as written, in lower case, to the name in `tempdb`.
     pub temporary_tables: HashMap<String, String>,
+    /// Whether the plan of each statement goes with its cost.
+    pub collects_plans: bool,
     /// What `BEGIN TRANSACTION` began.
     pub(super) transaction: Option<OpenTransaction>,
 }
@@ -216,6 +218,7 @@ impl SessionState {
             waits: Arc::default(),
             progress: Arc::default(),
             temporary_tables: HashMap::new(),
+            collects_plans: false,
             transaction: None,
         }
     }

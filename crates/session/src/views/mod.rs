@@ -31,7 +31,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hobt_base::{ObjectId, SqlError};
 use hobt_engine::Instance;
-use hobt_query::interpreter::{SystemView, SystemViews, ViewColumn, ViewContext};
+use hobt_query::interpreter::{PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
 use hobt_types::{SqlType, Value};
 
 use crate::registry::Registry;
@@ -84,6 +84,7 @@ impl Definition {
 pub(crate) struct Sources {
     pub(crate) instance: Arc<Instance>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) plans: Arc<PlanStore>,
     pub(crate) views: Arc<Vec<Known>>,
     /// When the server started, 100 ns since 1970-01-01 UTC.
     pub(crate) started: i64,
@@ -129,8 +130,8 @@ static DEFINITIONS: &[&[Definition]] = &[
 ];
 
 impl Views {
-    pub(crate) fn new(instance: Arc<Instance>, registry: Arc<Registry>) -> Views {
-        Views { sources: Sources { instance, registry, views: Arc::new(known_views()), started: now() } }
+    pub(crate) fn new(instance: Arc<Instance>, registry: Arc<Registry>, plans: Arc<PlanStore>) -> Views {
+        Views { sources: Sources { instance, registry, plans, views: Arc::new(known_views()), started: now() } }
     }
 
     fn find(&self, schema: &str, name: &str) -> Option<&Known> {

@@ -25,7 +25,7 @@ mod rule;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -52,7 +52,7 @@ use super::lock_rows::LockRowsExec;
 use super::profile::OperatorProfile;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
-use crate::access_path::{AccessPath, Lookup, SeekPath};
+use crate::access_path::{AccessPath, Lookup, SeekPath, covers};
 use crate::source::HeapTable;
 use crate::wrap::external;
 use outer::{OuterExec, OuterRows, ReplayExec, read_outer};
@@ -83,13 +83,41 @@ struct Inner {
 
 /// Joins by looking up, or by what is below it; see the module.
 #[derive(Debug)]
-struct IndexJoinExec {
+pub(super) struct IndexJoinExec {
     outer: Arc<dyn ExecutionPlan>,
     join: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
     /// The first portion, and how many output partitions have still to ask for it: nobody keeps it behind them. Made
     /// when the first of them starts.
     first: Mutex<Option<(Portion, usize)>>,
+    made: Arc<FirstMade>,
+}
+
+/// The first plan that was made, and whether it looks up; kept where the plan is to be shown behind its run.
+type FirstMade = OnceLock<(Arc<dyn ExecutionPlan>, bool)>;
+
+/// What there is to show of a join that looks up.
+pub(super) struct Shown<'j> {
+    pub(super) outer: &'j Arc<dyn ExecutionPlan>,
+    pub(super) join: &'j Arc<dyn ExecutionPlan>,
+    /// What ran in the place of the join, and whether it looked up.
+    pub(super) made: Option<(Arc<dyn ExecutionPlan>, bool)>,
+    pub(super) table: &'j HeapTable,
+    /// The index's place in the table.
+    pub(super) index: usize,
+    pub(super) covers: bool,
+    /// The columns of the inner table that are read.
+    pub(super) projection: Vec<usize>,
+    /// The inner table's columns that are looked up, with what of the outer side they are.
+    pub(super) sought: Vec<(usize, &'j Arc<dyn PhysicalExpr>)>,
+    /// The most rows of the outer side that are looked up.
+    pub(super) rows_max: usize,
+    pub(super) is_forced: bool,
+}
+
+/// Whether a plan stands for the outer side of a join.
+pub(super) fn stands_for_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<OuterExec>() || plan.is::<ReplayExec>()
 }
 
 /// A plan for some rows of the outer side, and what comes behind it.
@@ -111,11 +139,36 @@ impl fmt::Debug for Made {
 
 impl IndexJoinExec {
     fn new(outer: Arc<dyn ExecutionPlan>, join: Arc<dyn ExecutionPlan>, inner: Arc<Inner>) -> IndexJoinExec {
-        IndexJoinExec { outer, join, inner, first: Mutex::default() }
+        IndexJoinExec { outer, join, inner, first: Mutex::default(), made: Arc::default() }
     }
 
     fn over(&self, outer: Arc<dyn ExecutionPlan>, join: Arc<dyn ExecutionPlan>) -> IndexJoinExec {
         IndexJoinExec::new(outer, join, Arc::clone(&self.inner))
+    }
+
+    /// What there is to show of it.
+    pub(super) fn shown(&self) -> Shown<'_> {
+        let inner = &self.inner;
+        let mut projection = Vec::new();
+        let found = self.join.apply(|node| {
+            projection.extend(slot_of(node, inner).into_iter().flat_map(|slot| slot.projection.iter().copied()));
+            Ok(TreeNodeRecursion::Continue)
+        });
+        debug_assert!(found.is_ok(), "looking at a plan does not fail");
+        let definition = &inner.table.table().indexes[inner.lookup.index()];
+        let covers = covers(inner.table.table(), definition, inner.lookup.leaf(), &projection);
+        Shown {
+            outer: &self.outer,
+            join: &self.join,
+            made: self.made.get().cloned(),
+            table: &inner.table,
+            index: inner.lookup.index(),
+            covers,
+            projection,
+            sought: inner.lookup.joined_columns(inner.table.table()).into_iter().zip(&inner.keys).collect(),
+            rows_max: inner.rows_max,
+            is_forced: inner.is_forced,
+        }
     }
 
     /// The first portion. The outer side starts here, on the worker that asks first.
@@ -129,6 +182,7 @@ impl IndexJoinExec {
                 profile: Mutex::default(),
                 partitions,
                 context: Arc::clone(context),
+                made: Arc::clone(&self.made),
             };
             (portion(Arc::new(maker), OuterStreams::Unstarted(Arc::clone(&self.outer))), partitions)
         });
@@ -198,6 +252,7 @@ struct Maker {
     profile: Mutex<Option<Arc<OperatorProfile>>>,
     partitions: usize,
     context: Arc<TaskContext>,
+    made: Arc<FirstMade>,
 }
 
 /// Reads rows of the outer side and makes the plan for them.
@@ -229,6 +284,7 @@ impl Maker {
         let path = if read.is_all() || goes_on { self.path(&read)? } else { None };
         let Some(path) = path else {
             let plan = plan_of(&self.join, inner, Arc::new(read), None)?;
+            self.keep(&plan, false);
             return Ok(Made { plan, next: None, profile: None });
         };
         let profile = Arc::clone(self.profile.lock().get_or_insert_with(|| {
@@ -240,8 +296,16 @@ impl Maker {
         }));
         let (now, rest) = read.split();
         let plan = plan_of(&self.join, inner, Arc::new(now), Some(Arc::new(path)))?;
+        self.keep(&plan, true);
         let next = rest.map(|streams| portion(Arc::clone(&self), OuterStreams::Begun(streams)));
         Ok(Made { plan, next, profile: Some(profile) })
+    }
+
+    /// Keeps the first plan that is made, if somebody wants to see what became of it. Its rows stay with it.
+    fn keep(&self, plan: &Arc<dyn ExecutionPlan>, looks_up: bool) {
+        if self.inner.table.run().keeps_plan() {
+            self.made.get_or_init(|| (Arc::clone(plan), looks_up));
+        }
     }
 
     /// The ranges that the rows lead to; `None` if a scan costs less.
@@ -302,7 +366,7 @@ fn slot_of<'n>(node: &'n Arc<dyn ExecutionPlan>, inner: &Arc<Inner>) -> Option<&
 
 /// Stands where the inner table is read.
 #[derive(Debug)]
-struct InnerExec {
+pub(super) struct InnerExec {
     scan: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
     projection: Vec<usize>,

@@ -44,8 +44,15 @@ impl Interpreter<'_> {
             "DROPCLEANBUFFERS" => {
                 self.environment.instance.pool().drop_clean_buffers(None);
             }
-            // Plans live for one execution; what can be emptied is empty.
-            "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
+            // Plans live for one execution; what is kept of them is there to be looked at.
+            "FREEPROCCACHE" => {
+                let handle = arguments
+                    .first()
+                    .and_then(|given| if let Value::Binary(bytes) = given { Some(bytes) } else { None });
+                self.environment.plans.clear(handle.map(Vec::as_slice));
+            }
+            "FREESYSTEMCACHE" => self.environment.plans.clear(None),
+            "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
             "PAGE" => self.dbcc_page(&arguments, position)?,
             "SHOW_STATISTICS" => self.show_statistics(&arguments, &dbcc.options, position)?,
             "SHRINKFILE" => self.shrink_file(&arguments, position)?,

@@ -32,6 +32,7 @@ use super::event::{DoneKind, StatementStatistics};
 use super::failure::Failure;
 use super::frame::Frame;
 use super::globals;
+use super::plans::PlanEntry;
 use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
 use crate::binder::{BindOptions, Binder, BoundExpr};
@@ -79,6 +80,8 @@ pub(super) enum Learned {
 #[derive(Default)]
 pub(super) struct Statements {
     learned: Vec<Option<Direct>>,
+    /// Where their executions are counted, if that is anywhere.
+    counted: Vec<Option<Arc<PlanEntry>>>,
     /// Since when they run one after the other: the time, this thread's processor time, and how many.
     since: Option<(Instant, Duration, u64)>,
 }
@@ -107,6 +110,7 @@ impl Statements {
     /// Forgets those behind the first `len`, whose steps run no more.
     pub(super) fn truncate(&mut self, len: usize) {
         self.learned.truncate(len);
+        self.counted.truncate(len);
     }
 
     /// Forgets what is known of all.
@@ -160,6 +164,8 @@ impl Interpreter<'_> {
             Learned::Nothing | Learned::Ran => match self.learn(wanted) {
                 Some(direct) => {
                     self.statements.learned.push(Some(direct));
+                    let counted = self.known_entry();
+                    self.statements.counted.push(counted);
                     let place = self.statements.len() - 1;
                     *learned = Learned::Statement { place, misses: 0 };
                     place
@@ -190,6 +196,9 @@ impl Interpreter<'_> {
             return Ok(None);
         }
         self.statements.learned[place] = Some(direct);
+        if let (Ok(_), Some(entry)) = (&done, &self.statements.counted[place]) {
+            entry.count_direct();
+        }
         done
     }
 

@@ -1,0 +1,88 @@
+//! What operators did: from the counters that they kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::super::profile::OperatorProfile;
+use crate::plan_tree::{Actual, WorkerActual};
+
+/// What an operator of DataFusion counted; `None` if it counts nothing.
+pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
+    let metrics = plan.metrics()?;
+    let partitions = plan.output_partitioning().partition_count();
+    let mut workers: BTreeMap<usize, WorkerActual> = BTreeMap::new();
+    let (mut spills, mut spilled_bytes) = (0, 0);
+    let mut times: BTreeMap<usize, (Option<i64>, Option<i64>)> = BTreeMap::new();
+    for metric in metrics.iter() {
+        let partition = metric.partition().unwrap_or(0).min(partitions.saturating_sub(1));
+        let worker = workers.entry(partition).or_default();
+        match metric.value() {
+            MetricValue::OutputRows(rows) => worker.rows += rows.value() as u64,
+            MetricValue::OutputBatches(batches) => worker.batches += batches.value() as u64,
+            MetricValue::ElapsedCompute(time) => worker.cpu += Duration::from_nanos(time.value() as u64),
+            MetricValue::SpillCount(count) => spills += count.value() as u64,
+            MetricValue::SpilledBytes(bytes) => spilled_bytes += bytes.value() as u64,
+            MetricValue::StartTimestamp(time) => {
+                times.entry(partition).or_default().0 = time.value().and_then(|time| time.timestamp_nanos_opt());
+            }
+            MetricValue::EndTimestamp(time) => {
+                times.entry(partition).or_default().1 = time.value().and_then(|time| time.timestamp_nanos_opt());
+            }
+            _ => {}
+        }
+    }
+    for (partition, worker) in &mut workers {
+        worker.worker = number(*partition, partitions);
+        worker.executions = 1;
+        if let Some((Some(start), Some(end))) = times.get(partition) {
+            worker.elapsed = Some(Duration::from_nanos(end.saturating_sub(*start).max(0).unsigned_abs()));
+        }
+    }
+    Some(Actual { workers: workers.into_values().collect(), spills, spilled_bytes })
+}
+
+/// What one of hobt's own operators counted; `None` if it has not begun.
+pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actual> {
+    let workers = profile?.workers();
+    let count = workers.len();
+    let worker = |(at, worker): (usize, &super::super::profile::WorkerProfile)| WorkerActual {
+        worker: number(at, count),
+        rows: worker.rows,
+        executions: 1,
+        cpu: worker.cpu,
+        elapsed: Some(worker.elapsed).filter(|elapsed| !elapsed.is_zero()),
+        reads: worker.reads,
+        ..WorkerActual::default()
+    };
+    Some(Actual { workers: workers.iter().enumerate().map(worker).collect(), ..Actual::default() })
+}
+
+/// An operator that never began.
+pub(super) fn none_at_all() -> Actual {
+    Actual { workers: vec![WorkerActual::default()], ..Actual::default() }
+}
+
+/// The number of a worker: 0 of one that was alone.
+fn number(partition: usize, partitions: usize) -> usize {
+    if partitions > 1 { partition + 1 } else { 0 }
+}
+
+/// Puts a condition's rows into the operator whose rows it looked at.
+pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
+    for worker in &mut read.workers {
+        worker.rows_read = Some(worker.rows_read.unwrap_or(worker.rows));
+        let same = kept.workers.iter().find(|kept| kept.worker == worker.worker);
+        worker.rows = same.map_or(0, |kept| kept.rows);
+        worker.cpu += same.map_or(Duration::ZERO, |kept| kept.cpu);
+        worker.batches = same.map_or(0, |kept| kept.batches);
+    }
+    let known = |worker: usize| read.workers.iter().any(|read| read.worker == worker);
+    let strays: u64 = kept.workers.iter().filter(|kept| !known(kept.worker)).map(|kept| kept.rows).sum();
+    if let Some(first) = read.workers.first_mut() {
+        first.rows += strays;
+    }
+}

@@ -1,0 +1,212 @@
+//! Joins.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinSide, JoinType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use hobt_access::Direction;
+
+use super::super::index_join::{IndexJoinExec, Shown, stands_for_outer};
+use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
+use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
+
+/// SQL Server's name of a kind of join.
+fn logical(join: JoinType) -> &'static str {
+    match join {
+        JoinType::Inner => "Inner Join",
+        JoinType::Left => "Left Outer Join",
+        JoinType::Right => "Right Outer Join",
+        JoinType::Full => "Full Outer Join",
+        JoinType::LeftSemi | JoinType::LeftMark => "Left Semi Join",
+        JoinType::RightSemi | JoinType::RightMark => "Right Semi Join",
+        JoinType::LeftAnti => "Left Anti Semi Join",
+        JoinType::RightAnti => "Right Anti Semi Join",
+    }
+}
+
+impl Mapper<'_> {
+    pub(super) fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        if let Some(adaptive) = looks_up(plan) {
+            return Some(self.index_join(plan, adaptive));
+        }
+        if !joins(plan) {
+            return None;
+        }
+        let [left, right] = plan.children()[..] else { return None };
+        Some(self.join_of(plan, self.map(left), self.map(right)))
+    }
+
+    fn join_of(&self, plan: &Arc<dyn ExecutionPlan>, left: Mapped, right: Mapped) -> Mapped {
+        let sides = (left.columns.as_slice(), right.columns.as_slice());
+        let condition = |filter: Option<&JoinFilter>| filter.map(|filter| self.join_condition(filter, sides));
+        let (kind, physical, detail, predicate, projection) = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            let build = join.on().iter().map(|(key, _)| self.column_of(key, sides.0)).collect();
+            let probe = join.on().iter().map(|(_, key)| self.column_of(key, sides.1)).collect();
+            let residual = condition(join.filter());
+            let detail = Detail::HashJoin { build, probe, residual };
+            (*join.join_type(), "Hash Match", detail, None, join.projection.as_ref().map(|places| places.to_vec()))
+        } else if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+            let projection = join.projection().as_ref().map(|places| places.to_vec());
+            let detail = Detail::NestedLoops { outer: Vec::new() };
+            (*join.join_type(), "Nested Loops", detail, condition(join.filter()), projection)
+        } else if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+            let keys = |of: fn(&(_, _)) -> &Arc<dyn datafusion::physical_expr::PhysicalExpr>, side| {
+                join.on().iter().map(|on| self.column_of(of(on), side)).collect()
+            };
+            let (left, right) = (keys(|on| &on.0, sides.0), keys(|on| &on.1, sides.1));
+            let residual = condition(join.filter().as_ref());
+            (join.join_type(), "Merge Join", Detail::MergeJoin { left, right, residual }, None, None)
+        } else {
+            debug_assert!(plan.is::<CrossJoinExec>(), "all joins are known");
+            (JoinType::Inner, "Nested Loops", Detail::NestedLoops { outer: Vec::new() }, None, None)
+        };
+        let columns = self.joined_columns(kind, sides);
+        let children = vec![left.node, right.node];
+        let mut node = self.node(plan, (physical, logical(kind)), detail, children);
+        node.predicate = predicate;
+        self.mapped(node, columns).projected(projection.as_deref())
+    }
+
+    fn joined_columns(&self, kind: JoinType, (left, right): (&[PlanColumn], &[PlanColumn])) -> Vec<PlanColumn> {
+        let marked = |side: &[PlanColumn]| {
+            let mut columns = side.to_vec();
+            columns.push(self.new_column());
+            columns
+        };
+        match kind {
+            JoinType::LeftSemi | JoinType::LeftAnti => left.to_vec(),
+            JoinType::RightSemi | JoinType::RightAnti => right.to_vec(),
+            JoinType::LeftMark => marked(left),
+            JoinType::RightMark => marked(right),
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => [left, right].concat(),
+        }
+    }
+
+    /// A join's further condition, over columns of both sides.
+    fn join_condition(&self, filter: &JoinFilter, (left, right): (&[PlanColumn], &[PlanColumn])) -> PlanExpr {
+        let column = |at: &datafusion::physical_plan::joins::utils::ColumnIndex| match at.side {
+            JoinSide::Left => column_at(left, at.index),
+            JoinSide::Right => column_at(right, at.index),
+            JoinSide::None => PlanColumn::made("mark"),
+        };
+        let columns: Vec<PlanColumn> = filter.column_indices().iter().map(column).collect();
+        self.expression(filter.expression(), &columns)
+    }
+
+    /// A join that looks its inner table up where that pays.
+    fn index_join(&self, plan: &Arc<dyn ExecutionPlan>, join: &IndexJoinExec) -> Mapped {
+        let shown = join.shown();
+        let outer = self.map(shown.outer);
+        let planned = self.join_over(shown.join, &outer);
+        let made = if self.has_run { shown.made.as_ref() } else { None };
+        let ran = made.map(|(plan, looked_up)| (self.join_over(plan, &outer), *looked_up));
+        let Mapped { node: mut hash, columns } = planned;
+        let position = |node: &PlanNode| node.children.iter().position(|child| child.detail != outer_detail());
+        let inner_of = |node: &mut PlanNode| position(node).map(|at| node.children.remove(at));
+        let is_wrong = |node: &PlanNode| !matches!(node.detail, Detail::HashJoin { .. });
+        if is_wrong(&hash) || ran.as_ref().is_some_and(|(ran, _)| is_wrong(&ran.node)) {
+            return Mapped { node: hash, columns };
+        }
+        let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
+        let expected = self.estimates.of(plan);
+        let mut sought = self.sought(&shown, &outer, expected.rows);
+        let looked_up = ran.as_ref().map(|(_, looked_up)| *looked_up);
+        let mut joined = None;
+        if let Some((Mapped { node: mut ran, .. }, looked_up)) = ran {
+            joined = ran.actual.take();
+            let inner = inner_of(&mut ran);
+            let (used, idle) = if looked_up { (&mut sought, &mut scanned) } else { (&mut scanned, &mut sought) };
+            did_not_run(idle);
+            if let Some(inner) = inner {
+                did(used, inner);
+            }
+        }
+        let Detail::HashJoin { build, probe, residual } = std::mem::replace(&mut hash.detail, Detail::Filter) else {
+            return Mapped { node: hash, columns };
+        };
+        let mut node = hash;
+        node.estimate.rows = expected.rows;
+        node.estimate.row_bytes = expected.row_bytes;
+        node.actual = joined;
+        if shown.is_forced {
+            (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: build });
+            node.children = vec![outer.node, sought];
+        } else {
+            let threshold = shown.rows_max as f64;
+            node.physical = "Adaptive Join";
+            node.detail = Detail::AdaptiveJoin { build, probe, residual, threshold, looked_up };
+            node.children = vec![outer.node, scanned, sought];
+        }
+        Mapped { node, columns }
+    }
+
+    /// The join of a plan in which something stands for the outer side.
+    fn join_over(&self, plan: &Arc<dyn ExecutionPlan>, outer: &Mapped) -> Mapped {
+        if stands_for_outer(plan) {
+            let node = PlanNode::new("Generic", "Generic", outer_detail());
+            return Mapped { node, columns: outer.columns.clone() };
+        }
+        match plan.children()[..] {
+            [left, right] if joins(plan) => {
+                self.join_of(plan, self.join_over(left, outer), self.join_over(right, outer))
+            }
+            [input] if has_outer(plan) => self.join_over(input, outer),
+            _ => self.map(plan),
+        }
+    }
+
+    /// The seek for each row of the outer side.
+    fn sought(&self, shown: &Shown<'_>, outer: &Mapped, rows: f64) -> PlanNode {
+        let key = |(column, expr): (PlanColumn, _)| SeekKey {
+            column,
+            op: CompareOp::Equal,
+            values: vec![self.expression(expr, &outer.columns)],
+        };
+        let name = super::changed_object(shown.table.database(), shown.table.table()).table;
+        let named = |column: usize| PlanColumn {
+            table: Some(Arc::clone(&name)),
+            name: shown.table.table().columns[column].name.clone(),
+        };
+        let keys = shown.sought.iter().map(|(column, expr)| key((named(*column), *expr))).collect();
+        let projection: Vec<usize> = shown.projection.clone();
+        let mut node = self.index_read(shown.table, shown.index, &projection, (keys, Direction::Forward), shown.covers);
+        let executions = outer.node.estimate.rows.max(1.0);
+        let fill = |node: &mut PlanNode| {
+            node.estimate.rows = rows;
+            node.estimate.executions = executions;
+        };
+        fill(&mut node);
+        node.children.iter_mut().for_each(fill);
+        let reads = if shown.covers { &mut node } else { &mut node.children[0] };
+        reads.estimate.pages = executions;
+        reads.estimate.rows_read = Some(rows);
+        node
+    }
+}
+
+/// Whether something below a plan stands for the outer side.
+fn has_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    stands_for_outer(plan) || plan.children().into_iter().any(has_outer)
+}
+
+/// Stands for the outer side in the tree of a join.
+fn outer_detail() -> Detail {
+    Detail::Generic("outer".to_owned())
+}
+
+/// Says of an operator and all below it that they did not run.
+fn did_not_run(node: &mut PlanNode) {
+    node.actual = Some(actual::none_at_all());
+    node.children.iter_mut().for_each(did_not_run);
+}
+
+/// Puts what an operator did into the one that stands for it, and so on below.
+fn did(planned: &mut PlanNode, ran: PlanNode) {
+    planned.actual = ran.actual;
+    planned.predicate = ran.predicate.or(planned.predicate.take());
+    for (planned, ran) in planned.children.iter_mut().zip(ran.children) {
+        did(planned, ran);
+    }
+}

@@ -1,0 +1,443 @@
+//! Which operator of the executor is which of SQL Server's: from a physical plan to what people are shown of it.
+//!
+//! A plan that has run brings what its operators counted. Operators that only pass rows on, rename columns or stop when
+//! a statement is cancelled are not shown; a condition right above a table belongs to the operator that reads it.
+//!
+//! Columns are followed by their places from the tables up, since names in plans are the binder's own.
+//!
+//! Leaves to others: what was expected of an operator (`estimate`), what it did (`actual`), joins (`join`), tables
+//! (`table`), expressions (`expression`), how it looks (`plan_tree`).
+
+mod actual;
+mod estimate;
+mod expression;
+mod join;
+mod table;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::work_table::WorkTableExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+
+use super::aggregate_scan::AggregateScanExec;
+use super::cancel::CancelExec;
+use super::index_join::{IndexJoinExec, InnerExec};
+use super::lock_rows::LockRowsExec;
+use super::scan_exec::ScanExec;
+use super::seek_exec::SeekExec;
+use super::unseen_rows::UnseenRowsExec;
+use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode};
+use estimate::Estimates;
+pub(crate) use expression::Texts;
+pub use table::{changed_object, changes};
+
+/// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
+/// shown.
+pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool) -> PlanNode {
+    let mapper = Mapper { estimates: Estimates::default(), made: Cell::new(1000), texts, has_run };
+    mapper.map(plan).node
+}
+
+/// A number that tells plans apart by their operators, for who sees the same statement again and again.
+pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    fn add(plan: &Arc<dyn ExecutionPlan>, hash: &mut Fnv) {
+        hash.add(plan.name().as_bytes());
+        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
+            hash.add(&(seek.path().index as u64).to_le_bytes());
+        }
+        plan.children().into_iter().for_each(|input| add(input, hash));
+    }
+    let mut hash = Fnv::default();
+    add(plan, &mut hash);
+    // 0 is that of statements without a plan.
+    hash.value() | 1
+}
+
+/// How often the operators of a plan that has run wrote to disk what they held.
+pub(crate) fn spills(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<SortMergeJoinExec>();
+    let own = if holds { plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0) } else { 0 };
+    own as u64 + plan.children().into_iter().map(spills).sum::<u64>()
+}
+
+/// Makes the tree of one plan.
+struct Mapper<'t> {
+    estimates: Estimates,
+    /// The number of the last made value.
+    made: Cell<usize>,
+    texts: &'t Texts,
+    has_run: bool,
+}
+
+/// An operator, and what the columns of its output are.
+struct Mapped {
+    node: PlanNode,
+    columns: Vec<PlanColumn>,
+}
+
+impl Mapped {
+    /// The same rows with these of the columns.
+    fn projected(mut self, projection: Option<&[usize]>) -> Mapped {
+        if let Some(places) = projection {
+            self.columns = places.iter().map(|&at| column_at(&self.columns, at)).collect();
+            self.node.output = distinct(&self.columns);
+        }
+        self
+    }
+}
+
+/// The column at a place; a nameless one where there is none.
+fn column_at(columns: &[PlanColumn], at: usize) -> PlanColumn {
+    columns.get(at).cloned().unwrap_or_else(|| PlanColumn::made(format!("Column{at}")))
+}
+
+/// The columns, each once.
+fn distinct(columns: &[PlanColumn]) -> Vec<PlanColumn> {
+    let mut once: Vec<PlanColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        if !once.contains(column) {
+            once.push(column.clone());
+        }
+    }
+    once
+}
+
+fn is_parallel(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.output_partitioning().partition_count() > 1
+}
+
+impl Mapper<'_> {
+    /// A value that an operator makes.
+    fn new_column(&self) -> PlanColumn {
+        self.made.set(self.made.get() + 1);
+        PlanColumn::made(format!("Expr{}", self.made.get()))
+    }
+
+    /// An operator with what is known of any.
+    fn node(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        (physical, logical): (&'static str, &'static str),
+        detail: Detail,
+        children: Vec<PlanNode>,
+    ) -> PlanNode {
+        let mut node = PlanNode::new(physical, logical, detail);
+        let known = self.estimates.of(plan);
+        node.estimate.rows = known.rows;
+        node.estimate.row_bytes = known.row_bytes;
+        node.is_parallel = is_parallel(plan);
+        node.actual = if self.has_run { actual::of_metrics(plan) } else { None };
+        node.children = children;
+        node
+    }
+
+    fn mapped(&self, mut node: PlanNode, columns: Vec<PlanColumn>) -> Mapped {
+        node.output = distinct(&columns);
+        Mapped { node, columns }
+    }
+
+    fn map(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        if let Some(passed) = self.passes_on(plan) {
+            return passed;
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return self.filter(plan, filter);
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            return self.projection(plan, projection);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            return self.aggregate(plan, aggregate);
+        }
+        if let Some(found) = self.table(plan).or_else(|| self.join(plan)).or_else(|| self.exchange(plan)) {
+            return found;
+        }
+        self.ordered(plan).or_else(|| self.leaf(plan)).unwrap_or_else(|| self.other(plan))
+    }
+
+    /// What stands below an operator that only passes on.
+    fn passes_on(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let only = || plan.children().first().map(|input| self.map(input));
+        if plan.is::<CancelExec>() || plan.is::<CooperativeExec>() || plan.is::<UnseenRowsExec>() {
+            return only();
+        }
+        if plan.is::<InnerExec>() {
+            return only();
+        }
+        // Where rows are locked that a condition turns away, the condition is that of the operator below.
+        let locks = plan.downcast_ref::<LockRowsExec>()?;
+        let mut mapped = only()?;
+        if let Some(condition) = locks.conditions() {
+            mapped.node.predicate = mapped.node.predicate.or_else(|| Some(self.expression(condition, &mapped.columns)));
+        }
+        Some(mapped.projected(Some(locks.output())))
+    }
+
+    fn filter(&self, plan: &Arc<dyn ExecutionPlan>, filter: &FilterExec) -> Mapped {
+        let input = self.map(filter.input());
+        let predicate = self.expression(filter.predicate(), &input.columns);
+        let projection = filter.projection().as_ref().map(|places| places.as_ref());
+        let is_free = input.node.predicate.is_none() && matches!(input.node.detail, Detail::Read { .. });
+        if !is_free {
+            let mut node = self.node(plan, ("Filter", "Filter"), Detail::Filter, vec![input.node]);
+            node.predicate = Some(predicate);
+            return self.mapped(node, input.columns).projected(projection);
+        }
+        let mut node = input.node;
+        node.predicate = Some(predicate);
+        node.estimate.rows_read = Some(node.estimate.rows_read.unwrap_or(node.estimate.rows));
+        node.estimate.rows = self.estimates.of(plan).rows;
+        if let (Some(read), Some(kept)) = (&mut node.actual, self.has_run.then(|| actual::of_metrics(plan)).flatten()) {
+            actual::keep_of(read, &kept);
+        }
+        Mapped { node, columns: input.columns }.projected(projection)
+    }
+
+    /// Computed values make an operator, columns under other names do not.
+    fn projection(&self, plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExec) -> Mapped {
+        let input = self.map(projection.input());
+        let mut defined: Vec<(PlanColumn, Option<PlanExpr>)> = Vec::new();
+        let mut columns = Vec::with_capacity(projection.expr().len());
+        for item in projection.expr() {
+            columns.push(match self.expression(&item.expr, &input.columns) {
+                PlanExpr::Column(column) => column,
+                made => match defined.iter().find(|(_, known)| known.as_ref() == Some(&made)) {
+                    Some((column, _)) => column.clone(),
+                    None => {
+                        let column = self.new_column();
+                        defined.push((column.clone(), Some(made)));
+                        column
+                    }
+                },
+            });
+        }
+        if defined.is_empty() {
+            return Mapped { node: input.node, columns };
+        }
+        let node = self.node(plan, ("Compute Scalar", "Compute Scalar"), Detail::ComputeScalar, vec![input.node]);
+        self.mapped(PlanNode { defined, ..node }, columns)
+    }
+
+    fn aggregate(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Mapped {
+        let input = self.map(aggregate.input());
+        let is_partial = matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);
+        let takes_partial = matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let mut groups = Vec::new();
+        let mut defined = Vec::new();
+        for (at, (expr, _)) in aggregate.group_expr().expr().iter().enumerate() {
+            groups.push(match self.expression(expr, &input.columns) {
+                PlanExpr::Column(column) => column,
+                _ if takes_partial => column_at(&input.columns, at),
+                made => {
+                    let column = self.new_column();
+                    defined.push((column.clone(), Some(made)));
+                    column
+                }
+            });
+        }
+        let mut columns = groups.clone();
+        // Of grouping sets a column says which set a row is of.
+        let width = plan.schema().fields().len();
+        if aggregate.group_expr().has_grouping_set() {
+            columns.push(self.new_column());
+        }
+        let mut behind = groups.len() + usize::from(aggregate.group_expr().has_grouping_set());
+        for expr in aggregate.aggr_expr() {
+            let states = expr.state_fields().map_or(1, |fields| fields.len().max(1));
+            let made = match takes_partial {
+                true => self.whole_of(expr.fun().name(), column_at(&input.columns, behind)),
+                false => self.aggregate_of(expr, &input.columns),
+            };
+            behind += states;
+            let column = self.new_column();
+            defined.push((column.clone(), Some(made)));
+            columns.extend(std::iter::repeat_n(column, if is_partial { states } else { 1 }));
+        }
+        columns.truncate(width);
+        let logical = if is_partial { "Partial Aggregate" } else { "Aggregate" };
+        let is_in_order = groups.is_empty() || *aggregate.input_order_mode() != InputOrderMode::Linear;
+        let (physical, detail) = match is_in_order {
+            true => ("Stream Aggregate", Detail::StreamAggregate { groups }),
+            false => ("Hash Match", Detail::HashAggregate { groups }),
+        };
+        // A stream aggregate has one logical name.
+        let logical = if is_in_order { "Aggregate" } else { logical };
+        let node = self.node(plan, (physical, logical), detail, vec![input.node]);
+        self.mapped(PlanNode { defined, ..node }, columns)
+    }
+
+    fn exchange(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let input = plan.children().first().copied().map(|input| self.map(input));
+        let by = |order: &LexOrdering, columns: &[PlanColumn]| self.order_columns(order, columns);
+        let (logical, exchange, keys, order) = if let Some(spread) = plan.downcast_ref::<RepartitionExec>() {
+            let columns = &input.as_ref()?.columns;
+            let is_one = !is_parallel(spread.input());
+            let logical = if is_one { "Distribute Streams" } else { "Repartition Streams" };
+            match spread.partitioning() {
+                Partitioning::Hash(keys, _) => {
+                    let keys = keys.iter().map(|key| self.column_of(key, columns)).collect();
+                    (logical, Exchange::Hash, keys, Vec::new())
+                }
+                Partitioning::Range(_) => (logical, Exchange::Range, Vec::new(), Vec::new()),
+                _ => (logical, Exchange::RoundRobin, Vec::new(), Vec::new()),
+            }
+        } else if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+            let order = by(merge.expr(), &input.as_ref()?.columns);
+            ("Gather Streams", Exchange::Gather, Vec::new(), order)
+        } else if plan.is::<CoalescePartitionsExec>() {
+            ("Gather Streams", Exchange::Gather, Vec::new(), Vec::new())
+        } else {
+            return None;
+        };
+        let input = input?;
+        let detail = Detail::Parallelism { exchange, keys, by: order };
+        let mut node = self.node(plan, ("Parallelism", logical), detail, vec![input.node]);
+        node.is_parallel = true;
+        Some(self.mapped(node, input.columns))
+    }
+
+    fn order_columns(&self, order: &LexOrdering, columns: &[PlanColumn]) -> Vec<OrderColumn> {
+        let one = |key: &datafusion::physical_expr::PhysicalSortExpr| OrderColumn {
+            column: self.column_of(&key.expr, columns),
+            is_ascending: !key.options.descending,
+        };
+        order.iter().map(one).collect()
+    }
+
+    /// Sorts, limits, windows.
+    fn ordered(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let rows = |count: usize| count as u64;
+        if let Some(sort) = plan.downcast_ref::<SortExec>() {
+            let input = self.map(sort.input());
+            let by = self.order_columns(sort.expr(), &input.columns);
+            let logical = if sort.fetch().is_some() { "TopN Sort" } else { "Sort" };
+            let detail = Detail::Sort { by, top: sort.fetch().map(rows) };
+            let node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
+            return Some(self.mapped(node, input.columns));
+        }
+        let limit = match (plan.downcast_ref::<GlobalLimitExec>(), plan.downcast_ref::<LocalLimitExec>()) {
+            (Some(limit), _) => Some((limit.fetch().map(rows), rows(limit.skip()))),
+            (_, Some(limit)) => Some((Some(rows(limit.fetch())), 0)),
+            _ => None,
+        };
+        if let Some((fetch, offset)) = limit {
+            let input = plan.children().first().map(|input| self.map(input))?;
+            let detail = Detail::Top { rows: fetch, offset };
+            let node = self.node(plan, ("Top", "Top"), detail, vec![input.node]);
+            return Some(self.mapped(node, input.columns));
+        }
+        let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+        let bounded = || plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
+        let windows = windows.or_else(bounded)?;
+        let input = plan.children().first().map(|input| self.map(input))?;
+        let mut columns = input.columns.clone();
+        let partition = windows.first().map_or(Vec::new(), |window| {
+            window.partition_by().iter().map(|key| self.column_of(key, &input.columns)).collect()
+        });
+        let mut defined = Vec::new();
+        for window in windows {
+            let column = self.new_column();
+            let arguments = window.expressions();
+            let arguments = arguments.iter().map(|argument| self.expression(argument, &input.columns)).collect();
+            let name = window.name().split('(').next().unwrap_or_default().to_owned();
+            defined.push((column.clone(), Some(PlanExpr::Function { name, arguments })));
+            columns.push(column);
+        }
+        let names = ("Window Aggregate", "Window Aggregate");
+        let node = self.node(plan, names, Detail::Window { partition }, vec![input.node]);
+        Some(self.mapped(PlanNode { defined, ..node }, columns))
+    }
+
+    /// Operators without input.
+    fn leaf(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let (names, detail) = if plan.is::<EmptyExec>() {
+            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 0 })
+        } else if plan.is::<PlaceholderRowExec>() {
+            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 1 })
+        } else if plan.is::<WorkTableExec>() {
+            (("Table Spool", "Lazy Spool"), Detail::Spool)
+        } else if plan.is::<LazyMemoryExec>() || (plan.children().is_empty() && plan.name() == "DataSourceExec") {
+            (("Table-valued function", "Table-valued function"), Detail::TableFunction)
+        } else {
+            return None;
+        };
+        let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
+        Some(self.mapped(self.node(plan, names, detail, Vec::new()), columns))
+    }
+
+    /// Unions, and what is the executor's own.
+    fn other(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
+            let mut children: Vec<PlanNode> =
+                subqueries.subqueries().iter().map(|link| self.map(&link.plan).node).collect();
+            let input = self.map(subqueries.input());
+            children.push(input.node);
+            let mut node = self.node(plan, ("Sequence", "Sequence"), Detail::Sequence, children);
+            node.actual = node.actual.or_else(|| node.children.last().and_then(|input| input.actual.clone()));
+            return self.mapped(node, input.columns);
+        }
+        let inputs: Vec<Mapped> = plan.children().into_iter().map(|input| self.map(input)).collect();
+        let width = plan.schema().fields().len();
+        let columns = match inputs.first() {
+            Some(first) if first.columns.len() == width => first.columns.clone(),
+            _ => plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect(),
+        };
+        let mut children: Vec<PlanNode> = inputs.into_iter().map(|input| input.node).collect();
+        let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>() || plan.is::<RecursiveQueryExec>();
+        let node = match (is_union, children.len()) {
+            (true, 2..) => {
+                let columns = columns.iter().map(|_| self.new_column()).collect();
+                let names = ("Concatenation", "Concatenation");
+                return self.mapped(self.node(plan, names, Detail::Concatenation, children), columns);
+            }
+            (true, 1) => children.remove(0),
+            _ => self.node(plan, ("Generic", "Generic"), Detail::Generic(plan.name().to_owned()), children),
+        };
+        self.mapped(node, columns)
+    }
+
+    /// An expression as the column that it is, or under its text.
+    fn column_of(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> PlanColumn {
+        match self.expression(expr, columns) {
+            PlanExpr::Column(column) => column,
+            made => PlanColumn::made(made.to_string()),
+        }
+    }
+}
+
+/// The operators that only this module has a use for, so that their imports stand in one place.
+fn reads_table(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ScanExec>() || plan.is::<SeekExec>() || plan.is::<AggregateScanExec>()
+}
+
+/// Whether an operator is a join that may look its inner table up.
+fn looks_up(plan: &Arc<dyn ExecutionPlan>) -> Option<&IndexJoinExec> {
+    plan.downcast_ref::<IndexJoinExec>()
+}
+
+/// Whether an operator joins.
+fn joins(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<HashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<CrossJoinExec>()
+}

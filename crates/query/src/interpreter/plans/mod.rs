@@ -1,0 +1,274 @@
+//! Plans that are shown: those of statements that ran, and those of statements that do not run.
+//!
+//! ```text
+//!   a statement runs ─► prepare ─► PlanOfStatement ─► in_run's end ─┬─► STATISTICS PROFILE, XML; Event::Statistics
+//!                                                                   └─► PlanStore: sys.dm_exec_query_stats
+//!   SHOWPLAN_… is on ─► show ─► planned: bound and planned as if it ran, and no further
+//! ```
+//! Of a statement one plan is kept: the first that is made in its own run. What evaluates a `TOP` or looks after
+//! foreign keys has plans of its own, which are not shown.
+
+mod planned;
+mod result;
+mod show;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::physical_plan::ExecutionPlan;
+use hobt_catalog::Table;
+use hobt_engine::DatabaseUse;
+use hobt_tsql::ast::{Span, Statement, StatementKind, StatisticsKind};
+
+use super::event::StatementStatistics;
+use super::failure::Failure;
+use super::run::Interpreter;
+use super::statement_kind;
+use crate::execute::{StatementRun, Texts, changes, explain, shape, spills};
+use crate::plan_tree::{Body, Detail, Figures, PlanNode, ShownStatement};
+
+pub(super) use show::{check_alone, is_showplan_alone};
+pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
+pub(super) use store::{PlanEntry, StatementKey};
+
+/// What the interpreter keeps of plans.
+#[derive(Default)]
+pub(super) struct Plans {
+    /// How many runs are under way, one within the other.
+    depth: usize,
+    /// The plan of the statement that runs.
+    current: PlanOfStatement,
+    /// Where the statements go that are shown in place of being run; `None` if statements run.
+    showing: Option<Vec<ShownStatement>>,
+    /// Whether each statement's plan goes with its cost.
+    collects: bool,
+}
+
+/// What is kept of the plan of one statement.
+#[derive(Default)]
+pub(super) struct PlanOfStatement {
+    /// The statement; `None` for one whose plan nobody wants.
+    statement: Option<(Span, &'static str)>,
+    /// The plan, and whose run it is of.
+    plan: Option<(Arc<StatementRun>, Arc<dyn ExecutionPlan>)>,
+    /// What the statement changes.
+    change: Option<ChangeShown>,
+    /// Where its cost is noted, once that is known.
+    entry: Option<Arc<PlanEntry>>,
+    /// The plan as it is shown, when the run is over.
+    shown: Option<ShownStatement>,
+    spills: u64,
+}
+
+/// What a statement changes.
+pub(super) struct ChangeShown {
+    pub(super) database: DatabaseUse,
+    pub(super) table: Arc<Table>,
+    /// The columns that an `UPDATE` changes.
+    pub(super) columns: Option<Vec<usize>>,
+    /// How many rows of values there are; 0 where a query gives them.
+    pub(super) rows: u64,
+}
+
+impl Interpreter<'_> {
+    /// A statement is about to run; gives what is kept of the one around it.
+    pub(super) fn begin_plan(&mut self, statement: &Statement) -> PlanOfStatement {
+        let has_plan = matches!(
+            statement.kind,
+            StatementKind::Select(_)
+                | StatementKind::Insert(_)
+                | StatementKind::Update(_)
+                | StatementKind::Delete(_)
+                | StatementKind::Merge(_)
+        );
+        let of = has_plan.then(|| (statement.span, statement_kind::command(&statement.kind)));
+        std::mem::replace(&mut self.plans.current, PlanOfStatement { statement: of, ..PlanOfStatement::default() })
+    }
+
+    /// It has run, and what is kept of it goes to whom it concerns.
+    ///
+    /// # Errors
+    /// The client wants no more.
+    pub(super) fn end_plan(
+        &mut self,
+        outer: PlanOfStatement,
+        cost: Option<&mut StatementStatistics>,
+        rows: u64,
+    ) -> Result<(), Failure> {
+        let ended = std::mem::replace(&mut self.plans.current, outer);
+        if let (Some(entry), Some(cost)) = (&ended.entry, &cost) {
+            entry.record(&Measure::of(cost, rows, ended.spills));
+        }
+        let Some(mut shown) = ended.shown else { return Ok(()) };
+        if let Some(cost) = &cost {
+            shown.compile = (cost.compile, cost.compile_cpu);
+            shown.figures = Some(Figures { elapsed: cost.elapsed, cpu: cost.cpu, waits: cost.waits.clone(), rows });
+        }
+        let (profile, xml) = (StatisticsKind::Profile, StatisticsKind::Xml);
+        let options = &self.state.options;
+        let (profile, xml) = (options.statistics(profile), options.statistics(xml));
+        if profile {
+            self.send_result(&result::profile(std::slice::from_ref(&shown)))?;
+        }
+        if xml {
+            self.send_result(&result::xml(std::slice::from_ref(&shown)))?;
+        }
+        if let Some(cost) = cost.filter(|_| self.plans.collects) {
+            cost.plan = Some(Arc::new(shown));
+        }
+        Ok(())
+    }
+
+    /// Gives up what is kept of a statement that failed.
+    pub(super) fn leave_plan(&mut self, outer: PlanOfStatement) {
+        self.plans.current = outer;
+    }
+
+    /// Whether somebody wants to see what statements did.
+    fn shows_runs(&self) -> bool {
+        let options = &self.state.options;
+        self.plans.collects || options.statistics(StatisticsKind::Profile) || options.statistics(StatisticsKind::Xml)
+    }
+
+    /// A run begins, within others or not.
+    pub(super) fn run_begins(&mut self, run: &StatementRun) {
+        self.plans.depth += 1;
+        if self.plans.depth == 1 && self.plans.current.statement.is_some() && self.shows_runs() {
+            run.keep_plan();
+        }
+    }
+
+    /// It has ended. Its plan holds tables and memory, and does not outlive it.
+    pub(super) fn run_ends(&mut self, run: &Arc<StatementRun>, succeeded: bool) {
+        self.plans.depth -= 1;
+        let current = &mut self.plans.current;
+        let is_plans = current.plan.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, run));
+        let is_values = current.plan.is_none() && current.change.is_some() && self.plans.depth == 0;
+        if !is_plans && !is_values {
+            return;
+        }
+        let plan = current.plan.take().map(|(_, plan)| plan);
+        if !succeeded {
+            current.change = None;
+            return;
+        }
+        current.spills = plan.as_ref().map_or(0, spills);
+        self.note_entry(run, plan.as_ref());
+        if self.shows_runs() {
+            let tree = self.tree(plan.as_ref(), true);
+            self.plans.current.shown = self.shown_statement(tree, run.degree());
+        }
+        self.plans.current.change = None;
+    }
+
+    /// Keeps a plan that is about to run, if it is the statement's.
+    pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &Arc<dyn ExecutionPlan>) {
+        let current = &mut self.plans.current;
+        let has_values = current.change.as_ref().is_some_and(|change| change.rows > 0);
+        if self.plans.depth == 1 && current.statement.is_some() && current.plan.is_none() && !has_values {
+            current.plan = Some((Arc::clone(run), Arc::clone(plan)));
+        }
+    }
+
+    /// Whether the statement's plan has been made.
+    pub(super) fn has_plan(&self) -> bool {
+        self.plans.current.plan.is_some()
+    }
+
+    /// The statement's plan is made anew.
+    pub(super) fn forget_plan(&mut self) {
+        self.plans.current.plan = None;
+    }
+
+    /// Notes what the statement changes, if nobody has.
+    pub(super) fn note_change(&mut self, change: impl FnOnce() -> ChangeShown) {
+        let current = &mut self.plans.current;
+        if self.plans.depth == 1 && current.statement.is_some() && current.change.is_none() {
+            current.change = Some(change());
+        }
+    }
+
+    /// Looks where the statement's cost is noted; for a plan that nobody has seen, its tree is made.
+    fn note_entry(&mut self, run: &StatementRun, plan: Option<&Arc<dyn ExecutionPlan>>) {
+        let Some((span, _)) = self.plans.current.statement else { return };
+        let store = Arc::clone(&self.environment.plans);
+        let key = self.statement_key(span, plan.map_or(0, shape));
+        let known = store.find(&key);
+        self.plans.current.entry = known.or_else(|| {
+            let tree = self.tree(plan, false);
+            let shown = self.shown_statement(tree, run.degree())?;
+            store.insert(key, &self.text, span, shown)
+        });
+    }
+
+    /// Where the cost of the statement that runs is noted, if it has run before.
+    pub(super) fn known_entry(&self) -> Option<Arc<PlanEntry>> {
+        let (span, _) = self.plans.current.statement?;
+        self.environment.plans.latest(&self.statement_key(span, 0))
+    }
+
+    fn statement_key(&self, span: Span, shape: u64) -> StatementKey {
+        let options = self.state.options.bits();
+        StatementKey::new(&self.text, span, (self.state.database.id(), self.state.procedure, options), shape)
+    }
+
+    /// The tree of the statement's plan; of rows of values where there is none.
+    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, has_run: bool) -> PlanNode {
+        let current = &self.plans.current;
+        let mut node = match plan {
+            Some(plan) => explain(plan, &self.statement_texts(), has_run),
+            None => {
+                let rows = current.change.as_ref().map_or(1, |change| change.rows);
+                constant_rows(rows, has_run)
+            }
+        };
+        if let (Some(change), Some((_, kind))) = (&current.change, current.statement) {
+            node = changes(kind, &change.database, &change.table, change.columns.as_deref(), node);
+            node.actual = node.children[0].actual.clone().filter(|_| has_run);
+        }
+        node.finish();
+        node
+    }
+
+    /// The text constants of the statement that runs.
+    fn statement_texts(&self) -> Texts {
+        let span = self.plans.current.statement.map_or_else(Span::default, |(span, _)| span);
+        Texts::new(hobt_tsql::text_constants(self.text_of(span)))
+    }
+
+    fn text_of(&self, span: Span) -> &str {
+        self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+
+    fn shown_statement(&self, root: PlanNode, degree: usize) -> Option<ShownStatement> {
+        let (span, kind) = self.plans.current.statement?;
+        let text = self.text_of(span);
+        Some(ShownStatement {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            root: Some(root),
+            degree,
+            compile: (Duration::ZERO, Duration::ZERO),
+            query_hash: store::query_hash(text),
+            figures: None,
+            body: Body::None,
+        })
+    }
+
+    /// Has each statement's plan go with its cost, from now on.
+    pub(super) fn collect_plans(&mut self, collects: bool) {
+        self.plans.collects = collects;
+    }
+}
+
+/// The operator of rows that a statement has written down.
+fn constant_rows(rows: u64, has_run: bool) -> PlanNode {
+    let mut node = PlanNode::new("Constant Scan", "Constant Scan", Detail::ConstantScan { rows });
+    node.estimate.rows = rows as f64;
+    if has_run {
+        let worker = crate::plan_tree::WorkerActual { rows, executions: 1, ..Default::default() };
+        node.actual = Some(crate::plan_tree::Actual { workers: vec![worker], ..Default::default() });
+    }
+    node
+}

@@ -1,0 +1,156 @@
+//! Plans of statements that do not run: bound, locked and planned as if they did, and no further.
+
+use std::sync::Arc;
+
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::{Condition, Expression, Insert, InsertSource, Merge, QueryHint, SelectStatement};
+
+use super::super::change::Change;
+use super::super::failure::Failure;
+use super::super::insert::with_tables_of;
+use super::super::output_clause::OutputTarget;
+use super::super::query::{assigns, bind_options};
+use super::super::run::Interpreter;
+use super::constant_rows;
+use crate::binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
+use crate::execute::{Texts, changes, explain, gathered};
+use crate::plan_tree::PlanNode;
+
+/// A plan, and the workers that it may have.
+pub(super) struct Planned {
+    pub(super) root: PlanNode,
+    pub(super) degree: usize,
+}
+
+/// Binds a query.
+type Bind<'b> = &'b dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>;
+
+impl Interpreter<'_> {
+    /// The plan of what `bind` binds, under these hints.
+    fn planned(&mut self, hints: &[QueryHint], text: &str, bind: Bind<'_>) -> Result<Planned, Failure> {
+        let hints = QueryHints::read(hints).map_err(Failure::of_binding)?;
+        self.planned_by(&hints, bind_options(&hints), text, bind)
+    }
+
+    fn planned_by(
+        &mut self,
+        hints: &QueryHints,
+        options: BindOptions,
+        text: &str,
+        bind: Bind<'_>,
+    ) -> Result<Planned, Failure> {
+        let run = self.new_run(Some(hints))?;
+        let planned = self.in_run(&run, |this| {
+            let plan = this.plan(&run, options, bind)?;
+            let texts = Texts::new(hobt_tsql::text_constants(text));
+            Ok(Planned { root: explain(&gathered(plan), &texts, false), degree: run.degree() })
+        });
+        // What it cost to plan is nobody's cost of running.
+        self.cost = None;
+        planned
+    }
+
+    pub(super) fn planned_select(&mut self, select: &SelectStatement, text: &str) -> Result<Planned, Failure> {
+        self.planned(&select.options, text, &|binder| match assigns(&select.query) {
+            true => binder.bind_assignments(&select.query).map(|bound| bound.query),
+            false => binder.bind_query(&select.query),
+        })
+    }
+
+    /// The plan of a condition; `None` if it needs no query.
+    pub(super) fn planned_condition(
+        &mut self,
+        condition: &Condition,
+        position: Position,
+        text: &str,
+    ) -> Result<Option<Planned>, Failure> {
+        let needs_query = {
+            let names = self.names_alone();
+            let binder = Binder::new(&names, BindOptions::default());
+            Binder::needs_query(&binder.bind_condition(condition, position).map_err(Failure::of_binding)?)
+        };
+        if !needs_query {
+            return Ok(None);
+        }
+        let bind = |binder: &Binder<'_>| binder.bind_scalar_query(binder.bind_condition(condition, position)?);
+        self.planned(&[], text, &bind).map(Some)
+    }
+
+    /// The plan of an expression outside a query; `None` if it needs no query.
+    pub(super) fn planned_value(&mut self, value: &Expression, text: &str) -> Result<Option<Planned>, Failure> {
+        let needs_query = {
+            let names = self.names_alone();
+            let binder = Binder::new(&names, BindOptions::default());
+            Binder::needs_query(&binder.bind_scalar(value).map_err(Failure::of_binding)?)
+        };
+        if !needs_query {
+            return Ok(None);
+        }
+        let bind = |binder: &Binder<'_>| binder.bind_scalar_query(binder.bind_scalar(value)?);
+        self.planned(&[], text, &bind).map(Some)
+    }
+
+    pub(super) fn planned_insert(&mut self, insert: &Insert, text: &str) -> Result<Planned, Failure> {
+        let target = self.insert_target(insert)?;
+        let mut planned = match &insert.source {
+            InsertSource::Query { query } => {
+                let query = with_tables_of(insert, query);
+                self.planned(&insert.options, text, &|binder| {
+                    binder.limited(binder.bind_insert_source(&query, target.columns())?, insert.top.as_ref())
+                })?
+            }
+            InsertSource::Values { rows } => Planned { root: constant_rows(rows.len() as u64, false), degree: 1 },
+            InsertSource::DefaultValues | InsertSource::Execute { .. } => {
+                Planned { root: constant_rows(1, false), degree: 1 }
+            }
+        };
+        let (database, table) = target.table();
+        planned.root = changes("INSERT", &database, &table, None, planned.root);
+        Ok(planned)
+    }
+
+    pub(super) fn planned_change(&mut self, change: Change<'_>, text: &str) -> Result<Planned, Failure> {
+        let into = match change.output() {
+            Some(output) => self.output_target(output)?,
+            None => None,
+        };
+        let columns = into.as_ref().map(OutputTarget::columns);
+        let bound: std::cell::RefCell<Option<BoundChange>> = std::cell::RefCell::default();
+        let mut planned = self.planned(change.options(), text, &|binder| {
+            let change = change.bind(binder, columns)?;
+            let query = change.query.clone();
+            *bound.borrow_mut() = Some(change);
+            Ok(query)
+        })?;
+        let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
+        let (kind, changed) = match &bound.values {
+            Some(values) => ("UPDATE", Some(values.columns().collect::<Vec<_>>())),
+            None => ("DELETE", None),
+        };
+        let table = bound.table()?;
+        planned.root = changes(kind, table.database(), table.table(), changed.as_deref(), planned.root);
+        Ok(planned)
+    }
+
+    pub(super) fn planned_merge(&mut self, merge: &Merge, text: &str) -> Result<Planned, Failure> {
+        let hints = QueryHints::read(&merge.options).map_err(Failure::of_binding)?;
+        let options = BindOptions { brings_matched: self.state.options.row_count == 0, ..bind_options(&hints) };
+        let into = match &merge.output {
+            Some(output) => self.output_target(output)?,
+            None => None,
+        };
+        let columns = into.as_ref().map(OutputTarget::columns);
+        let bound: std::cell::RefCell<Option<BoundMerge>> = std::cell::RefCell::default();
+        let mut planned = self.planned_by(&hints, options, text, &|binder| {
+            let merge = binder.bind_merge(merge, columns)?;
+            let query = merge.query.clone();
+            *bound.borrow_mut() = Some(merge);
+            Ok(query)
+        })?;
+        let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
+        let table = bound.table()?;
+        let (database, table) = (table.database().clone(), Arc::clone(table.table()));
+        planned.root = changes("MERGE", &database, &table, None, planned.root);
+        Ok(planned)
+    }
+}

@@ -1,0 +1,437 @@
+//! Plans that statements had, and what they cost since: what `sys.dm_exec_query_stats` and its like show.
+//!
+//! No statement runs by what is kept here: a plan is made for each execution. An entry is a statement in its text, under
+//! the database and options it ran in, with one shape of plan; another shape is another entry. Texts are told apart by
+//! a hash of 64 bits.
+//!
+//! The store takes its memory from the instance's budget and at most a part of it. Who comes when it is full takes the
+//! place of those who have not run for the longest time; where the budget has nothing left, nothing is kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hobt_base::DatabaseId;
+use hobt_tsql::ast::Span;
+use hobt_txn::{MemoryAccount, MemoryBudget};
+use parking_lot::Mutex;
+
+use super::super::event::StatementStatistics;
+use crate::plan_tree::{Fnv, ShownStatement, to_xml};
+
+/// The most that is kept, and the most of the budget.
+const BYTES_MAX: u64 = 32 << 20;
+const BUDGET_PART: u64 = 32;
+/// Texts and plans above this are not kept.
+const ENTRY_BYTES_MAX: u64 = 1 << 20;
+/// What an entry takes beside its text and plan.
+const ENTRY_BYTES: u64 = 1 << 10;
+
+/// The plans of an instance.
+#[derive(Debug)]
+pub struct PlanStore {
+    entries: Mutex<Entries>,
+    account: MemoryAccount,
+    bytes_max: u64,
+    /// Counts what happens, so that it is known what was used last.
+    clock: AtomicU64,
+}
+
+#[derive(Default, Debug)]
+struct Entries {
+    /// By the statement, each with its plans.
+    plans: HashMap<StatementId, Vec<Arc<PlanEntry>>>,
+    /// The texts of batches, by their handles.
+    texts: HashMap<u64, Arc<str>>,
+}
+
+/// Which statement of which text, and where it ran.
+type StatementId = (u64, u32, DatabaseId, i64);
+
+/// Which statement with which plan.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(in super::super) struct StatementKey {
+    text: u64,
+    start: u32,
+    database: DatabaseId,
+    /// The procedure that it is in; 0 for a batch.
+    procedure: i32,
+    options: i64,
+    shape: u64,
+}
+
+impl StatementKey {
+    pub(in super::super) fn new(
+        text: &str,
+        span: Span,
+        (database, procedure, options): (DatabaseId, i32, i64),
+        shape: u64,
+    ) -> StatementKey {
+        StatementKey { text: text_hash(text), start: span.start, database, procedure, options, shape }
+    }
+
+    fn statement(&self) -> StatementId {
+        (self.text, self.start, self.database, self.options)
+    }
+}
+
+/// The hash of a text.
+fn text_hash(text: &str) -> u64 {
+    let mut hash = Fnv::default();
+    hash.add(text.as_bytes());
+    hash.value()
+}
+
+/// The hash of a statement without its constants.
+pub(super) fn query_hash(text: &str) -> u64 {
+    text_hash(&hobt_tsql::without_constants(text))
+}
+
+/// `sql_handle` of a text.
+pub fn sql_handle(text: &str) -> Vec<u8> {
+    handle_of(text_hash(text))
+}
+
+fn handle_of(hash: u64) -> Vec<u8> {
+    [2_u64.to_be_bytes(), hash.to_be_bytes()].concat()
+}
+
+/// What one execution cost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Measure {
+    /// Processor time, in µs.
+    pub worker_time: u64,
+    /// Elapsed time, in µs.
+    pub elapsed_time: u64,
+    /// Pages looked at.
+    pub logical_reads: u64,
+    /// Pages read from disk.
+    pub physical_reads: u64,
+    /// Rows sent or changed.
+    pub rows: u64,
+    /// Workers.
+    pub dop: u64,
+    /// How often operators wrote to disk what they held.
+    pub spills: u64,
+}
+
+impl Measure {
+    pub(super) fn of(cost: &StatementStatistics, rows: u64, spills: u64) -> Measure {
+        let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let pages = |of: fn(&super::super::event::TableReads) -> u64| cost.reads.iter().map(of).sum();
+        Measure {
+            worker_time: micros(cost.cpu),
+            elapsed_time: micros(cost.elapsed),
+            logical_reads: pages(|reads| reads.logical + reads.lob_logical),
+            physical_reads: pages(|reads| reads.physical + reads.read_ahead + reads.lob_physical),
+            rows,
+            dop: cost.degree_of_parallelism as u64,
+            spills,
+        }
+    }
+
+    /// Each figure of both by `with`.
+    fn joined(self, other: Measure, with: fn(u64, u64) -> u64) -> Measure {
+        Measure {
+            worker_time: with(self.worker_time, other.worker_time),
+            elapsed_time: with(self.elapsed_time, other.elapsed_time),
+            logical_reads: with(self.logical_reads, other.logical_reads),
+            physical_reads: with(self.physical_reads, other.physical_reads),
+            rows: with(self.rows, other.rows),
+            dop: with(self.dop, other.dop),
+            spills: with(self.spills, other.spills),
+        }
+    }
+}
+
+/// What the executions of a statement with one plan cost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QueryStats {
+    /// How many there were of which the cost is known.
+    pub measured: u64,
+    /// How many there were that ran without a plan: in a loop, from the second time on.
+    pub direct: u64,
+    /// All of them.
+    pub total: Measure,
+    /// The last.
+    pub last: Measure,
+    /// The least.
+    pub min: Measure,
+    /// The most.
+    pub max: Measure,
+    /// When the last one ended, 100 ns since 1970-01-01 UTC.
+    pub last_time: i64,
+}
+
+/// A statement with one plan.
+#[derive(Debug)]
+pub(in super::super) struct PlanEntry {
+    key: StatementKey,
+    /// Where it stands in its text, in bytes.
+    span: (u32, u32),
+    statement: ShownStatement,
+    /// When its plan was first made, 100 ns since 1970-01-01 UTC.
+    created: i64,
+    bytes: u64,
+    stats: Mutex<QueryStats>,
+    direct: AtomicU64,
+    last_used: AtomicU64,
+}
+
+/// An entry as views show it.
+#[derive(Clone, Debug)]
+pub struct CachedPlan {
+    /// `sql_handle`.
+    pub sql_handle: Vec<u8>,
+    /// `plan_handle`: of all statements of one text under the same database and options.
+    pub plan_handle: Vec<u8>,
+    /// `query_hash`.
+    pub query_hash: u64,
+    /// `query_plan_hash`.
+    pub plan_hash: u64,
+    /// The text that it stands in.
+    pub text: Arc<str>,
+    /// Where it begins and ends there, in bytes of UTF-8.
+    pub span: (u32, u32),
+    /// The database.
+    pub database: DatabaseId,
+    /// The procedure that it is in; 0 for a batch.
+    pub procedure: i32,
+    /// When its plan was first made, 100 ns since 1970-01-01 UTC.
+    pub created: i64,
+    /// Memory that it takes.
+    pub bytes: u64,
+    /// What it cost.
+    pub stats: QueryStats,
+    /// The statement with its plan.
+    pub statement: ShownStatement,
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+impl PlanEntry {
+    /// Adds an execution.
+    pub(super) fn record(&self, measure: &Measure) {
+        let mut stats = self.stats.lock();
+        let is_first = stats.measured == 0;
+        stats.measured += 1;
+        stats.total = stats.total.joined(*measure, u64::saturating_add);
+        stats.last = *measure;
+        stats.min = if is_first { *measure } else { stats.min.joined(*measure, u64::min) };
+        stats.max = stats.max.joined(*measure, u64::max);
+        stats.last_time = now();
+    }
+
+    /// Adds an execution that had no plan. No more than a counter: such a statement may run a million times a second.
+    pub(in super::super) fn count_direct(&self) {
+        self.direct.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl PlanStore {
+    /// An empty store.
+    pub fn new(budget: &Arc<MemoryBudget>) -> Arc<PlanStore> {
+        let bytes_max = BYTES_MAX.min(budget.limit() / BUDGET_PART);
+        let account = MemoryAccount::new(budget, "Plans");
+        Arc::new(PlanStore { entries: Mutex::default(), account, bytes_max, clock: AtomicU64::new(0) })
+    }
+
+    fn touch(&self, entry: &Arc<PlanEntry>) -> Arc<PlanEntry> {
+        entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Arc::clone(entry)
+    }
+
+    /// A statement with its plan, if it is known.
+    pub(super) fn find(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
+        let entries = self.entries.lock();
+        let plans = entries.plans.get(&key.statement())?;
+        plans.iter().find(|entry| entry.key == *key).map(|entry| self.touch(entry))
+    }
+
+    /// A statement with the plan that it had last.
+    pub(super) fn latest(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
+        let entries = self.entries.lock();
+        let plans = entries.plans.get(&key.statement())?;
+        plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(Arc::clone)
+    }
+
+    /// Keeps a statement with its plan; `None` if there is no room for it.
+    pub(super) fn insert(
+        &self,
+        key: StatementKey,
+        text: &Arc<str>,
+        span: Span,
+        statement: ShownStatement,
+    ) -> Option<Arc<PlanEntry>> {
+        // As a tree it takes about as much as its XML has characters.
+        let plan = to_xml(std::slice::from_ref(&statement)).len();
+        let bytes = ENTRY_BYTES + (text.len() + statement.text.len() + plan) as u64;
+        if bytes > ENTRY_BYTES_MAX.min(self.bytes_max) {
+            return None;
+        }
+        let mut entries = self.entries.lock();
+        if self.account.held() + bytes > self.bytes_max {
+            self.evict(&mut entries, bytes);
+        }
+        self.account.grow(bytes).ok()?;
+        let entry = Arc::new(PlanEntry {
+            key,
+            span: (span.start, span.end),
+            statement,
+            created: now(),
+            bytes,
+            stats: Mutex::default(),
+            direct: AtomicU64::new(0),
+            last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
+        });
+        entries.texts.entry(key.text).or_insert_with(|| Arc::clone(text));
+        entries.plans.entry(key.statement()).or_default().push(Arc::clone(&entry));
+        Some(entry)
+    }
+
+    /// Makes room: those go that were used longest ago, until an eighth of the store is free and `bytes` beside.
+    fn evict(&self, entries: &mut Entries, bytes: u64) {
+        let wanted = (self.bytes_max - self.bytes_max / 8).saturating_sub(bytes);
+        let mut by_use: Vec<(u64, StatementKey)> = entries
+            .plans
+            .values()
+            .flatten()
+            .map(|entry| (entry.last_used.load(Ordering::Relaxed), entry.key))
+            .collect();
+        by_use.sort_unstable_by_key(|(used, _)| *used);
+        for (_, key) in by_use {
+            if self.account.held() <= wanted {
+                break;
+            }
+            if let Some(plans) = entries.plans.get_mut(&key.statement()) {
+                plans.retain(|entry| {
+                    let stays = entry.key != key;
+                    if !stays {
+                        self.account.shrink(entry.bytes);
+                    }
+                    stays
+                });
+            }
+        }
+        entries.plans.retain(|_, plans| !plans.is_empty());
+        let Entries { plans, texts } = entries;
+        texts.retain(|text, _| plans.keys().any(|(of, ..)| of == text));
+    }
+
+    /// Forgets all plans: `DBCC FREEPROCCACHE`. With a handle those of one text.
+    pub fn clear(&self, plan_handle: Option<&[u8]>) {
+        let mut entries = self.entries.lock();
+        let Entries { plans, texts } = &mut *entries;
+        let goes = |entry: &PlanEntry| {
+            plan_handle.is_none_or(|handle| handle == plan_handle_of(&entry.key) || handle == handle_of(entry.key.text))
+        };
+        for all in plans.values_mut() {
+            all.retain(|entry| {
+                let is_kept = !goes(entry);
+                if !is_kept {
+                    self.account.shrink(entry.bytes);
+                }
+                is_kept
+            });
+        }
+        plans.retain(|_, all| !all.is_empty());
+        texts.retain(|text, _| plans.keys().any(|(of, ..)| of == text));
+    }
+
+    /// All plans, in the order of their texts and places.
+    pub fn all(&self) -> Vec<CachedPlan> {
+        let entries = self.entries.lock();
+        let mut all: Vec<CachedPlan> = Vec::new();
+        for entry in entries.plans.values().flatten() {
+            let Some(text) = entries.texts.get(&entry.key.text) else { continue };
+            let direct = entry.direct.load(Ordering::Relaxed);
+            all.push(CachedPlan {
+                sql_handle: handle_of(entry.key.text),
+                plan_handle: plan_handle_of(&entry.key),
+                query_hash: entry.statement.query_hash,
+                plan_hash: entry.statement.plan_hash(),
+                text: Arc::clone(text),
+                span: entry.span,
+                database: entry.key.database,
+                procedure: entry.key.procedure,
+                created: entry.created,
+                bytes: entry.bytes,
+                stats: QueryStats { direct, ..*entry.stats.lock() },
+                statement: entry.statement.clone(),
+            });
+        }
+        all.sort_by(|a, b| (&a.plan_handle, a.span, a.created).cmp(&(&b.plan_handle, b.span, b.created)));
+        all
+    }
+}
+
+/// `plan_handle`: the text, the database and the options.
+fn plan_handle_of(key: &StatementKey) -> Vec<u8> {
+    let mut hash = Fnv::default();
+    hash.add(&key.text.to_le_bytes());
+    hash.add(&key.database.0.to_le_bytes());
+    hash.add(&key.options.to_le_bytes());
+    let kind: u8 = if key.procedure == 0 { 6 } else { 5 };
+    let head = [kind, 0];
+    [&head[..], &key.database.0.to_be_bytes(), &hash.value().to_be_bytes(), &key.text.to_be_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan_tree::ShownStatement;
+
+    fn keep(store: &PlanStore, text: &str, shape: u64) -> Option<Arc<PlanEntry>> {
+        let key = StatementKey::new(text, Span::default(), (DatabaseId(5), 0, 0), shape);
+        let statement = ShownStatement::plain(text, "SELECT");
+        store.find(&key).or_else(|| store.insert(key, &Arc::from(text), Span::default(), statement))
+    }
+
+    #[test]
+    fn a_full_store_forgets_what_was_used_longest_ago() {
+        let budget = MemoryBudget::new(4 << 20);
+        let store = PlanStore::new(&budget);
+        let texts: Vec<String> = (0..1000).map(|number| format!("SELECT {number} AS a")).collect();
+        for text in &texts {
+            keep(&store, text, 0).expect("there is room for one more");
+            keep(&store, &texts[0], 0).expect("it is there, or there is room");
+        }
+        let kept: Vec<String> = store.all().iter().map(|plan| plan.text.to_string()).collect();
+        assert!(kept.len() > 10 && kept.len() < texts.len(), "{}", kept.len());
+        assert!(kept.contains(&texts[0]) && kept.contains(&texts[999]) && !kept.contains(&texts[1]));
+        assert!(budget.used() <= (4 << 20) / BUDGET_PART, "{}", budget.used());
+        store.clear(None);
+        assert_eq!((store.all().len(), budget.used()), (0, 0));
+    }
+
+    #[test]
+    fn each_shape_of_plan_has_figures_of_its_own() {
+        let store = PlanStore::new(&MemoryBudget::new(1 << 30));
+        let first = keep(&store, "SELECT 1", 1).expect("there is room");
+        for rows in [5, 1, 3] {
+            first.record(&Measure { rows, ..Measure::default() });
+        }
+        first.count_direct();
+        keep(&store, "SELECT 1", 2).expect("there is room").record(&Measure::default());
+        let all = store.all();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].plan_handle, all[1].plan_handle);
+        let stats = all.iter().map(|plan| plan.stats).find(|stats| stats.measured == 3).expect("the first");
+        assert_eq!((stats.total.rows, stats.last.rows, stats.min.rows, stats.max.rows, stats.direct), (9, 3, 1, 5, 1));
+        store.clear(Some(&all[0].sql_handle));
+        assert!(store.all().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_where_the_budget_has_nothing_left() {
+        let budget = MemoryBudget::new(64 << 20);
+        let store = PlanStore::new(&budget);
+        let account = MemoryAccount::new(&budget, "Other");
+        account.grow(64 << 20).expect("all of it is free");
+        assert!(keep(&store, "SELECT 1", 0).is_none());
+    }
+}

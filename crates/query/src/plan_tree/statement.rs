@@ -1,0 +1,101 @@
+//! A statement with its plan, and what it cost.
+
+use std::time::Duration;
+
+use super::PlanNode;
+
+/// A statement as plans show it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShownStatement {
+    /// Its text.
+    pub text: String,
+    /// SQL Server's name of its kind: `SELECT`.
+    pub kind: String,
+    /// The plan; `None` for a statement without one.
+    pub root: Option<PlanNode>,
+    /// Workers that it may have.
+    pub degree: usize,
+    /// Time taken to bind and plan it, and processor time of that.
+    pub compile: (Duration, Duration),
+    /// What texts have in common that differ by constants alone.
+    pub query_hash: u64,
+    /// What it cost, if it has run.
+    pub figures: Option<Figures>,
+    /// Statements within it.
+    pub body: Body,
+}
+
+/// What a statement that has run cost.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Figures {
+    /// From its beginning to its end.
+    pub elapsed: Duration,
+    /// Processor time of all its threads.
+    pub cpu: Duration,
+    /// Its waits: name, number, time.
+    pub waits: Vec<(&'static str, u64, Duration)>,
+    /// Rows that it sent or changed.
+    pub rows: u64,
+}
+
+/// Statements within a statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Body {
+    /// None.
+    None,
+    /// Those of an `IF` or `WHILE`.
+    Branches {
+        /// What follows if the condition is true.
+        then: Vec<ShownStatement>,
+        /// What follows if it is not.
+        otherwise: Vec<ShownStatement>,
+    },
+    /// Those of a procedure.
+    Procedure {
+        /// Its name.
+        name: String,
+        /// Its statements.
+        statements: Vec<ShownStatement>,
+    },
+}
+
+impl ShownStatement {
+    /// A statement without a plan.
+    pub fn plain(text: impl Into<String>, kind: impl Into<String>) -> ShownStatement {
+        ShownStatement {
+            text: text.into(),
+            kind: kind.into(),
+            root: None,
+            degree: 1,
+            compile: (Duration::ZERO, Duration::ZERO),
+            query_hash: 0,
+            figures: None,
+            body: Body::None,
+        }
+    }
+
+    /// A number that plans of one shape have in common; 0 without a plan.
+    pub fn plan_hash(&self) -> u64 {
+        self.root.as_ref().map_or(0, PlanNode::shape_hash)
+    }
+}
+
+/// The hash FNV-1a, which is the same on every machine and at every start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+}

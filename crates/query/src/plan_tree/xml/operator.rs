@@ -1,0 +1,235 @@
+//! Operators as XML.
+
+use super::super::text::lacks_join_predicate;
+use super::super::{Actual, Detail, Exchange, PlanColumn, PlanExpr, PlanNode, WorkerActual};
+use super::element::Element;
+use super::milliseconds;
+use super::scalar::{column, columns, expression, object, order_by, scalar, seek_predicates, some_columns};
+
+/// An operator with all below it.
+pub(super) fn rel_op(node: &PlanNode) -> Element {
+    let estimate = node.estimate;
+    let mode = if matches!(node.detail, Detail::Change { .. }) { "Row" } else { "Batch" };
+    let element = Element::new("RelOp")
+        .attribute("AvgRowSize", estimate.row_bytes.round())
+        .attribute("EstimateCPU", estimate.cpu)
+        .attribute("EstimateIO", estimate.io)
+        .attribute("EstimateRebinds", 0)
+        .attribute("EstimateRewinds", 0)
+        .attribute("EstimatedExecutionMode", mode)
+        .attribute("EstimateRows", estimate.rows)
+        .optional("EstimatedRowsRead", estimate.rows_read)
+        .attribute("LogicalOp", node.logical)
+        .attribute("NodeId", node.id)
+        .attribute("Parallel", node.is_parallel)
+        .optional("Partitioned", is_partitioned(node).then_some(true))
+        .attribute("PhysicalOp", node.physical)
+        .optional("IsAdaptive", is_adaptive(node).then_some(true))
+        .optional("AdaptiveThresholdRows", threshold(node))
+        .attribute("EstimatedTotalSubtreeCost", estimate.subtree)
+        .optional("TableCardinality", estimate.table_rows)
+        .optional("EstimatedJoinType", is_adaptive(node).then_some("Nested Loops"));
+    element
+        .child(columns("OutputList", &node.output))
+        .children(warnings(node))
+        .children(node.actual.as_ref().and_then(|actual| run_time(node, actual, mode)))
+        .child(particular(node))
+}
+
+fn is_partitioned(node: &PlanNode) -> bool {
+    matches!(node.detail, Detail::Read { partitions: Some(_), .. })
+}
+
+fn is_adaptive(node: &PlanNode) -> bool {
+    matches!(node.detail, Detail::AdaptiveJoin { .. })
+}
+
+fn threshold(node: &PlanNode) -> Option<f64> {
+    match node.detail {
+        Detail::AdaptiveJoin { threshold, .. } => Some(threshold),
+        _ => None,
+    }
+}
+
+fn warnings(node: &PlanNode) -> Option<Element> {
+    let actual = node.actual.as_ref().filter(|actual| actual.spills > 0);
+    let lacks = lacks_join_predicate(node);
+    if actual.is_none() && !lacks {
+        return None;
+    }
+    let pages = |actual: &Actual| actual.spilled_bytes.div_ceil(8192);
+    let spill = actual.map(|actual| {
+        let threads = actual.workers.len().max(1);
+        Element::new("SpillToTempDb").attribute("SpillLevel", actual.spills).attribute("SpilledThreadCount", threads)
+    });
+    let name = match node.detail {
+        Detail::Sort { .. } => "SortSpillDetails",
+        _ => "HashSpillDetails",
+    };
+    let details = actual.map(|actual| {
+        Element::new(name).attribute("WritesToTempDb", pages(actual)).attribute("ReadsFromTempDb", pages(actual))
+    });
+    let element = Element::new("Warnings").optional("NoJoinPredicate", lacks.then_some(true));
+    if actual.is_none() {
+        // The schema wants one thing in it at least; that no column lacks statistics is true of an operator without any.
+        return Some(element.child(columns("ColumnsWithNoStatistics", &[])));
+    }
+    Some(element.children(spill).children(details))
+}
+
+fn run_time(node: &PlanNode, actual: &Actual, mode: &'static str) -> Option<Element> {
+    let joined = match node.detail {
+        Detail::AdaptiveJoin { looked_up: Some(looked_up), .. } => {
+            Some(if looked_up { "Nested Loops" } else { "Hash Match" })
+        }
+        _ => None,
+    };
+    let of_worker = |worker: &WorkerActual| {
+        let reads = worker.reads;
+        Element::new("RunTimeCountersPerThread")
+            .attribute("Thread", worker.worker)
+            .attribute("ActualRows", worker.rows)
+            .optional("ActualRowsRead", worker.rows_read)
+            .attribute("Batches", worker.batches)
+            .attribute("ActualEndOfScans", worker.executions)
+            .attribute("ActualExecutions", worker.executions)
+            .attribute("ActualExecutionMode", mode)
+            .optional("ActualElapsedms", worker.elapsed.map(milliseconds))
+            .attribute("ActualCPUms", milliseconds(worker.cpu))
+            .optional("ActualScans", reads.map(|_| worker.executions))
+            .optional("ActualLogicalReads", reads.map(|reads| reads.logical))
+            .optional("ActualPhysicalReads", reads.map(|reads| reads.physical))
+            .optional("ActualReadAheads", reads.map(|reads| reads.read_ahead))
+            .optional("ActualLocallyAggregatedRows", worker.rows_aggregated)
+            .optional("ActualJoinType", joined)
+    };
+    let element = Element::new("RunTimeInformation").children(actual.workers.iter().map(of_worker));
+    (!actual.workers.is_empty()).then_some(element)
+}
+
+/// The element of the operator's kind, with what is below it.
+fn particular(node: &PlanNode) -> Element {
+    let predicate = |name| node.predicate.as_ref().map(|predicate| expression(name, predicate));
+    let below = || node.children.iter().map(rel_op);
+    let begun = |name| Element::new(name).child(defined_values(node));
+    match &node.detail {
+        Detail::Read { .. } => read(node),
+        Detail::HashJoin { build, probe, residual } => begun("Hash")
+            .children(some_columns("HashKeysBuild", build))
+            .children(some_columns("HashKeysProbe", probe))
+            .children(residual.as_ref().map(|residual| expression("ProbeResidual", residual)))
+            .children(below()),
+        Detail::HashAggregate { groups } => {
+            begun("Hash").children(some_columns("HashKeysBuild", groups)).children(below())
+        }
+        Detail::AdaptiveJoin { build, probe, residual, .. } => begun("AdaptiveJoin")
+            .attribute("Optimized", false)
+            .children(some_columns("HashKeysBuild", build))
+            .children(some_columns("HashKeysProbe", probe))
+            .children(residual.as_ref().map(|residual| expression("ProbeResidual", residual)))
+            .children(some_columns("OuterReferences", build))
+            .children(below()),
+        Detail::NestedLoops { outer } => begun("NestedLoops")
+            .attribute("Optimized", false)
+            .children(predicate("Predicate"))
+            .children(some_columns("OuterReferences", outer))
+            .children(below()),
+        Detail::MergeJoin { left, right, residual } => begun("Merge")
+            .attribute("ManyToMany", true)
+            .child(columns("InnerSideJoinColumns", right))
+            .child(columns("OuterSideJoinColumns", left))
+            .children(residual.as_ref().map(|residual| expression("Residual", residual)))
+            .children(below()),
+        Detail::StreamAggregate { groups } => {
+            begun("StreamAggregate").children(some_columns("GroupBy", groups)).children(below())
+        }
+        Detail::Sort { by, top: None } => {
+            begun("Sort").attribute("Distinct", false).child(order_by(by)).children(below())
+        }
+        Detail::Sort { by, top: Some(rows) } => begun("TopSort")
+            .attribute("Distinct", false)
+            .attribute("Rows", i32::try_from(*rows).unwrap_or(i32::MAX))
+            .child(order_by(by))
+            .children(below()),
+        Detail::Top { rows, offset } => {
+            let constant = |rows: u64| PlanExpr::Constant(format!("({rows})"));
+            begun("Top")
+                .attribute("RowCount", false)
+                .attribute("IsPercent", false)
+                .attribute("WithTies", false)
+                .children((*offset > 0).then(|| expression("OffsetExpression", &constant(*offset))))
+                .children(rows.map(|rows| expression("TopExpression", &constant(rows))))
+                .children(below())
+        }
+        Detail::Parallelism { exchange, keys, by } => {
+            let kind = match exchange {
+                Exchange::Hash => Some("Hash"),
+                Exchange::RoundRobin => Some("RoundRobin"),
+                Exchange::Range => Some("Range"),
+                Exchange::Gather => None,
+            };
+            begun("Parallelism")
+                .optional("PartitioningType", kind)
+                .children(some_columns("PartitionColumns", keys))
+                .children((!by.is_empty()).then(|| order_by(by)))
+                .children(below())
+        }
+        Detail::Change { indexes } => {
+            let objects = node.object.iter().chain(indexes).map(object);
+            begun("Update").attribute("DMLRequestSort", false).children(objects).children(below())
+        }
+        Detail::ConstantScan { .. } => begun("ConstantScan"),
+        Detail::TableFunction => begun("TableValuedFunction").children(node.object.as_ref().map(object)),
+        Detail::Filter => {
+            let always = PlanExpr::Constant("(1)".to_owned());
+            let predicate = expression("Predicate", node.predicate.as_ref().unwrap_or(&always));
+            begun("Filter").attribute("StartupExpression", false).children(below()).child(predicate)
+        }
+        Detail::ComputeScalar => begun("ComputeScalar").children(below()),
+        Detail::Concatenation => begun("Concat").children(below()),
+        Detail::Spool => begun("Spool").children(below()),
+        Detail::Sequence => begun("Sequence").children(below()),
+        Detail::Window { .. } => begun("WindowAggregate").children(below()),
+        Detail::Generic(_) => begun("Generic").children(below()),
+    }
+}
+
+fn defined_values(node: &PlanNode) -> Element {
+    let one = |(made, expr): &(PlanColumn, Option<PlanExpr>)| {
+        Element::new("DefinedValue").child(column(made)).children(expr.as_ref().map(scalar))
+    };
+    Element::new("DefinedValues").children(node.defined.iter().map(one))
+}
+
+fn read(node: &PlanNode) -> Element {
+    let Detail::Read { seek, is_ordered, is_backward, looks_up, .. } = &node.detail else {
+        return Element::new("Generic");
+    };
+    let predicate = node.predicate.as_ref().map(|predicate| expression("Predicate", predicate));
+    let is_heap = node.object.as_ref().is_none_or(|object| object.index.is_none());
+    if is_heap {
+        return Element::new("TableScan")
+            .attribute("Ordered", false)
+            .attribute("ForcedIndex", false)
+            .attribute("ForceScan", false)
+            .attribute("NoExpandHint", false)
+            .attribute("Storage", "RowStore")
+            .child(defined_values(node))
+            .children(node.object.as_ref().map(object))
+            .children(predicate);
+    }
+    let direction = is_ordered.then_some(if *is_backward { "BACKWARD" } else { "FORWARD" });
+    Element::new("IndexScan")
+        .optional("Lookup", looks_up.then_some(true))
+        .attribute("Ordered", is_ordered)
+        .optional("ScanDirection", direction)
+        .attribute("ForcedIndex", false)
+        .attribute("ForceSeek", false)
+        .attribute("ForceScan", false)
+        .attribute("NoExpandHint", false)
+        .attribute("Storage", "RowStore")
+        .child(defined_values(node))
+        .children(node.object.as_ref().map(object))
+        .children(seek_predicates(seek))
+        .children(predicate)
+}
