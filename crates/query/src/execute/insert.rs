@@ -27,6 +27,7 @@ use super::statement::StatementRun;
 use crate::interpreter::{batch_of_values, written_table_name};
 use crate::source::access_error;
 
+pub(crate) use load::insert_plan;
 pub use load::{insert_batches, insert_held, insert_select};
 
 /// The table that rows go into.

@@ -40,6 +40,7 @@ pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
 pub use index_join::{ForcedLoopRule, IndexJoinRule, JoinWay};
+pub(crate) use insert::insert_plan;
 pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub(crate) use large_top::sort_large_tops;
 pub use lock_rows::LockRowsExec;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, number};
 use hobt_catalog::TableColumn;
-use hobt_tsql::ast::{Insert, InsertSource, Query};
+use hobt_tsql::ast::{Insert, InsertSource, Query, TableHint};
 use hobt_types::TypedValue;
 
 use super::direct::{Learned, Wanted};
@@ -171,6 +171,11 @@ impl Interpreter<'_> {
         let output = binder.bind_insert_output(output, &columns, filled).map_err(Failure::of_binding)?;
         Ok(Some(OutputSink { output, into }))
     }
+}
+
+/// Whether an `INSERT` locks its table as a whole, so that all workers may write.
+pub(super) fn locks_table(insert: &Insert) -> bool {
+    insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX)
 }
 
 /// The query of an `INSERT`, with the common tables that stand before the statement.

@@ -330,6 +330,13 @@ impl Drop for AtGate<'_> {
     }
 }
 
+impl MemoryGrant {
+    /// The memory that its statement was let in for, in KB.
+    pub(super) fn kilobytes(&self) -> u64 {
+        SHARE_BYTES / 1024
+    }
+}
+
 impl Drop for MemoryGrant {
     fn drop(&mut self) {
         self.gate.line.lock().inside -= 1;

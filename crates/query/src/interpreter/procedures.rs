@@ -23,6 +23,8 @@ pub(super) fn inline_function(schema: &str, name: &str) -> Option<&'static str> 
         ("dm_db_stats_properties", DM_DB_STATS_PROPERTIES),
         ("dm_db_incremental_stats_properties", DM_DB_INCREMENTAL_STATS_PROPERTIES),
         ("dm_db_stats_histogram", DM_DB_STATS_HISTOGRAM),
+        ("dm_exec_query_plan", DM_EXEC_QUERY_PLAN),
+        ("dm_exec_text_query_plan", DM_EXEC_TEXT_QUERY_PLAN),
     ];
     let found = functions.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.filter(|_| schema.eq_ignore_ascii_case("sys")).map(|(_, text)| text)
@@ -43,6 +45,17 @@ const DM_DB_INCREMENTAL_STATS_PROPERTIES: &str =
 const DM_DB_STATS_HISTOGRAM: &str =
     "CREATE FUNCTION sys.dm_db_stats_histogram (@object_id int, @stats_id int) RETURNS TABLE AS RETURN
 (SELECT * FROM sys.hobt_stats_histogram AS h WHERE h.object_id = @object_id AND h.stats_id = @stats_id)";
+
+const DM_EXEC_QUERY_PLAN: &str =
+    "CREATE FUNCTION sys.dm_exec_query_plan (@plan_handle varbinary(64)) RETURNS TABLE AS RETURN
+(SELECT p.dbid, p.objectid, p.number, p.encrypted, p.query_plan FROM sys.hobt_query_plans AS p
+WHERE p.plan_handle = @plan_handle AND p.statement_end_offset = -1)";
+
+const DM_EXEC_TEXT_QUERY_PLAN: &str =
+    "CREATE FUNCTION sys.dm_exec_text_query_plan (@plan_handle varbinary(64), @statement_start_offset int = 0, @statement_end_offset int = -1)
+RETURNS TABLE AS RETURN
+(SELECT p.dbid, p.objectid, p.number, p.encrypted, p.query_plan FROM sys.hobt_query_plans AS p
+WHERE p.plan_handle = @plan_handle AND p.statement_start_offset = @statement_start_offset AND p.statement_end_offset = @statement_end_offset)";
 
 const DM_DB_MISSING_INDEX_COLUMNS: &str =
     "CREATE FUNCTION sys.dm_db_missing_index_columns (@index_handle int) RETURNS TABLE AS RETURN

@@ -29,7 +29,8 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, StatementRun, WriteTarget, cancellable, gathered, insert_select, physical_plan, run_query, sort_large_tops,
+    JoinWay, StatementRun, WriteTarget, cancellable, gathered, insert_plan, insert_select, physical_plan, run_query,
+    sort_large_tops,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -44,6 +45,9 @@ pub(super) struct Prepared {
     /// The statement's place among those whose operators keep rows in memory.
     _grant: Option<MemoryGrant>,
 }
+
+/// Makes a plan ready for who takes its rows.
+pub(super) type FinishPlan<'f> = &'f dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, SqlError>;
 
 /// A query that is bound and planned.
 struct Planned {
@@ -139,7 +143,7 @@ impl Interpreter<'_> {
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Prepared, Failure> {
-        self.prepare_with(run, options, bind, gathered)
+        self.prepare_with(run, options, bind, &|plan| Ok(gathered(plan)))
     }
 
     fn prepare_with(
@@ -147,7 +151,7 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        finish: fn(Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan>,
+        finish: FinishPlan<'_>,
     ) -> Result<Prepared, Failure> {
         loop {
             if let Some(prepared) = self.prepare_once(run, options, bind, finish)? {
@@ -162,13 +166,13 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        finish: fn(Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan>,
+        finish: FinishPlan<'_>,
     ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let Some(Planned { query, logical, plan, planner }) = self.plan_once(run, options, bind)? else {
             return Ok(None);
         };
-        let plan = finish(plan);
+        let plan = finish(plan)?;
         self.keep_plan(run, &plan);
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
@@ -176,6 +180,7 @@ impl Interpreter<'_> {
         }
         let grant = self.environment.executor.gate.enter(&logical, &run.pending, &|| self.is_cancelled());
         let grant = grant.map_err(|_| Failure::cancelled())?;
+        self.note_grant(grant.as_ref().map_or(0, MemoryGrant::kilobytes));
         Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
     }
 
@@ -241,8 +246,9 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         let (place, remember) = self.new_table_place(&into.name)?;
         let rows = self.in_run(run, |this| {
+            // Nobody has an index on a table that is not there yet.
             let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
-            let prepared = this.prepare_with(run, bind_options(hints), &bind, |plan| plan)?;
+            let prepared = this.prepare_with(run, bind_options(hints), &bind, &Ok)?;
             let columns = new_columns(&prepared.query)?;
             let data_space = match &into.filegroup {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
@@ -288,7 +294,7 @@ impl Interpreter<'_> {
         target: &WriteTarget,
         parallel: bool,
     ) -> Result<u64, Failure> {
-        let prepared = self.prepare_with(run, options, bind, |plan| plan)?;
+        let prepared = self.prepare_with(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
         let executor = Arc::clone(&self.environment.executor);
         Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
     }

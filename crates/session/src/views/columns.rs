@@ -45,6 +45,7 @@ fn sql_type(declared: &str) -> SqlType {
         "sysname" => SqlType::NVarChar(MaxLength::Limited(128)),
         "nvarchar" => SqlType::NVarChar(length()),
         "varchar" => SqlType::VarChar(length()),
+        "binary" => SqlType::Binary(number()),
         "varbinary" => SqlType::VarBinary(length()),
         "char" => SqlType::Char(number()),
         "nchar" => SqlType::NChar(number()),

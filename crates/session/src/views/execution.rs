@@ -6,7 +6,7 @@ use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription};
 use hobt_query::execute::{OperatorProfile, WORKER_THREAD};
-use hobt_query::interpreter::{TableReads, ViewContext};
+use hobt_query::interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_sync::processor;
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
 use hobt_types::Value;
@@ -183,7 +183,7 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
     row
 }
 
-/// The texts that run, each once.
+/// The texts that run, and those whose plans are kept, each once; the latter by the handles of their plans too.
 fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for session in sources.registry.all() {
@@ -191,6 +191,14 @@ fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let handle = text_handle(&request.text);
         if !rows.iter().any(|row| row[0] == handle) {
             rows.push(row![handle, database_id(sources, &session.database), NULL, NULL, false, &request.text]);
+        }
+    }
+    for plan in sources.plans.all() {
+        for handle in [plan.sql_handle, plan.plan_handle].map(Value::Binary) {
+            if !rows.iter().any(|row| row[0] == handle) {
+                let object = Some(plan.procedure).filter(|id| *id != 0);
+                rows.push(row![handle, plan.database.0, object, NULL, false, &*plan.text]);
+            }
         }
     }
     Ok(rows)
@@ -275,12 +283,9 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// A handle that two equal texts share: the length and a sum of the bytes.
+/// A handle that two equal texts share.
 pub(super) fn text_handle(text: &str) -> Value {
-    let sum = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    Value::Binary([2_u64.to_be_bytes(), sum.to_be_bytes()].concat())
+    Value::Binary(sql_handle(text))
 }
 
 fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {

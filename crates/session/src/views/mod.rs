@@ -17,6 +17,7 @@ mod io;
 mod locks;
 mod log;
 mod memory;
+mod plans;
 mod processes;
 mod sequences;
 mod settings;
@@ -120,6 +121,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     locks::VIEWS,
     log::VIEWS,
     memory::VIEWS,
+    plans::VIEWS,
     processes::VIEWS,
     sequences::VIEWS,
     settings::VIEWS,

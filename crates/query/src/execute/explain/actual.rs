@@ -61,6 +61,12 @@ pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actua
     Some(Actual { workers: workers.iter().enumerate().map(worker).collect(), ..Actual::default() })
 }
 
+/// What one thread has that takes all rows of others.
+pub(super) fn gathered(below: &Actual) -> Actual {
+    let worker = WorkerActual { rows: below.rows(), executions: 1, ..WorkerActual::default() };
+    Actual { workers: vec![worker], ..Actual::default() }
+}
+
 /// An operator that never began.
 pub(super) fn none_at_all() -> Actual {
     Actual { workers: vec![WorkerActual::default()], ..Actual::default() }

@@ -9,6 +9,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr,
 };
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use hobt_types::{Collation, SqlType, Value};
 
@@ -120,6 +121,14 @@ impl Mapper<'_> {
             return PlanExpr::Case { branches, otherwise: Box::new(otherwise) };
         }
         let function = |name: &str, arguments: Vec<PlanExpr>| PlanExpr::Function { name: name.to_owned(), arguments };
+        if let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>() {
+            let known = self.subqueries.borrow();
+            // Its number is what it is told apart by; there is no other way to it.
+            #[expect(deprecated)]
+            let found = known.iter().find(|(index, _)| *index == subquery.index());
+            return found
+                .map_or_else(|| PlanExpr::Text("subquery".to_owned()), |(_, column)| PlanExpr::Column(column.clone()));
+        }
         if let Some(like) = expr.downcast_ref::<LikeExpr>() {
             return function("like", vec![below(like.expr()), below(like.pattern())]);
         }

@@ -14,9 +14,10 @@ mod expression;
 mod join;
 mod table;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use datafusion::logical_expr::physical_planning_context::SubqueryIndex;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -53,7 +54,8 @@ pub use table::{changed_object, changes};
 /// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
 /// shown.
 pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool) -> PlanNode {
-    let mapper = Mapper { estimates: Estimates::default(), made: Cell::new(1000), texts, has_run };
+    let (estimates, subqueries) = (Estimates::default(), RefCell::default());
+    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries };
     mapper.map(plan).node
 }
 
@@ -86,6 +88,8 @@ struct Mapper<'t> {
     made: Cell<usize>,
     texts: &'t Texts,
     has_run: bool,
+    /// The subqueries whose values are known by now.
+    subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
 }
 
 /// An operator, and what the columns of its output are.
@@ -312,6 +316,11 @@ impl Mapper<'_> {
         let detail = Detail::Parallelism { exchange, keys, by: order };
         let mut node = self.node(plan, ("Parallelism", logical), detail, vec![input.node]);
         node.is_parallel = true;
+        if node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
+            // The statement's own thread gathers, and counts nothing.
+            let below = node.children[0].actual.as_ref();
+            node.actual = below.map(actual::gathered);
+        }
         Some(self.mapped(node, input.columns))
     }
 
@@ -358,7 +367,8 @@ impl Mapper<'_> {
             let column = self.new_column();
             let arguments = window.expressions();
             let arguments = arguments.iter().map(|argument| self.expression(argument, &input.columns)).collect();
-            let name = window.name().split('(').next().unwrap_or_default().to_owned();
+            // The binder's name of it: the function's with a number.
+            let name = window.name().trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_owned();
             defined.push((column.clone(), Some(PlanExpr::Function { name, arguments })));
             columns.push(column);
         }
@@ -387,8 +397,12 @@ impl Mapper<'_> {
     /// Unions, and what is the executor's own.
     fn other(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
         if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
-            let mut children: Vec<PlanNode> =
-                subqueries.subqueries().iter().map(|link| self.map(&link.plan).node).collect();
+            let mut children: Vec<PlanNode> = Vec::new();
+            for link in subqueries.subqueries() {
+                let Mapped { node, columns } = self.map(&link.plan);
+                self.subqueries.borrow_mut().push((link.index, column_at(&columns, 0)));
+                children.push(node);
+            }
             let input = self.map(subqueries.input());
             children.push(input.node);
             let mut node = self.node(plan, ("Sequence", "Sequence"), Detail::Sequence, children);

@@ -36,8 +36,7 @@ use crate::wrap::sql_error_of;
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
 const FEW_ROWS: usize = 1000;
 
-/// Runs `plan`, whose columns are the table's in order and type, and writes its rows. With `parallel` every worker
-/// writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
+/// Runs `plan`, which [`insert_plan`] has given, and writes its rows. With `parallel` every worker writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
 ///
 /// # Errors
 /// The plan's, and those of [`insert_rows`](super::insert_rows).
@@ -53,9 +52,6 @@ pub fn insert_select(
         let is_locked = target.row_locks(run).is_none();
         return insert_sorted(run, pool, plan, task, target, parallel && is_locked);
     }
-    let partitions = plan.output_partitioning().partition_count();
-    let plan: Arc<dyn ExecutionPlan> =
-        if parallel || partitions == 1 { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
     let mut loaded = Vec::new();
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
@@ -81,18 +77,20 @@ pub fn insert_select(
     publish(run, target, loaded)
 }
 
-/// Writes a plan's rows through the table's indexes, on the statement's thread, in the order of the first of them. The
-/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
-/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words;
-/// not where its key has computed columns, whose values are not there yet when the rows are sorted.
-fn insert_sorted(
-    run: &Arc<StatementRun>,
-    pool: &WorkerPool,
+/// The plan of an `INSERT` as [`insert_select`] wants it: with its rows in the order of the table's first index, or by one
+/// worker unless `parallel`.
+///
+/// # Errors
+/// The order cannot be planned.
+pub(crate) fn insert_plan(
     plan: Arc<dyn ExecutionPlan>,
-    task: &Arc<TaskContext>,
     target: &WriteTarget,
-    may_build: bool,
-) -> Result<u64, SqlError> {
+    parallel: bool,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let is_one = plan.output_partitioning().partition_count() == 1;
+    if target.heaps.is_some() {
+        return Ok(if parallel || is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) });
+    }
     let table = target.table();
     let index = table.indexes.iter().find(|index| !index.key.is_empty());
     let schema = DFSchema::try_from(plan.schema()).map_err(sql_error_of)?;
@@ -106,7 +104,24 @@ fn insert_sorted(
     let Some(order) = LexOrdering::new(order) else {
         return Err(SqlError::internal("a table without an index to sort by"));
     };
-    let plan: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order, Arc::new(CoalescePartitionsExec::new(plan))));
+    let rows: Arc<dyn ExecutionPlan> = if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
+    Ok(Arc::new(SortExec::new(order, rows)))
+}
+
+/// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. Their
+/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
+/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words;
+/// not where its key has computed columns, whose values are not there yet when the rows are sorted.
+fn insert_sorted(
+    run: &Arc<StatementRun>,
+    pool: &WorkerPool,
+    plan: Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+    target: &WriteTarget,
+    may_build: bool,
+) -> Result<u64, SqlError> {
+    let table = target.table();
+    let index = table.indexes.iter().find(|index| !index.key.is_empty());
     let is_given = |key: &[IndexKeyColumn]| key.iter().all(|part| table.columns[part.column].computed.is_none());
     if may_build && index.is_some_and(|index| is_given(&index.key)) && target.is_empty_tree() {
         let partitions: Vec<usize> = (0..target.writer.base().len()).collect();

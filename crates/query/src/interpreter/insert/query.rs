@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hobt_base::SqlError;
 use hobt_tsql::ast::{
     ColumnName, Expression, FunctionArguments, FunctionCall, Identifier, Insert, Literal, ObjectName, Offset,
-    OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableHint, TableSource, Window,
+    OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableSource, Window,
 };
 
 use super::super::changed_table::stored_batch;
@@ -14,7 +14,7 @@ use super::super::failure::Failure;
 use super::super::names::UsedTable;
 use super::super::query::bind_options;
 use super::super::run::Interpreter;
-use super::{Target, Write, with_tables_of};
+use super::{Target, Write, locks_table, with_tables_of};
 use crate::binder::{self, BindOptions, Binder, BoundQuery, QueryHints, TargetColumn};
 use crate::execute::{HeldBatches, StatementRun, insert_held};
 
@@ -33,8 +33,7 @@ impl Interpreter<'_> {
         let target = &write.target;
         let options = bind_options(hints);
         let query = with_tables_of(insert, query);
-        let parallel =
-            insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX);
+        let parallel = locks_table(insert);
         let is_whole = target.listed().iter().copied().eq(0..target.table.columns.len());
         if is_whole {
             let bind = |binder: &Binder<'_>| {

@@ -59,6 +59,8 @@ pub(super) struct PlanOfStatement {
     /// The plan as it is shown, when the run is over.
     shown: Option<ShownStatement>,
     spills: u64,
+    /// The memory that it was let in for, in KB.
+    grant_kb: u64,
 }
 
 /// What a statement changes.
@@ -98,7 +100,7 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let ended = std::mem::replace(&mut self.plans.current, outer);
         if let (Some(entry), Some(cost)) = (&ended.entry, &cost) {
-            entry.record(&Measure::of(cost, rows, ended.spills));
+            entry.record(&Measure { spills: ended.spills, grant_kb: ended.grant_kb, ..Measure::of(cost, rows) });
         }
         let Some(mut shown) = ended.shown else { return Ok(()) };
         if let Some(cost) = &cost {
@@ -169,6 +171,11 @@ impl Interpreter<'_> {
         if self.plans.depth == 1 && current.statement.is_some() && current.plan.is_none() && !has_values {
             current.plan = Some((Arc::clone(run), Arc::clone(plan)));
         }
+    }
+
+    /// Notes what memory the statement was let in for.
+    pub(super) fn note_grant(&mut self, kilobytes: u64) {
+        self.plans.current.grant_kb += kilobytes;
     }
 
     /// Whether the statement's plan has been made.

@@ -7,13 +7,13 @@ use hobt_tsql::ast::{Condition, Expression, Insert, InsertSource, Merge, QueryHi
 
 use super::super::change::Change;
 use super::super::failure::Failure;
-use super::super::insert::with_tables_of;
+use super::super::insert::{locks_table, with_tables_of};
 use super::super::output_clause::OutputTarget;
-use super::super::query::{assigns, bind_options};
+use super::super::query::{FinishPlan, assigns, bind_options};
 use super::super::run::Interpreter;
 use super::constant_rows;
 use crate::binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
-use crate::execute::{Texts, changes, explain, gathered};
+use crate::execute::{Texts, changes, explain, gathered, insert_plan};
 use crate::plan_tree::PlanNode;
 
 /// A plan, and the workers that it may have.
@@ -29,7 +29,7 @@ impl Interpreter<'_> {
     /// The plan of what `bind` binds, under these hints.
     fn planned(&mut self, hints: &[QueryHint], text: &str, bind: Bind<'_>) -> Result<Planned, Failure> {
         let hints = QueryHints::read(hints).map_err(Failure::of_binding)?;
-        self.planned_by(&hints, bind_options(&hints), text, bind)
+        self.planned_by(&hints, bind_options(&hints), text, bind, &|plan| Ok(gathered(plan)))
     }
 
     fn planned_by(
@@ -38,12 +38,13 @@ impl Interpreter<'_> {
         options: BindOptions,
         text: &str,
         bind: Bind<'_>,
+        finish: FinishPlan<'_>,
     ) -> Result<Planned, Failure> {
         let run = self.new_run(Some(hints))?;
         let planned = self.in_run(&run, |this| {
-            let plan = this.plan(&run, options, bind)?;
+            let plan = finish(this.plan(&run, options, bind)?)?;
             let texts = Texts::new(hobt_tsql::text_constants(text));
-            Ok(Planned { root: explain(&gathered(plan), &texts, false), degree: run.degree() })
+            Ok(Planned { root: explain(&plan, &texts, false), degree: run.degree() })
         });
         // What it cost to plan is nobody's cost of running.
         self.cost = None;
@@ -95,9 +96,14 @@ impl Interpreter<'_> {
         let mut planned = match &insert.source {
             InsertSource::Query { query } => {
                 let query = with_tables_of(insert, query);
-                self.planned(&insert.options, text, &|binder| {
+                let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
+                let parallel = locks_table(insert);
+                let store = target.store()?;
+                let bind = |binder: &Binder<'_>| {
                     binder.limited(binder.bind_insert_source(&query, target.columns())?, insert.top.as_ref())
-                })?
+                };
+                let finish = |plan| insert_plan(plan, &store, parallel);
+                self.planned_by(&hints, bind_options(&hints), text, &bind, &finish)?
             }
             InsertSource::Values { rows } => Planned { root: constant_rows(rows.len() as u64, false), degree: 1 },
             InsertSource::DefaultValues | InsertSource::Execute { .. } => {
@@ -141,12 +147,13 @@ impl Interpreter<'_> {
         };
         let columns = into.as_ref().map(OutputTarget::columns);
         let bound: std::cell::RefCell<Option<BoundMerge>> = std::cell::RefCell::default();
-        let mut planned = self.planned_by(&hints, options, text, &|binder| {
+        let bind = |binder: &Binder<'_>| {
             let merge = binder.bind_merge(merge, columns)?;
             let query = merge.query.clone();
             *bound.borrow_mut() = Some(merge);
             Ok(query)
-        })?;
+        };
+        let mut planned = self.planned_by(&hints, options, text, &bind, &|plan| Ok(gathered(plan)))?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
         let table = bound.table()?;
         let (database, table) = (table.database().clone(), Arc::clone(table.table()));

@@ -114,10 +114,12 @@ pub struct Measure {
     pub dop: u64,
     /// How often operators wrote to disk what they held.
     pub spills: u64,
+    /// Memory that it was let in for, in KB.
+    pub grant_kb: u64,
 }
 
 impl Measure {
-    pub(super) fn of(cost: &StatementStatistics, rows: u64, spills: u64) -> Measure {
+    pub(super) fn of(cost: &StatementStatistics, rows: u64) -> Measure {
         let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let pages = |of: fn(&super::super::event::TableReads) -> u64| cost.reads.iter().map(of).sum();
         Measure {
@@ -127,7 +129,7 @@ impl Measure {
             physical_reads: pages(|reads| reads.physical + reads.read_ahead + reads.lob_physical),
             rows,
             dop: cost.degree_of_parallelism as u64,
-            spills,
+            ..Measure::default()
         }
     }
 
@@ -141,6 +143,7 @@ impl Measure {
             rows: with(self.rows, other.rows),
             dop: with(self.dop, other.dop),
             spills: with(self.spills, other.spills),
+            grant_kb: with(self.grant_kb, other.grant_kb),
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Plans that statements had, and what they cost.
+
+use std::collections::BTreeMap;
+
+use hobt_query::interpreter::{CachedPlan, Measure, ViewContext};
+use hobt_query::plan_tree::{ShownStatement, to_xml};
+use hobt_types::Value;
+
+use super::value::{NULL, datetime, int, row};
+use super::{Definition, Rows, Sources};
+
+pub(super) static VIEWS: &[Definition] = &[
+    Definition::sys(
+        "dm_exec_query_stats",
+        "sql_handle varbinary(64)!, statement_start_offset int!, statement_end_offset int!, \
+         plan_generation_num bigint!, plan_handle varbinary(64)!, creation_time datetime!, last_execution_time datetime, \
+         execution_count bigint!, total_worker_time bigint!, last_worker_time bigint!, min_worker_time bigint!, \
+         max_worker_time bigint!, total_physical_reads bigint!, last_physical_reads bigint!, min_physical_reads bigint!, \
+         max_physical_reads bigint!, total_logical_writes bigint!, last_logical_writes bigint!, \
+         min_logical_writes bigint!, max_logical_writes bigint!, total_logical_reads bigint!, last_logical_reads bigint!, \
+         min_logical_reads bigint!, max_logical_reads bigint!, total_clr_time bigint!, last_clr_time bigint!, \
+         min_clr_time bigint!, max_clr_time bigint!, total_elapsed_time bigint!, last_elapsed_time bigint!, \
+         min_elapsed_time bigint!, max_elapsed_time bigint!, query_hash binary(8), query_plan_hash binary(8), \
+         total_rows bigint!, last_rows bigint!, min_rows bigint!, max_rows bigint!, statement_sql_handle varbinary(64), \
+         statement_context_id bigint, total_dop bigint!, last_dop bigint!, min_dop bigint!, max_dop bigint!, \
+         total_grant_kb bigint!, last_grant_kb bigint!, min_grant_kb bigint!, max_grant_kb bigint!, \
+         total_used_grant_kb bigint, last_used_grant_kb bigint, min_used_grant_kb bigint, max_used_grant_kb bigint, \
+         total_ideal_grant_kb bigint, last_ideal_grant_kb bigint, min_ideal_grant_kb bigint, max_ideal_grant_kb bigint, \
+         total_reserved_threads bigint!, last_reserved_threads bigint!, min_reserved_threads bigint!, \
+         max_reserved_threads bigint!, total_used_threads bigint!, last_used_threads bigint!, min_used_threads bigint!, \
+         max_used_threads bigint!, total_columnstore_segment_reads bigint!, last_columnstore_segment_reads bigint!, \
+         min_columnstore_segment_reads bigint!, max_columnstore_segment_reads bigint!, \
+         total_columnstore_segment_skips bigint!, last_columnstore_segment_skips bigint!, \
+         min_columnstore_segment_skips bigint!, max_columnstore_segment_skips bigint!, total_spills bigint!, \
+         last_spills bigint!, min_spills bigint!, max_spills bigint!, hobt_direct_count bigint!",
+        |sources, _, _| Ok(sources.plans.all().iter().map(stats_row).collect()),
+    ),
+    Definition::sys(
+        "dm_exec_cached_plans",
+        "bucketid int!, refcounts int!, usecounts int!, size_in_bytes int!, memory_object_address varbinary(8)!, \
+         cacheobjtype nvarchar(34)!, objtype nvarchar(16)!, plan_handle varbinary(64)!, pool_id int!, \
+         parent_plan_handle varbinary(64)",
+        cached_plans,
+    ),
+    Definition::sys(
+        "hobt_query_plans",
+        "plan_handle varbinary(64)!, dbid smallint, objectid int, number smallint, encrypted bit!, \
+         statement_start_offset int!, statement_end_offset int!, query_plan nvarchar(max)",
+        query_plans,
+    ),
+];
+
+/// Where a statement begins and ends in its text, in bytes of UTF-16.
+fn offsets(plan: &CachedPlan) -> (i64, i64) {
+    let before = |at: u32| {
+        let text = plan.text.get(..at as usize).unwrap_or(&plan.text);
+        int(2 * text.encode_utf16().count() as u64)
+    };
+    (before(plan.span.0), before(plan.span.1))
+}
+
+/// The total, last, least and greatest of a figure.
+fn four(plan: &CachedPlan, of: fn(&Measure) -> u64) -> Vec<Value> {
+    let stats = &plan.stats;
+    row![of(&stats.total), of(&stats.last), of(&stats.min), of(&stats.max)]
+}
+
+fn hash(hash: u64) -> Value {
+    Value::Binary(hash.to_be_bytes().to_vec())
+}
+
+fn stats_row(plan: &CachedPlan) -> Vec<Value> {
+    let stats = &plan.stats;
+    let (start, end) = offsets(plan);
+    let none = || std::iter::repeat_n(Value::Int(0), 4);
+    let unknown = || std::iter::repeat_n(NULL, 4);
+    let mut row = row![Value::Binary(plan.sql_handle.clone()), start, end, 1, Value::Binary(plan.plan_handle.clone())];
+    row.extend(row![datetime(plan.created)]);
+    row.extend(row![(stats.measured > 0).then(|| datetime(stats.last_time)), stats.measured + stats.direct]);
+    row.extend(four(plan, |one| one.worker_time));
+    row.extend(four(plan, |one| one.physical_reads));
+    row.extend(none());
+    row.extend(four(plan, |one| one.logical_reads));
+    row.extend(none());
+    row.extend(four(plan, |one| one.elapsed_time));
+    row.extend([hash(plan.query_hash), hash(plan.plan_hash)]);
+    row.extend(four(plan, |one| one.rows));
+    row.extend([NULL, NULL]);
+    row.extend(four(plan, |one| one.dop));
+    row.extend(four(plan, |one| one.grant_kb));
+    row.extend(unknown().chain(unknown()));
+    row.extend(four(plan, |one| one.dop));
+    row.extend(four(plan, |one| one.dop));
+    row.extend(none().chain(none()));
+    row.extend(four(plan, |one| one.spills));
+    row.extend(row![stats.direct]);
+    row
+}
+
+/// The plans by their handles.
+fn by_handle(plans: &[CachedPlan]) -> BTreeMap<&[u8], Vec<&CachedPlan>> {
+    let mut all: BTreeMap<&[u8], Vec<&CachedPlan>> = BTreeMap::new();
+    plans.iter().for_each(|plan| all.entry(&plan.plan_handle).or_default().push(plan));
+    all
+}
+
+fn cached_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let plans = sources.plans.all();
+    let rows = by_handle(&plans).into_iter().zip(0..).map(|((handle, plans), bucket)| {
+        let uses = plans.iter().map(|plan| plan.stats.measured + plan.stats.direct).max().unwrap_or(0);
+        let bytes: u64 = plans.iter().map(|plan| plan.bytes).sum();
+        let kind = if plans[0].procedure == 0 { "Adhoc" } else { "Proc" };
+        let handle = Value::Binary(handle.to_vec());
+        row![bucket, 1, int(uses), int(bytes), Value::Binary(vec![0; 8]), "Compiled Plan", kind, handle, 1, NULL]
+    });
+    Ok(rows.collect())
+}
+
+/// The plan of each statement, and before them all those of its text as one. Of a statement with several plans it is the
+/// one that was made last.
+fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let plans = sources.plans.all();
+    let mut rows = Vec::new();
+    for (handle, plans) in by_handle(&plans) {
+        let mut latest: BTreeMap<(i64, i64), &CachedPlan> = BTreeMap::new();
+        for plan in plans {
+            latest.insert(offsets(plan), plan);
+        }
+        let mut add = |(start, end): (i64, i64), plan: &CachedPlan, statements: &[ShownStatement]| {
+            let object = Some(plan.procedure).filter(|id| *id != 0);
+            let handle = Value::Binary(handle.to_vec());
+            rows.push(row![handle, plan.database.0, object, NULL, false, start, end, to_xml(statements)]);
+        };
+        let statements: Vec<ShownStatement> = latest.values().map(|plan| plan.statement.clone()).collect();
+        if let Some(first) = latest.values().next() {
+            add((0, -1), first, &statements);
+        }
+        for (offsets, plan) in latest {
+            add(offsets, plan, std::slice::from_ref(&plan.statement));
+        }
+    }
+    Ok(rows)
+}
