@@ -31,6 +31,14 @@ pub mod disk {
     pub use hobt_disk::{DeviceCache, DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig};
 }
 
+/// Plans, as [`StatementStatistics`] has them of a session that collects them.
+pub mod plan {
+    pub use hobt_query::plan_tree::{
+        Actual, Body, Detail, Drawing, Estimate, Figures, PlanColumn, PlanExpr, PlanNode, PlanObject, ShownStatement,
+        WorkerActual, draw, error_of, removed, to_xml, worst_estimate,
+    };
+}
+
 pub use hobt_base::SqlError;
 pub use hobt_engine::InstanceSettings;
 pub use hobt_query::interpreter::{cell_text, output_batch};

@@ -7,6 +7,7 @@ mod disk;
 mod interrupt;
 mod lab;
 mod open;
+mod plan_page;
 mod sql;
 mod why;
 

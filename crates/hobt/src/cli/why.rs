@@ -1,6 +1,7 @@
 //! `hobt why`: runs a query and says where its time went.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use hobt_session::{Event, Flow, StatementStatistics};
 use super::interrupt::{Interrupts, Source};
 use super::open::{InstanceArguments, OpenError};
 use crate::instance::{Instance, Session};
+use crate::plan::{self, Drawing};
 
 /// The arguments of `hobt why`.
 #[derive(Args, Clone, Debug)]
@@ -77,6 +79,7 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
 /// Runs the batch; gives the rows that it sent and what its statements cost.
 fn measure(session: &mut Session, batch: &str) -> Result<(u64, Vec<StatementStatistics>), SqlError> {
     let (mut rows, mut statements, mut first) = (0, Vec::new(), None);
+    session.collect_plans(true);
     session.execute(batch, &mut |event: Event| {
         match event {
             Event::Rows(batch) => rows += batch.num_rows() as u64,
@@ -155,6 +158,9 @@ fn print_cost(cost: &StatementStatistics) {
             pages.rows.push(std::iter::once(reads.table.clone()).chain(counts).collect());
         }
         print!("{}", pages.to_text());
+    }
+    if let Some(plan) = &cost.plan {
+        print!("{}", plan::draw(plan, Drawing { has_colours: io::stdout().is_terminal() }));
     }
     if !cost.rows_per_worker.is_empty() {
         let rows: Vec<String> = cost.rows_per_worker.iter().map(ToString::to_string).collect();

@@ -77,7 +77,7 @@ impl Interpreter<'_> {
             }
             run.end(result.is_ok())
         });
-        self.run_ends(run, result.is_ok());
+        self.run_ends(run, result.is_ok(), started.elapsed());
         let cpu = processor::thread_cpu_time().saturating_sub(cpu);
         let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
         let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };

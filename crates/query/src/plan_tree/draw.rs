@@ -85,7 +85,8 @@ fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
         return vec![format!("{estimated}, cost {:.4}", node.estimate.subtree)];
     };
     let wrong = match error_of(node) {
-        Some(error) if is_worst => format!("  <<< wrong by {error:.0} times: the worst estimate"),
+        Some(error) if is_worst => format!("  <<< wrong by {} times: the worst estimate", count(error.round() as u64)),
+        Some(error) if error >= 100.0 => format!("  (wrong by {} times)", count(error.round() as u64)),
         Some(error) if error >= 2.0 => format!("  (wrong by {error:.1} times)"),
         _ => String::new(),
     };
@@ -94,7 +95,7 @@ fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
         first = format!("{estimated}, did not run");
     }
     let mut lines = vec![first];
-    lines.extend(removed(node, actual));
+    lines.extend(removed(node));
     lines.extend(work(actual));
     if actual.workers.len() > 1 && actual.workers.len() <= WORKERS_SHOWN {
         let rows: Vec<String> = actual.workers.iter().map(|worker| count(worker.rows)).collect();
@@ -106,8 +107,9 @@ fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
     lines
 }
 
-/// What a condition that reached the table has left out.
-fn removed(node: &PlanNode, actual: &Actual) -> Option<String> {
+/// What conditions that reached the table have left out of it; `None` where they did not, or have not run.
+pub fn removed(node: &PlanNode) -> Option<String> {
+    let actual = node.actual.as_ref().filter(|actual| actual.executions() > 0)?;
     let mut said = Vec::new();
     if let Detail::Read { seek, partitions, .. } = &node.detail {
         if let Some((read, all)) = partitions.filter(|(read, all)| read < all) {
@@ -150,7 +152,7 @@ fn ms(time: Duration) -> String {
 }
 
 /// A number with commas.
-fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -183,7 +185,7 @@ mod tests {
         let drawn = draw(&statement, Drawing::default());
         assert_eq!(drawn.matches("<<<").count(), 1, "{drawn}");
         assert!(
-            drawn.contains("├─ Filter\n│     estimated 1 rows, got 1,234,567  <<< wrong by 1234567 times"),
+            drawn.contains("├─ Filter\n│     estimated 1 rows, got 1,234,567  <<< wrong by 1,234,567 times"),
             "{drawn}"
         );
         assert!(drawn.contains("└─ Filter\n      estimated 5 rows, got 5\n"), "{drawn}");

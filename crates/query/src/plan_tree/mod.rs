@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use hobt_access::scan::WorkerReads;
 
-pub use draw::{Drawing, draw};
+pub use draw::{Drawing, count, draw, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
 pub(crate) use statement::Fnv;
 pub use statement::{Body, Figures, ShownStatement};
-pub use text::{PlanRow, plan_rows};
-pub use worst::worst_estimate;
+pub use text::{PlanRow, argument, plan_rows};
+pub use worst::{error_of, worst_estimate};
 pub use xml::{NAMESPACE, to_xml};
 
 /// An operator of a plan.

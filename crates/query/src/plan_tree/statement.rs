@@ -74,6 +74,18 @@ impl ShownStatement {
         }
     }
 
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        /// What a name, a list and its place take.
+        const NAME: usize = 160;
+        let of = |node: &PlanNode| {
+            let columns = node.output.len() + 2 * node.defined.len();
+            size_of::<PlanNode>() + NAME * (4 + columns)
+        };
+        let nodes: usize = self.root.as_ref().map_or(0, |root| root.all().into_iter().map(of).sum());
+        (size_of::<ShownStatement>() + self.text.len() + nodes) as u64
+    }
+
     /// A number that plans of one shape have in common; 0 without a plan.
     pub fn plan_hash(&self) -> u64 {
         self.root.as_ref().map_or(0, PlanNode::shape_hash)

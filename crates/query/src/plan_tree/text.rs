@@ -180,7 +180,7 @@ pub(super) fn seek_text(key: &SeekKey) -> String {
 }
 
 /// What stands in parentheses behind an operator's name, without its logical operator.
-pub(super) fn argument(node: &PlanNode) -> String {
+pub fn argument(node: &PlanNode) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(object) = &node.object {
         parts.push(format!("OBJECT:({object})"));

@@ -20,7 +20,7 @@ pub fn worst_estimate(root: &PlanNode) -> Option<(&PlanNode, f64)> {
 }
 
 /// How many times as many rows there were as was thought, or as few; `None` if it has not run.
-pub(super) fn error_of(node: &PlanNode) -> Option<f64> {
+pub fn error_of(node: &PlanNode) -> Option<f64> {
     let actual = node.actual.as_ref().filter(|actual| actual.executions() > 0)?;
     // Less than one row cannot be told from one.
     let (estimated, rows) = (node.estimate.rows.max(1.0), (actual.rows() as f64).max(1.0));

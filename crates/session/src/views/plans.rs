@@ -83,7 +83,7 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     row.extend(four(plan, |one| one.logical_reads));
     row.extend(none());
     row.extend(four(plan, |one| one.elapsed_time));
-    row.extend([hash(plan.query_hash), hash(plan.plan_hash)]);
+    row.extend([hash(plan.query_hash), if plan.plan_hash == 0 { NULL } else { hash(plan.plan_hash) }]);
     row.extend(four(plan, |one| one.rows));
     row.extend([NULL, NULL]);
     row.extend(four(plan, |one| one.dop));
@@ -111,7 +111,9 @@ fn cached_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let bytes: u64 = plans.iter().map(|plan| plan.bytes).sum();
         let kind = if plans[0].procedure == 0 { "Adhoc" } else { "Proc" };
         let handle = Value::Binary(handle.to_vec());
-        row![bucket, 1, int(uses), int(bytes), Value::Binary(vec![0; 8]), "Compiled Plan", kind, handle, 1, NULL]
+        let has_plan = plans.iter().any(|plan| plan.statement.is_some());
+        let object = if has_plan { "Compiled Plan" } else { "Compiled Plan Stub" };
+        row![bucket, 1, int(uses), int(bytes), Value::Binary(vec![0; 8]), object, kind, handle, 1, NULL]
     });
     Ok(rows.collect())
 }
@@ -131,12 +133,12 @@ fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             let handle = Value::Binary(handle.to_vec());
             rows.push(row![handle, plan.database.0, object, NULL, false, start, end, to_xml(statements)]);
         };
-        let statements: Vec<ShownStatement> = latest.values().map(|plan| plan.statement.clone()).collect();
-        if let Some(first) = latest.values().next() {
+        let statements: Vec<ShownStatement> = latest.values().filter_map(|plan| plan.statement.clone()).collect();
+        if let (Some(first), false) = (latest.values().next(), statements.is_empty()) {
             add((0, -1), first, &statements);
         }
         for (offsets, plan) in latest {
-            add(offsets, plan, std::slice::from_ref(&plan.statement));
+            plan.statement.iter().for_each(|statement| add(offsets, plan, std::slice::from_ref(statement)));
         }
     }
     Ok(rows)

@@ -3,6 +3,8 @@
 //! A command is a line of its own outside strings and comments. All begin with a colon; `exit`, `quit` and `reset` do
 //! without.
 
+use std::path::PathBuf;
+
 /// What a line asks the client for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Command {
@@ -12,6 +14,8 @@ pub(super) enum Command {
     SetVariable { name: String, value: Option<String> },
     /// `:on error exit` or `ignore`: whether an error ends the script.
     OnError { exits: bool },
+    /// `:plan on|off|FILE`: where the plans of statements go.
+    Plan(WantedPlans),
     /// `quit`, `exit`: the end. What has come since the last `GO` does not run.
     Leave,
     /// `exit()`: the end, after what has come since the last `GO` has run.
@@ -20,8 +24,20 @@ pub(super) enum Command {
     Reset,
 }
 
+/// Where the plans of statements go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum WantedPlans {
+    /// Nowhere.
+    None,
+    /// Behind the statement's rows.
+    Drawn,
+    /// Into a page of HTML.
+    Page(PathBuf),
+}
+
 /// The commands, for whoever types another.
-const KNOWN: &str = ":r FILE, :setvar NAME VALUE, :on error exit|ignore, :reset, :exit, :quit and GO";
+const KNOWN: &str =
+    ":r FILE, :setvar NAME VALUE, :on error exit|ignore, :plan on|off|FILE, :reset, :exit, :quit and GO";
 
 /// The command that a line is; `None` for a line of T-SQL. An error says what is wrong with it.
 pub(super) fn parse(line: &str) -> Option<Result<Command, String>> {
@@ -45,6 +61,7 @@ pub(super) fn parse(line: &str) -> Option<Result<Command, String>> {
         ("r", _) => read(rest),
         ("setvar", _) => set_variable(rest),
         ("on", _) => on_error(rest),
+        ("plan", _) => plan(rest),
         _ => Err(unknown(&format!(":{word}"))),
     };
     Some(parsed)
@@ -89,6 +106,16 @@ fn on_error(rest: &str) -> Result<Command, String> {
     }
 }
 
+fn plan(rest: &str) -> Result<Command, String> {
+    let wanted = ":plan takes on, off, or the name of a file that becomes a page of HTML.";
+    let word = argument(rest).ok_or_else(|| wanted.to_owned())?;
+    Ok(Command::Plan(match word.to_ascii_lowercase().as_str() {
+        "on" => WantedPlans::Drawn,
+        "off" => WantedPlans::None,
+        _ => WantedPlans::Page(PathBuf::from(word)),
+    }))
+}
+
 /// Whether a text can name a variable.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
@@ -117,6 +144,9 @@ mod tests {
         assert_eq!(command(":setvar db"), set(None));
         assert_eq!(command(":On Error EXIT"), Command::OnError { exits: true });
         assert_eq!(command(":on error ignore"), Command::OnError { exits: false });
+        assert_eq!(command(":plan on"), Command::Plan(WantedPlans::Drawn));
+        assert_eq!(command(":Plan OFF"), Command::Plan(WantedPlans::None));
+        assert_eq!(command(":plan p.html"), Command::Plan(WantedPlans::Page("p.html".into())));
     }
 
     #[test]
@@ -139,6 +169,7 @@ mod tests {
             (":setvar", "a name"),
             (":setvar a b c", "double quotes"),
             (":on error retry", "exit or ignore"),
+            (":plan", "a file"),
             ("exit(SELECT 1)", "takes no query"),
         ] {
             let error = parse(line).expect("a command").expect_err(line);

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use hobt_tsql::BatchText;
 
-use self::command::Command;
+use self::command::{Command, WantedPlans};
 use self::output::Output;
 use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
@@ -72,6 +72,12 @@ pub(super) struct Arguments {
     /// Leaves $(NAME) in batches as it is
     #[arg(short = 'x', long = "no-variables")]
     no_variables: bool,
+    /// Draws the plan of each statement behind its rows
+    #[arg(long)]
+    plan: bool,
+    /// Writes the plans of all statements as a page of HTML
+    #[arg(long = "plan-page", value_name = "FILE")]
+    plan_page: Option<PathBuf>,
     /// How rows are shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -140,6 +146,10 @@ impl Runner<'_> {
                 Err(text) => return Ok(self.complain(&text)),
             },
             Command::OnError { exits } => self.exits_on_error = exits,
+            Command::Plan(wanted) => {
+                self.output.want_plans(wanted);
+                self.session.collect_plans(self.output.wants_plans());
+            }
             Command::Reset => drop(self.splitter.rest()),
             Command::Leave => return Ok(Go::Stop),
             Command::RunAndLeave => {
@@ -298,7 +308,14 @@ pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
     let source = if is_terminal { Source::Terminal } else { Source::Script };
     interrupts.watch(session.cancel_handle(), &instance, source);
-    let output = Output::new(target, arguments, instance.server().name());
+    let mut output = Output::new(target, arguments, instance.server().name());
+    if arguments.plan {
+        output.want_plans(WantedPlans::Drawn);
+    }
+    if let Some(path) = &arguments.plan_page {
+        output.want_plans(WantedPlans::Page(path.clone()));
+    }
+    session.collect_plans(output.wants_plans());
     let mut variables = Variables::default();
     arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));
     let mut runner = Runner {

@@ -1,14 +1,19 @@
 //! Events as text: rows in the chosen format, counts, messages, errors.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_session::{Event, Flow, Message};
 
+use super::super::plan_page;
+use super::command::WantedPlans;
 use super::export::{CsvWriter, JsonWriter};
 use super::table::TableWriter;
 use super::{Arguments, Format};
 use crate::ResultColumn;
+use crate::plan::{self, Drawing, ShownStatement};
 
 /// What writes the rows of one result set.
 pub(super) trait RowWriter {
@@ -34,6 +39,18 @@ pub(super) struct Output {
     in_rows: bool,
     failed: bool,
     error: Option<io::Error>,
+    plans: Plans,
+}
+
+/// The plans of statements, and where they go.
+#[derive(Default)]
+struct Plans {
+    are_drawn: bool,
+    page: Option<PathBuf>,
+    /// Those that are on the page, or will be.
+    shown: Vec<Arc<ShownStatement>>,
+    /// Whether some are not on the page yet.
+    is_behind: bool,
 }
 
 impl Output {
@@ -52,7 +69,22 @@ impl Output {
             in_rows: false,
             failed: false,
             error: None,
+            plans: Plans::default(),
         }
+    }
+
+    /// Says where plans go from now on, beside where they went.
+    pub(super) fn want_plans(&mut self, wanted: WantedPlans) {
+        match wanted {
+            WantedPlans::None => self.plans = Plans::default(),
+            WantedPlans::Drawn => self.plans.are_drawn = true,
+            WantedPlans::Page(path) => self.plans.page = Some(path),
+        }
+    }
+
+    /// Whether anybody wants plans.
+    pub(super) fn wants_plans(&self) -> bool {
+        self.plans.are_drawn || self.plans.page.is_some()
     }
 
     /// A batch is about to run.
@@ -91,9 +123,31 @@ impl Output {
             self.end_rows()?;
         }
         match self.error.take() {
-            Some(error) => Err(error),
-            None => self.out.flush(),
+            Some(error) => return Err(error),
+            None => self.out.flush()?,
         }
+        // Whoever sits at a terminal looks at it batch by batch.
+        match &self.plans.page {
+            Some(path) if std::mem::take(&mut self.plans.is_behind) => {
+                let failed =
+                    |error: io::Error| io::Error::other(format!("{} cannot be written: {error}", path.display()));
+                std::fs::write(path, plan_page::page(&self.plans.shown)).map_err(failed)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn plan(&mut self, plan: Arc<ShownStatement>) -> io::Result<()> {
+        if self.plans.are_drawn {
+            let has_colours = self.is_table && io::stdout().is_terminal();
+            let tree = plan::draw(&plan, Drawing { has_colours });
+            if self.is_table { writeln!(self.out, "\n{tree}")? } else { writeln!(io::stderr(), "{tree}")? }
+        }
+        if self.plans.page.is_some() && self.plans.shown.len() < plan_page::PLANS_MAX {
+            self.plans.shown.push(plan);
+            self.plans.is_behind = true;
+        }
+        Ok(())
     }
 
     /// Ends a result set that has begun. One whose statement fails is not said to be done.
@@ -125,7 +179,12 @@ impl Output {
                 let plural = if count == 1 { "" } else { "s" };
                 writeln!(self.out, "\n({count} row{plural} affected)")?;
             }
-            Event::Done { .. } | Event::Statistics(_) => {}
+            Event::Statistics(cost) => {
+                if let Some(plan) = cost.plan {
+                    self.plan(plan)?;
+                }
+            }
+            Event::Done { .. } => {}
             Event::Message(message) => self.message(&message)?,
             Event::Error(error) => self.sql_error(&error)?,
         }

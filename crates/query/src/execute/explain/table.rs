@@ -54,8 +54,8 @@ pub fn changes(
     input: PlanNode,
 ) -> PlanNode {
     let (physical, logical) = match (kind, table.is_clustered()) {
-        ("INSERT" | "SELECT INTO", false) => ("Table Insert", "Insert"),
-        ("INSERT" | "SELECT INTO", true) => ("Clustered Index Insert", "Insert"),
+        ("INSERT" | "SELECT", false) => ("Table Insert", "Insert"),
+        ("INSERT" | "SELECT", true) => ("Clustered Index Insert", "Insert"),
         ("UPDATE", false) => ("Table Update", "Update"),
         ("UPDATE", true) => ("Clustered Index Update", "Update"),
         ("DELETE", false) => ("Table Delete", "Delete"),

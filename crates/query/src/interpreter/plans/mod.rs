@@ -32,6 +32,9 @@ pub(super) use show::{check_alone, is_showplan_alone};
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::{PlanEntry, StatementKey};
 
+/// A statement that takes as long has its plan looked into the first time.
+const LOOKED_INTO: Duration = Duration::from_millis(1);
+
 /// What the interpreter keeps of plans.
 #[derive(Default)]
 pub(super) struct Plans {
@@ -142,7 +145,7 @@ impl Interpreter<'_> {
     }
 
     /// It has ended. Its plan holds tables and memory, and does not outlive it.
-    pub(super) fn run_ends(&mut self, run: &Arc<StatementRun>, succeeded: bool) {
+    pub(super) fn run_ends(&mut self, run: &Arc<StatementRun>, succeeded: bool, elapsed: Duration) {
         self.plans.depth -= 1;
         let current = &mut self.plans.current;
         let is_plans = current.plan.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, run));
@@ -156,7 +159,7 @@ impl Interpreter<'_> {
             return;
         }
         current.spills = plan.as_ref().map_or(0, spills);
-        self.note_entry(run, plan.as_ref());
+        self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
             let tree = self.tree(plan.as_ref(), true);
             self.plans.current.shown = self.shown_statement(tree, run.degree());
@@ -196,17 +199,19 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Looks where the statement's cost is noted; for a plan that nobody has seen, its tree is made.
-    fn note_entry(&mut self, run: &StatementRun, plan: Option<&Arc<dyn ExecutionPlan>>) {
+    /// Looks where the statement's cost is noted. Its plan is looked into where it took a while, or comes again.
+    fn note_entry(&mut self, run: &StatementRun, plan: Option<&Arc<dyn ExecutionPlan>>, elapsed: Duration) {
         let Some((span, _)) = self.plans.current.statement else { return };
         let store = Arc::clone(&self.environment.plans);
         let key = self.statement_key(span, plan.map_or(0, shape));
         let known = store.find(&key);
-        self.plans.current.entry = known.or_else(|| {
+        let looks = known.is_some() || elapsed >= LOOKED_INTO;
+        let entry = known.or_else(|| store.insert(key, &self.text, span));
+        if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
             let tree = self.tree(plan, false);
-            let shown = self.shown_statement(tree, run.degree())?;
-            store.insert(key, &self.text, span, shown)
-        });
+            self.shown_statement(tree, run.degree()).into_iter().for_each(|shown| store.fill(entry, shown));
+        }
+        self.plans.current.entry = entry;
     }
 
     /// Where the cost of the statement that runs is noted, if it has run before.

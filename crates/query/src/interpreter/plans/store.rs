@@ -4,12 +4,15 @@
 //! the database and options it ran in, with one shape of plan; another shape is another entry. Texts are told apart by
 //! a hash of 64 bits.
 //!
+//! Of a statement that is run once and is quick, only figures are kept: its plan is looked into when it comes again, or
+//! when it takes a millisecond. So a client that sends a text of its own for each row pays for a hash of it, and no more.
+//!
 //! The store takes its memory from the instance's budget and at most a part of it. Who comes when it is full takes the
 //! place of those who have not run for the longest time; where the budget has nothing left, nothing is kept.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hobt_base::DatabaseId;
@@ -18,7 +21,7 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::Mutex;
 
 use super::super::event::StatementStatistics;
-use crate::plan_tree::{Fnv, ShownStatement, to_xml};
+use crate::plan_tree::{Fnv, ShownStatement};
 
 /// The most that is kept, and the most of the budget.
 const BYTES_MAX: u64 = 32 << 20;
@@ -173,10 +176,12 @@ pub(in super::super) struct PlanEntry {
     key: StatementKey,
     /// Where it stands in its text, in bytes.
     span: (u32, u32),
-    statement: ShownStatement,
+    /// The statement with its plan, once somebody has looked into that.
+    statement: OnceLock<ShownStatement>,
+    query_hash: u64,
     /// When its plan was first made, 100 ns since 1970-01-01 UTC.
     created: i64,
-    bytes: u64,
+    bytes: AtomicU64,
     stats: Mutex<QueryStats>,
     direct: AtomicU64,
     last_used: AtomicU64,
@@ -191,7 +196,7 @@ pub struct CachedPlan {
     pub plan_handle: Vec<u8>,
     /// `query_hash`.
     pub query_hash: u64,
-    /// `query_plan_hash`.
+    /// `query_plan_hash`; 0 where no plan is kept.
     pub plan_hash: u64,
     /// The text that it stands in.
     pub text: Arc<str>,
@@ -207,8 +212,8 @@ pub struct CachedPlan {
     pub bytes: u64,
     /// What it cost.
     pub stats: QueryStats,
-    /// The statement with its plan.
-    pub statement: ShownStatement,
+    /// The statement with its plan; `None` if it ran once and was quick.
+    pub statement: Option<ShownStatement>,
 }
 
 fn now() -> i64 {
@@ -227,6 +232,11 @@ impl PlanEntry {
         stats.min = if is_first { *measure } else { stats.min.joined(*measure, u64::min) };
         stats.max = stats.max.joined(*measure, u64::max);
         stats.last_time = now();
+    }
+
+    /// Whether its plan has been looked into.
+    pub(super) fn has_plan(&self) -> bool {
+        self.statement.get().is_some()
     }
 
     /// Adds an execution that had no plan. No more than a counter: such a statement may run a million times a second.
@@ -262,38 +272,59 @@ impl PlanStore {
         plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(Arc::clone)
     }
 
-    /// Keeps a statement with its plan; `None` if there is no room for it.
-    pub(super) fn insert(
-        &self,
-        key: StatementKey,
-        text: &Arc<str>,
-        span: Span,
-        statement: ShownStatement,
-    ) -> Option<Arc<PlanEntry>> {
-        // As a tree it takes about as much as its XML has characters.
-        let plan = to_xml(std::slice::from_ref(&statement)).len();
-        let bytes = ENTRY_BYTES + (text.len() + statement.text.len() + plan) as u64;
+    /// Keeps a statement, without its plan so far; `None` if there is no room for it.
+    pub(super) fn insert(&self, key: StatementKey, text: &Arc<str>, span: Span) -> Option<Arc<PlanEntry>> {
+        let bytes = ENTRY_BYTES + text.len() as u64;
         if bytes > ENTRY_BYTES_MAX.min(self.bytes_max) {
             return None;
         }
-        let mut entries = self.entries.lock();
-        if self.account.held() + bytes > self.bytes_max {
-            self.evict(&mut entries, bytes);
-        }
-        self.account.grow(bytes).ok()?;
+        let statement = text.get(span.start as usize..span.end as usize).unwrap_or_default();
         let entry = Arc::new(PlanEntry {
             key,
             span: (span.start, span.end),
-            statement,
+            statement: OnceLock::new(),
+            query_hash: query_hash(statement),
             created: now(),
-            bytes,
+            bytes: AtomicU64::new(bytes),
             stats: Mutex::default(),
             direct: AtomicU64::new(0),
             last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
         });
+        let mut entries = self.entries.lock();
+        self.make_room(&mut entries, bytes)?;
         entries.texts.entry(key.text).or_insert_with(|| Arc::clone(text));
         entries.plans.entry(key.statement()).or_default().push(Arc::clone(&entry));
         Some(entry)
+    }
+
+    /// Keeps a statement's plan with it, if there is room.
+    pub(super) fn fill(&self, entry: &PlanEntry, statement: ShownStatement) {
+        let bytes = statement.bytes();
+        let mut entries = self.entries.lock();
+        // Who has been forgotten meanwhile has given back what it took.
+        let is_there = |entries: &Entries| {
+            let plans = entries.plans.get(&entry.key.statement());
+            plans.is_some_and(|plans| plans.iter().any(|known| std::ptr::eq(&**known, entry)))
+        };
+        if !is_there(&entries) || entry.has_plan() || self.make_room(&mut entries, bytes).is_none() {
+            return;
+        }
+        if !is_there(&entries) || entry.statement.set(statement).is_err() {
+            self.account.shrink(bytes);
+            return;
+        }
+        entry.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes memory, for which others may have to go.
+    fn make_room(&self, entries: &mut Entries, bytes: u64) -> Option<()> {
+        if bytes > self.bytes_max {
+            return None;
+        }
+        if self.account.held() + bytes > self.bytes_max {
+            self.evict(entries, bytes);
+        }
+        self.account.grow(bytes).ok()
     }
 
     /// Makes room: those go that were used longest ago, until an eighth of the store is free and `bytes` beside.
@@ -314,7 +345,7 @@ impl PlanStore {
                 plans.retain(|entry| {
                     let stays = entry.key != key;
                     if !stays {
-                        self.account.shrink(entry.bytes);
+                        self.account.shrink(entry.bytes.load(Ordering::Relaxed));
                     }
                     stays
                 });
@@ -336,7 +367,7 @@ impl PlanStore {
             all.retain(|entry| {
                 let is_kept = !goes(entry);
                 if !is_kept {
-                    self.account.shrink(entry.bytes);
+                    self.account.shrink(entry.bytes.load(Ordering::Relaxed));
                 }
                 is_kept
             });
@@ -355,16 +386,16 @@ impl PlanStore {
             all.push(CachedPlan {
                 sql_handle: handle_of(entry.key.text),
                 plan_handle: plan_handle_of(&entry.key),
-                query_hash: entry.statement.query_hash,
-                plan_hash: entry.statement.plan_hash(),
+                query_hash: entry.query_hash,
+                plan_hash: entry.statement.get().map_or(0, ShownStatement::plan_hash),
                 text: Arc::clone(text),
                 span: entry.span,
                 database: entry.key.database,
                 procedure: entry.key.procedure,
                 created: entry.created,
-                bytes: entry.bytes,
+                bytes: entry.bytes.load(Ordering::Relaxed),
                 stats: QueryStats { direct, ..*entry.stats.lock() },
-                statement: entry.statement.clone(),
+                statement: entry.statement.get().cloned(),
             });
         }
         all.sort_by(|a, b| (&a.plan_handle, a.span, a.created).cmp(&(&b.plan_handle, b.span, b.created)));
@@ -386,12 +417,10 @@ fn plan_handle_of(key: &StatementKey) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan_tree::ShownStatement;
 
     fn keep(store: &PlanStore, text: &str, shape: u64) -> Option<Arc<PlanEntry>> {
         let key = StatementKey::new(text, Span::default(), (DatabaseId(5), 0, 0), shape);
-        let statement = ShownStatement::plain(text, "SELECT");
-        store.find(&key).or_else(|| store.insert(key, &Arc::from(text), Span::default(), statement))
+        store.find(&key).or_else(|| store.insert(key, &Arc::from(text), Span::default()))
     }
 
     #[test]
@@ -400,7 +429,8 @@ mod tests {
         let store = PlanStore::new(&budget);
         let texts: Vec<String> = (0..1000).map(|number| format!("SELECT {number} AS a")).collect();
         for text in &texts {
-            keep(&store, text, 0).expect("there is room for one more");
+            let entry = keep(&store, text, 0).expect("there is room for one more");
+            store.fill(&entry, ShownStatement::plain(text, "SELECT"));
             keep(&store, &texts[0], 0).expect("it is there, or there is room");
         }
         let kept: Vec<String> = store.all().iter().map(|plan| plan.text.to_string()).collect();
@@ -436,5 +466,15 @@ mod tests {
         let account = MemoryAccount::new(&budget, "Other");
         account.grow(64 << 20).expect("all of it is free");
         assert!(keep(&store, "SELECT 1", 0).is_none());
+    }
+
+    #[test]
+    fn a_plan_that_comes_when_its_statement_was_forgotten_takes_no_memory() {
+        let budget = MemoryBudget::new(1 << 30);
+        let store = PlanStore::new(&budget);
+        let entry = keep(&store, "SELECT 1", 0).expect("there is room");
+        store.clear(None);
+        store.fill(&entry, ShownStatement::plain("SELECT 1", "SELECT"));
+        assert_eq!(budget.used(), 0);
     }
 }
