@@ -19,6 +19,7 @@ mod isolation;
 mod kills;
 mod limits;
 mod memory;
+mod plans;
 mod savepoints;
 mod seeds;
 mod seeks;

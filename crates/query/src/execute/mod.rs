@@ -35,7 +35,7 @@ mod workers;
 pub use aggregate_scan::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
-pub(crate) use explain::{Texts, explain, shape, spills};
+pub(crate) use explain::{Texts, explain, fills_new, shape, spills};
 pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;

@@ -194,9 +194,13 @@ pub fn argument(node: &PlanNode) -> String {
     };
     match &node.detail {
         Detail::Read { seek, is_ordered, is_backward, partitions, looks_up } => {
-            let direction = is_ordered.then_some(if *is_backward { " ORDERED BACKWARD" } else { " ORDERED FORWARD" });
-            let mut text = read_argument(node, parts, seek) + direction.unwrap_or_default();
+            let mut text = read_argument(node, parts, seek);
             text.push_str(if *looks_up { " LOOKUP" } else { "" });
+            text.push_str(match (is_ordered, is_backward) {
+                (false, _) => "",
+                (true, false) => " ORDERED FORWARD",
+                (true, true) => " ORDERED BACKWARD",
+            });
             return text + &partitions.map_or(String::new(), |(read, all)| format!(" PARTITIONS:({read} of {all})"));
         }
         Detail::HashJoin { build, probe, residual: rest }

@@ -63,7 +63,12 @@ pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actua
 
 /// What one thread has that takes all rows of others.
 pub(super) fn gathered(below: &Actual) -> Actual {
-    let worker = WorkerActual { rows: below.rows(), executions: 1, ..WorkerActual::default() };
+    constant(below.rows())
+}
+
+/// Rows that one worker has given out.
+pub(super) fn constant(rows: u64) -> Actual {
+    let worker = WorkerActual { rows, executions: 1, ..WorkerActual::default() };
     Actual { workers: vec![worker], ..Actual::default() }
 }
 

@@ -49,6 +49,7 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode};
 use estimate::Estimates;
 pub(crate) use expression::Texts;
+pub(crate) use table::fills_new;
 pub use table::{changed_object, changes};
 
 /// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
@@ -391,7 +392,13 @@ impl Mapper<'_> {
             return None;
         };
         let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
-        Some(self.mapped(self.node(plan, names, detail, Vec::new()), columns))
+        let constant = if let Detail::ConstantScan { rows } = detail { Some(rows) } else { None };
+        let mut node = self.node(plan, names, detail, Vec::new());
+        if let (Some(rows), true) = (constant, self.has_run) {
+            node.estimate.rows = rows as f64;
+            node.actual = Some(actual::constant(rows));
+        }
+        Some(self.mapped(node, columns))
     }
 
     /// Unions, and what is the executor's own.

@@ -78,6 +78,16 @@ pub fn changes(
     node
 }
 
+/// The operator that puts the rows of `input` into a table that is not there yet.
+pub(crate) fn fills_new(table: TableName, input: PlanNode) -> PlanNode {
+    let mut node = PlanNode::new("Table Insert", "Insert", Detail::Change { indexes: Vec::new() });
+    node.object = Some(PlanObject { table: Arc::new(table), index: None, is_clustered: false });
+    node.estimate.rows = input.estimate.rows;
+    node.estimate.row_bytes = input.estimate.row_bytes;
+    node.children = vec![input];
+    node
+}
+
 impl Mapper<'_> {
     /// Scans and seeks.
     pub(super) fn table(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
@@ -203,9 +213,8 @@ impl Mapper<'_> {
             op: CompareOp::Equal,
             values: vec![PlanExpr::Column(column.clone())],
         };
-        let seek = if definition.is_clustered() { reference.iter().map(same).collect() } else { Vec::new() };
-        let is_ordered = definition.is_clustered();
-        let detail = Detail::Read { seek, is_ordered, is_backward: false, looks_up: true, partitions: None };
+        let seek = reference.iter().map(same).collect();
+        let detail = Detail::Read { seek, is_ordered: true, is_backward: false, looks_up: true, partitions: None };
         let mut lookup = PlanNode::new(operator, logical, detail);
         lookup.object = Some(object_of(&name, definition.base_index()));
         lookup.estimate.table_rows = node.estimate.table_rows;

@@ -9,12 +9,12 @@ use super::super::change::Change;
 use super::super::failure::Failure;
 use super::super::insert::{locks_table, with_tables_of};
 use super::super::output_clause::OutputTarget;
-use super::super::query::{FinishPlan, assigns, bind_options};
+use super::super::query::{FinishPlan, assigns, bind_options, into_of};
 use super::super::run::Interpreter;
 use super::constant_rows;
 use crate::binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
-use crate::execute::{Texts, changes, explain, gathered, insert_plan};
-use crate::plan_tree::PlanNode;
+use crate::execute::{Texts, changes, explain, fills_new, gathered, insert_plan};
+use crate::plan_tree::{PlanNode, TableName};
 
 /// A plan, and the workers that it may have.
 pub(super) struct Planned {
@@ -52,10 +52,17 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn planned_select(&mut self, select: &SelectStatement, text: &str) -> Result<Planned, Failure> {
-        self.planned(&select.options, text, &|binder| match assigns(&select.query) {
+        let bind = |binder: &Binder<'_>| match assigns(&select.query) {
             true => binder.bind_assignments(&select.query).map(|bound| bound.query),
             false => binder.bind_query(&select.query),
-        })
+        };
+        let Some(into) = into_of(&select.query) else { return self.planned(&select.options, text, &bind) };
+        let (place, _) = self.new_table_place(&into.name)?;
+        let hints = QueryHints::read(&select.options).map_err(Failure::of_binding)?;
+        let mut planned = self.planned_by(&hints, bind_options(&hints), text, &bind, &Ok)?;
+        let (database, schema) = (place.database.name().to_owned(), place.schema);
+        planned.root = fills_new(TableName { database, schema, table: into.name.name.value.clone() }, planned.root);
+        Ok(planned)
     }
 
     /// The plan of a condition; `None` if it needs no query.

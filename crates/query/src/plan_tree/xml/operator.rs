@@ -207,7 +207,7 @@ fn read(node: &PlanNode) -> Element {
     };
     let predicate = node.predicate.as_ref().map(|predicate| expression("Predicate", predicate));
     let is_heap = node.object.as_ref().is_none_or(|object| object.index.is_none());
-    if is_heap {
+    if is_heap && !looks_up {
         return Element::new("TableScan")
             .attribute("Ordered", false)
             .attribute("ForcedIndex", false)

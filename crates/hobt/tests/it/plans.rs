@@ -1,0 +1,481 @@
+//! Plans as clients read them: the columns of `SHOWPLAN_ALL` and `STATISTICS PROFILE`, XML in the shape of Microsoft's
+//! showplan schema, what is kept for `sys.dm_exec_query_stats`, the tree and the page of `hobt sql`.
+//!
+//! The schema itself is not shipped. What it says of the elements that are written stands in [`SHAPES`]; with
+//! `HOBT_SHOWPLAN_XSD=FILE` every document is held against the file by `xmllint` as well.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use hobt::{Event, Flow, Instance, ResultColumn, Session};
+
+use self::Occurs::{Any, Maybe, Once};
+
+fn world() -> (tempfile::TempDir, Instance, Session) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    for batch in [
+        "CREATE DATABASE d",
+        "USE d",
+        "CREATE TABLE t (id int NOT NULL CONSTRAINT pk PRIMARY KEY, a int NOT NULL, b varchar(20) NULL)",
+        "CREATE INDEX ia ON t (a); CREATE TABLE h (x int NOT NULL, y int NULL, z varchar(10)); CREATE INDEX iz ON h (z)",
+        "INSERT INTO t SELECT value, value % 100, 'n' FROM GENERATE_SERIES(1, 5000)",
+        "INSERT INTO h SELECT value, value % 10, 'z' + CAST(value AS varchar(8)) FROM GENERATE_SERIES(1, 2000)",
+        "CREATE PROCEDURE p @x int AS IF @x > 1 SELECT y FROM h WHERE x = @x ELSE DELETE FROM h",
+    ] {
+        session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    }
+    (folder, instance, session)
+}
+
+/// A result set: the names of its columns, and its rows as text.
+type ResultSet = (Vec<String>, Vec<Vec<Option<String>>>);
+
+/// The result sets of a batch, which fails at no error.
+fn sets(session: &mut Session, batch: &str) -> Vec<ResultSet> {
+    let mut columns: Vec<ResultColumn> = Vec::new();
+    let mut sets: Vec<ResultSet> = Vec::new();
+    session.execute(batch, &mut |event: Event| {
+        match event {
+            Event::ResultSet(of) => {
+                sets.push((of.iter().map(|column| column.name.clone()).collect(), Vec::new()));
+                columns = of;
+            }
+            Event::Rows(rows) => {
+                let cell = |row, column| hobt::cell_text(&columns, &rows, row, column).expect("a text");
+                let all = (0..rows.num_rows()).map(|row| (0..columns.len()).map(|at| cell(row, at)).collect());
+                sets.last_mut().expect("a result set has begun").1.extend(all);
+            }
+            Event::Error(error) => panic!("{batch}: {error}"),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    sets
+}
+
+/// The documents that a batch sends.
+fn documents(session: &mut Session, batch: &str) -> Vec<String> {
+    let is_plan = |set: &ResultSet| set.0 == ["Microsoft SQL Server 2005 XML Showplan"];
+    let plans = sets(session, batch).into_iter().filter(is_plan);
+    plans.map(|(_, rows)| rows[0][0].clone().expect("a document")).collect()
+}
+
+const COLUMNS: [&str; 18] = [
+    "StmtText",
+    "StmtId",
+    "NodeId",
+    "Parent",
+    "PhysicalOp",
+    "LogicalOp",
+    "Argument",
+    "DefinedValues",
+    "EstimateRows",
+    "EstimateIO",
+    "EstimateCPU",
+    "AvgRowSize",
+    "TotalSubtreeCost",
+    "OutputList",
+    "Warnings",
+    "Type",
+    "Parallel",
+    "EstimateExecutions",
+];
+
+#[test]
+fn showplan_all_is_one_tree_of_the_batch_and_runs_nothing() {
+    let (_folder, instance, mut session) = world();
+    session.run("SET SHOWPLAN_ALL ON").expect("an option");
+    let batch = "EXEC p 3; UPDATE t SET a = 0; SELECT h.x FROM h JOIN t ON t.id = h.x; CREATE TABLE q (a int)";
+    let shown = sets(&mut session, batch);
+    let [(names, rows)] = shown.as_slice() else { panic!("one result set: {shown:?}") };
+    assert_eq!(names, &COLUMNS);
+    let number = |row: &[Option<String>], at: usize| row[at].as_deref().and_then(|text| text.parse::<usize>().ok());
+    let mut kinds = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(number(row, 2), Some(at + 1), "nodes are numbered through: {row:?}");
+        let parent = number(row, 3).expect("a parent");
+        assert!(parent <= at, "a parent stands before: {row:?}");
+        let is_operator = row[15].as_deref() == Some("PLAN_ROW");
+        assert_eq!(is_operator, row[4].is_some() && row[5].is_some() && row[17].is_some(), "{row:?}");
+        if is_operator {
+            assert_eq!(number(&rows[parent - 1], 1), number(row, 1), "an operator is its statement's: {row:?}");
+        } else {
+            kinds.push(row[15].clone().expect("a type"));
+        }
+    }
+    assert_eq!(kinds, ["EXECUTE PROC", "COND", "SELECT", "DELETE", "UPDATE", "SELECT", "CREATE TABLE"]);
+    session.run("SET SHOWPLAN_ALL OFF").expect("an option");
+    let left = sets(&mut session, "SELECT (SELECT COUNT(*) FROM h), (SELECT MAX(a) FROM t), OBJECT_ID('q')");
+    assert_eq!(left[0].1, [[Some("2000".to_owned()), Some("99".to_owned()), None]]);
+    drop(session);
+    instance.close().expect("a clean end");
+}
+
+#[test]
+fn statistics_profile_counts_what_operators_did() {
+    let (_folder, _instance, mut session) = world();
+    session.run("SET STATISTICS PROFILE ON").expect("an option");
+    let shown = sets(&mut session, "SELECT x FROM h WHERE y < 3 OPTION (MAXDOP 1)");
+    let [_, (names, rows)] = shown.as_slice() else { panic!("rows and their plan: {shown:?}") };
+    assert_eq!(names[..2], ["Rows", "Executes"]);
+    assert_eq!(names[2..], COLUMNS);
+    let counted: Vec<(Option<&str>, Option<&str>)> =
+        rows.iter().map(|row| (row[6].as_deref(), row[0].as_deref())).collect();
+    assert_eq!(counted, [(None, Some("600")), (Some("Table Scan"), Some("600"))]);
+    // One that changes rows has a plan and no rows of its own.
+    let shown =
+        sets(&mut session, "UPDATE h SET y = 1 WHERE x <= 7 OPTION (MAXDOP 1); INSERT INTO h (x) VALUES (1), (2)");
+    let first = |set: &ResultSet| set.1.iter().map(|row| row[0].clone().unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(shown.iter().map(first).collect::<Vec<_>>(), [vec!["7"; 4], vec!["2"; 3]]);
+    // A procedure's statements each have theirs; the call has none.
+    assert_eq!(sets(&mut session, "EXEC p 5").len(), 2);
+}
+
+/// Every operator that is there, in a batch.
+const BATCH: &str = "SELECT * FROM t WHERE id = 5;
+SELECT a, COUNT(*) AS n, AVG(id) AS m FROM t WHERE b = 'n<&\"3' GROUP BY a ORDER BY n DESC;
+SELECT h.x, t.b FROM h JOIN t ON t.id = h.x WHERE h.y < 3 ORDER BY h.x;
+SELECT h.x FROM h JOIN t ON t.id = h.x OPTION (LOOP JOIN);
+SELECT h.x FROM h LEFT JOIN t ON t.a = h.x AND t.b > h.z OPTION (HASH JOIN);
+SELECT TOP (5) * FROM t ORDER BY b;
+SELECT TOP (5) x FROM h;
+SELECT COUNT(*), MAX(x), MIN(x) FROM h;
+SELECT * FROM h WHERE z = 'z77';
+SELECT b FROM t WITH (INDEX (ia)) WHERE a BETWEEN 3 AND 4;
+SELECT x FROM h UNION ALL SELECT id FROM t;
+SELECT SUM(x) OVER (PARTITION BY y ORDER BY x) FROM h;
+SELECT h.x FROM h WHERE h.x NOT IN (SELECT a FROM t);
+SELECT h.x FROM h CROSS JOIN (SELECT TOP (3) id FROM t) AS s;
+SELECT x FROM h WHERE x = (SELECT MAX(id) FROM t);
+SELECT value FROM GENERATE_SERIES(1, 3);
+SELECT CASE WHEN x > 3 THEN 'a' WHEN y IS NULL THEN 'b' END, -x, CAST(x AS varchar(9)), LEN(z) FROM h;
+SELECT name FROM sys.tables;
+SELECT 1;
+WITH r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r;
+UPDATE t SET a = a + 1 WHERE id BETWEEN 10 AND 20;
+DELETE FROM h WHERE x = 3;
+MERGE h USING t ON t.id = h.x WHEN MATCHED THEN UPDATE SET y = t.a WHEN NOT MATCHED THEN INSERT (x) VALUES (t.id);
+INSERT INTO h VALUES (1, 2, 'a'), (2, 3, 'b');
+INSERT INTO t SELECT id + 10000, a, b FROM t WHERE id < 50;
+DECLARE @i int = 3; SET @i = @i + 1; PRINT @i;
+IF EXISTS (SELECT 1 FROM h WHERE y = 3) SELECT x FROM h WHERE x = @i ELSE DELETE FROM h;
+EXEC p 3;
+SELECT x INTO #q FROM h";
+
+#[test]
+fn plans_as_xml_have_the_shape_of_the_schema() {
+    let (_folder, _instance, mut session) = world();
+    session.run("SET SHOWPLAN_XML ON").expect("an option");
+    let estimated = documents(&mut session, BATCH);
+    assert_eq!(estimated.len(), 1, "a batch is one document");
+    session.run("SET SHOWPLAN_XML OFF").expect("an option");
+    session.run("SET STATISTICS XML ON").expect("an option");
+    let actual = documents(&mut session, BATCH);
+    assert!(actual.len() > 20, "each statement that has a plan is a document: {}", actual.len());
+    for document in estimated.iter().chain(&actual) {
+        check(document);
+    }
+    for name in [
+        "AdaptiveJoin",
+        "NestedLoops",
+        "Hash",
+        "StreamAggregate",
+        "Sort",
+        "TopSort",
+        "Top",
+        "IndexScan",
+        "TableScan",
+        "Concat",
+        "ComputeScalar",
+        "ConstantScan",
+        "WindowAggregate",
+        "Update",
+        "Sequence",
+        "StmtCond",
+        "TableValuedFunction",
+        "StoredProc",
+    ] {
+        assert!(estimated[0].contains(&format!("<{name} ")) || estimated[0].contains(&format!("<{name}>")), "{name}");
+    }
+    assert!(!estimated[0].contains("RunTimeInformation"));
+    assert!(actual.iter().all(|document| document.contains("RunTimeCountersPerThread")));
+    let scan =
+        actual.iter().find(|document| document.contains("ActualRowsRead=\"2000\"")).expect("a scan that filters");
+    assert!(scan.contains("ActualLogicalReads="), "{scan}");
+}
+
+#[test]
+fn plans_of_several_workers_say_what_each_did() {
+    let (_folder, _instance, mut session) = world();
+    session.run("SET STATISTICS XML ON").expect("an option");
+    let [document] = &documents(&mut session, "SELECT y, COUNT(*) FROM h GROUP BY y OPTION (MAXDOP 2)")[..] else {
+        panic!("one document")
+    };
+    check(document);
+    if document.contains("DegreeOfParallelism=\"2\"") {
+        assert!(document.contains("Thread=\"2\"") && document.contains("PhysicalOp=\"Parallelism\""), "{document}");
+    }
+}
+
+#[test]
+fn plans_and_their_cost_are_kept_until_they_are_freed() {
+    let (_folder, _instance, mut session) = world();
+    let text = "SELECT x FROM h WHERE y = 4 OPTION (MAXDOP 1)";
+    for _ in 0..3 {
+        session.run(text).expect("a query");
+    }
+    session.run("SELECT x FROM h WHERE y = 5 OPTION (MAXDOP 1)").expect("the same but for a constant");
+    let stats = "SELECT execution_count, total_rows, max_rows, min_rows, last_dop, SUBSTRING(s.text, 1, 400) AS text,
+        CASE WHEN total_elapsed_time >= max_elapsed_time THEN 1 END AS adds_up, COUNT(*) OVER (PARTITION BY query_hash) AS alike,
+        q.query_plan
+        FROM sys.dm_exec_query_stats AS t CROSS APPLY sys.dm_exec_sql_text(t.sql_handle) AS s
+        OUTER APPLY sys.dm_exec_text_query_plan(t.plan_handle, t.statement_start_offset, t.statement_end_offset) AS q
+        WHERE s.text LIKE 'SELECT x FROM h WHERE y%'";
+    let kept = sets(&mut session, stats).remove(0).1;
+    let of_text = kept.iter().find(|row| row[5].as_deref() == Some(text)).expect("the statement");
+    let figures: Vec<&str> = of_text.iter().take(8).map(|value| value.as_deref().unwrap_or("NULL")).collect();
+    assert_eq!(figures, ["3", "600", "200", "200", "1", text, "1", "2"]);
+    let plan = of_text[8].as_deref().expect("its plan: it ran more than once");
+    check(plan);
+    assert!(plan.contains("QueryPlanHash=") && plan.contains("PhysicalOp=\"Table Scan\""), "{plan}");
+    let cached = "SELECT c.usecounts, c.objtype, p.dbid FROM sys.dm_exec_cached_plans AS c
+        CROSS APPLY sys.dm_exec_sql_text(c.plan_handle) AS s CROSS APPLY sys.dm_exec_query_plan(c.plan_handle) AS p
+        WHERE s.text LIKE 'SELECT x FROM h WHERE y = 4%'";
+    let cached = sets(&mut session, cached).remove(0).1;
+    assert_eq!(cached[0][..2], [Some("3".to_owned()), Some("Adhoc".to_owned())]);
+    // In a loop a statement runs without a plan from the second time on, and is counted all the same.
+    session
+        .run("DECLARE @i int = 0; WHILE @i < 50 BEGIN UPDATE t SET a = 5 WHERE id = @i; SET @i += 1 END")
+        .expect("a loop");
+    let counts = "SELECT execution_count, hobt_direct_count FROM sys.dm_exec_query_stats AS t
+        CROSS APPLY sys.dm_exec_sql_text(t.sql_handle) AS s WHERE s.text LIKE 'DECLARE @i%'";
+    assert_eq!(sets(&mut session, counts).remove(0).1, [[Some("50".to_owned()), Some("49".to_owned())]]);
+    session.run("DBCC FREEPROCCACHE").expect("a command");
+    assert!(sets(&mut session, stats).remove(0).1.is_empty());
+}
+
+/// How often a child stands in its parent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Occurs {
+    Once,
+    Maybe,
+    Any,
+}
+
+/// What the schema says of an element: its children in order, and the attributes that it must have. A `|` in a child's
+/// name stands between alternatives.
+type Shape = (&'static str, &'static [(&'static str, Occurs)], &'static [&'static str]);
+
+const OPERATORS: &str = "AdaptiveJoin|ComputeScalar|Concat|ConstantScan|Filter|Generic|Hash|IndexScan|Merge|NestedLoops|\
+     Parallelism|Sequence|Sort|Spool|StreamAggregate|TableScan|TableValuedFunction|Top|TopSort|Update|WindowAggregate";
+const SCALARS: &str = "Aggregate|Arithmetic|Compare|Const|Convert|Identifier|IF|Intrinsic|Logical";
+
+const SHAPES: &[Shape] = &[
+    ("ShowPlanXML", &[("BatchSequence", Once)], &["Version", "Build"]),
+    ("BatchSequence", &[("Batch", Once)], &[]),
+    ("Batch", &[("Statements", Once)], &[]),
+    ("Statements", &[("StmtSimple|StmtCond", Any)], &[]),
+    ("StmtSimple", &[("StatementSetOptions", Maybe), ("QueryPlan", Maybe), ("StoredProc", Maybe)], &["StatementText"]),
+    ("StmtCond", &[("StatementSetOptions", Maybe), ("Condition", Once), ("Then", Once), ("Else", Maybe)], &[]),
+    ("Condition", &[("QueryPlan|ScalarOperator", Maybe)], &[]),
+    ("Then", &[("Statements|ScalarOperator", Once)], &[]),
+    ("Else", &[("Statements|ScalarOperator", Once)], &[]),
+    ("StoredProc", &[("Statements", Once)], &["ProcName"]),
+    ("StatementSetOptions", &[], &["ANSI_NULLS", "QUOTED_IDENTIFIER"]),
+    ("QueryPlan", &[("WaitStats", Maybe), ("QueryTimeStats", Maybe), ("RelOp", Once)], &["DegreeOfParallelism"]),
+    ("WaitStats", &[("Wait", Any)], &[]),
+    ("Wait", &[], &["WaitType", "WaitTimeMs", "WaitCount"]),
+    ("QueryTimeStats", &[], &["CpuTime", "ElapsedTime"]),
+    (
+        "RelOp",
+        &[("OutputList", Once), ("Warnings", Maybe), ("RunTimeInformation", Maybe), (OPERATORS, Once)],
+        &[
+            "AvgRowSize",
+            "EstimateCPU",
+            "EstimateIO",
+            "EstimateRebinds",
+            "EstimateRewinds",
+            "EstimateRows",
+            "LogicalOp",
+            "NodeId",
+            "Parallel",
+            "PhysicalOp",
+            "EstimatedTotalSubtreeCost",
+        ],
+    ),
+    ("RunTimeInformation", &[("RunTimeCountersPerThread", Any)], &[]),
+    ("RunTimeCountersPerThread", &[], &["Thread", "ActualRows", "ActualEndOfScans", "ActualExecutions"]),
+    ("Warnings", &[("ColumnsWithNoStatistics|SpillToTempDb|SortSpillDetails|HashSpillDetails", Any)], &[]),
+    ("ColumnReference", &[], &["Column"]),
+    ("Object", &[], &[]),
+    ("DefinedValues", &[("DefinedValue", Any)], &[]),
+    ("DefinedValue", &[("ColumnReference", Once), ("ScalarOperator", Maybe)], &[]),
+    ("ScalarOperator", &[(SCALARS, Once)], &[]),
+    ("Identifier", &[("ColumnReference", Once)], &[]),
+    ("Const", &[], &["ConstValue"]),
+    ("Compare", &[("ScalarOperator", Once), ("ScalarOperator", Maybe)], &["CompareOp"]),
+    ("Logical", &[("ScalarOperator", Any)], &["Operation"]),
+    ("Arithmetic", &[("ScalarOperator", Once), ("ScalarOperator", Maybe)], &["Operation"]),
+    ("Convert", &[("ScalarOperator", Once)], &["DataType", "Style", "Implicit"]),
+    ("Intrinsic", &[("ScalarOperator", Any)], &["FunctionName"]),
+    ("Aggregate", &[("ScalarOperator", Any)], &["AggType", "Distinct"]),
+    ("IF", &[("Condition", Once), ("Then", Once), ("Else", Once)], &[]),
+    ("TableScan", &[("DefinedValues", Maybe), ("Object", Once), ("Predicate", Maybe)], &["Ordered"]),
+    (
+        "IndexScan",
+        &[("DefinedValues", Maybe), ("Object", Once), ("SeekPredicates", Maybe), ("Predicate", Maybe)],
+        &["Ordered"],
+    ),
+    ("SeekPredicates", &[("SeekPredicateNew", Once)], &[]),
+    ("SeekPredicateNew", &[("SeekKeys", Once)], &[]),
+    ("SeekKeys", &[("Prefix", Maybe), ("StartRange", Maybe), ("EndRange", Maybe)], &[]),
+    ("Prefix", &[("RangeColumns", Once), ("RangeExpressions", Once)], &["ScanType"]),
+    ("StartRange", &[("RangeColumns", Once), ("RangeExpressions", Once)], &["ScanType"]),
+    ("EndRange", &[("RangeColumns", Once), ("RangeExpressions", Once)], &["ScanType"]),
+    ("RangeExpressions", &[("ScalarOperator", Any)], &[]),
+    ("Predicate", &[("ScalarOperator", Once)], &[]),
+    ("Filter", &[("DefinedValues", Maybe), ("RelOp", Once), ("Predicate", Once)], &["StartupExpression"]),
+    ("ComputeScalar", &[("DefinedValues", Maybe), ("RelOp", Once)], &[]),
+    ("Concat", &[("DefinedValues", Maybe), ("RelOp", Once), ("RelOp", Once), ("RelOp", Any)], &[]),
+    ("Sequence", &[("DefinedValues", Maybe), ("RelOp", Once), ("RelOp", Once), ("RelOp", Any)], &[]),
+    ("ConstantScan", &[("DefinedValues", Maybe)], &[]),
+    ("Spool", &[("DefinedValues", Maybe), ("RelOp", Maybe)], &[]),
+    ("Generic", &[("DefinedValues", Maybe), ("RelOp", Any)], &[]),
+    (
+        "Hash",
+        &[
+            ("DefinedValues", Maybe),
+            ("HashKeysBuild", Maybe),
+            ("HashKeysProbe", Maybe),
+            ("ProbeResidual", Maybe),
+            ("RelOp", Once),
+            ("RelOp", Maybe),
+        ],
+        &[],
+    ),
+    (
+        "AdaptiveJoin",
+        &[
+            ("DefinedValues", Maybe),
+            ("HashKeysBuild", Maybe),
+            ("HashKeysProbe", Maybe),
+            ("ProbeResidual", Maybe),
+            ("OuterReferences", Maybe),
+            ("RelOp", Once),
+            ("RelOp", Once),
+            ("RelOp", Once),
+        ],
+        &["Optimized"],
+    ),
+    (
+        "NestedLoops",
+        &[("DefinedValues", Maybe), ("Predicate", Maybe), ("OuterReferences", Maybe), ("RelOp", Once), ("RelOp", Once)],
+        &["Optimized"],
+    ),
+    ("StreamAggregate", &[("DefinedValues", Maybe), ("GroupBy", Maybe), ("RelOp", Once)], &[]),
+    ("Sort", &[("DefinedValues", Maybe), ("OrderBy", Once), ("RelOp", Once)], &["Distinct"]),
+    ("TopSort", &[("DefinedValues", Maybe), ("OrderBy", Once), ("RelOp", Once)], &["Distinct", "Rows"]),
+    ("OrderBy", &[("OrderByColumn", Any)], &[]),
+    ("OrderByColumn", &[("ColumnReference", Once)], &["Ascending"]),
+    ("Top", &[("DefinedValues", Maybe), ("OffsetExpression", Maybe), ("TopExpression", Maybe), ("RelOp", Once)], &[]),
+    ("Parallelism", &[("DefinedValues", Maybe), ("PartitionColumns", Maybe), ("OrderBy", Maybe), ("RelOp", Once)], &[]),
+    ("Update", &[("DefinedValues", Maybe), ("Object", Once), ("Object", Any), ("RelOp", Once)], &[]),
+    ("TableValuedFunction", &[("DefinedValues", Maybe), ("Object", Maybe)], &[]),
+    ("WindowAggregate", &[("DefinedValues", Maybe), ("RelOp", Once)], &[]),
+];
+
+/// Elements that have a list of columns, and those that have one expression.
+const LISTS: [&str; 9] = [
+    "OutputList",
+    "HashKeysBuild",
+    "HashKeysProbe",
+    "OuterReferences",
+    "GroupBy",
+    "PartitionColumns",
+    "RangeColumns",
+    "ColumnsWithNoStatistics",
+    "InnerSideJoinColumns",
+];
+const EXPRESSIONS: [&str; 3] = ["ProbeResidual", "OffsetExpression", "TopExpression"];
+
+/// An element of a document.
+#[derive(Default, Debug)]
+struct Element {
+    name: String,
+    attributes: HashMap<String, String>,
+    children: Vec<Element>,
+}
+
+/// The element that a document is. It knows as much of XML as plans are written in.
+fn parse(document: &str) -> Element {
+    let mut open: Vec<Element> = vec![Element::default()];
+    for tag in document.split('<').skip(1) {
+        let (tag, behind) = tag.split_once('>').unwrap_or_else(|| panic!("a tag without an end: {tag}"));
+        assert_eq!(behind, "", "text between elements");
+        if let Some(name) = tag.strip_prefix('/') {
+            let ended = open.pop().expect("an element is open");
+            assert_eq!(ended.name, name);
+            open.last_mut().expect("its parent").children.push(ended);
+            continue;
+        }
+        let (tag, is_whole) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+        let (name, mut rest) = tag.split_once(' ').unwrap_or((tag, ""));
+        let mut element = Element { name: name.to_owned(), ..Element::default() };
+        while let Some((attribute, behind)) = rest.split_once("=\"") {
+            let (value, behind) = behind.split_once('"').expect("a value ends");
+            let known = element.attributes.insert(attribute.trim().to_owned(), value.to_owned());
+            assert!(known.is_none(), "{attribute} twice in {tag}");
+            rest = behind;
+        }
+        assert_eq!(rest.trim(), "", "in {tag}");
+        match is_whole {
+            true => open.last_mut().expect("a parent").children.push(element),
+            false => open.push(element),
+        }
+    }
+    let mut root = open.pop().expect("the document");
+    assert!(open.is_empty() && root.children.len() == 1, "one element that has ended");
+    root.children.remove(0)
+}
+
+fn check(document: &str) {
+    let root = parse(document);
+    assert_eq!(root.name, "ShowPlanXML");
+    assert_eq!(root.attributes["xmlns"], "http://schemas.microsoft.com/sqlserver/2004/07/showplan");
+    check_element(&root, document);
+    if let Ok(schema) = std::env::var("HOBT_SHOWPLAN_XSD") {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), document).expect("it can be written");
+        let mut command = Command::new("xmllint");
+        let output = command.args(["--noout", "--schema", &schema]).arg(file.path()).output().expect("xmllint");
+        assert!(output.status.success(), "{}\n{document}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+fn check_element(element: &Element, document: &str) {
+    let name = element.name.as_str();
+    let list: &[(&str, Occurs)] = &[("ColumnReference", Any)];
+    let expression: &[(&str, Occurs)] = &[("ScalarOperator", Once)];
+    let (children, required) = match SHAPES.iter().find(|(known, ..)| *known == name) {
+        Some((_, children, required)) => (*children, *required),
+        None if LISTS.contains(&name) => (list, &[][..]),
+        None if EXPRESSIONS.contains(&name) => (expression, &[][..]),
+        None => panic!("{name} is not known: {document}"),
+    };
+    for attribute in required {
+        assert!(element.attributes.contains_key(*attribute), "{name} without {attribute}: {document}");
+    }
+    let mut rest = element.children.iter().peekable();
+    for (wanted, occurs) in children {
+        let mut is = || rest.next_if(|child| wanted.split('|').any(|one| one.trim() == child.name)).is_some();
+        match occurs {
+            Once => assert!(is(), "{name} wants {wanted}: {document}"),
+            Maybe => drop(is()),
+            Any => while is() {},
+        }
+    }
+    assert!(rest.peek().is_none(), "{name} does not have {:?} there: {document}", rest.peek());
+    element.children.iter().for_each(|child| check_element(child, document));
+}
