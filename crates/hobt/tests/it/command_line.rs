@@ -230,3 +230,31 @@ fn without_a_terminal_each_step_is_a_line() {
     let page = fs::read_to_string(folder.path().join("out/limits.html")).expect("the page");
     assert!(!page.contains("Statements"), "there are none");
 }
+
+#[test]
+fn plans_are_drawn_and_written_as_a_page() {
+    let folder = folder();
+    let script = "CREATE TABLE #t (a int NOT NULL)
+INSERT INTO #t SELECT value FROM GENERATE_SERIES(1, 3000)
+GO
+SELECT COUNT(*) FROM #t WHERE a % 3000 = 7
+:plan off
+SELECT a FROM #t WHERE a = 1
+GO
+:plan again.html
+SELECT MAX(a) FROM #t
+GO
+";
+    let ended = sql(folder.path(), &["--plan", "--plan-page", "plans.html"], script);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("Table Insert(OBJECT:([tempdb].[dbo].[#t"), "{}", ended.out);
+    assert!(ended.out.contains("rows removed by the condition"), "{}", ended.out);
+    assert_eq!(ended.out.matches("the worst estimate").count(), 1, "{}", ended.out);
+    let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let written = page("plans.html");
+    assert!(written.contains("class=\"operator worst\"") && written.contains("GENERATE_SERIES(1, 3000)"), "{written}");
+    assert!(!written.contains("WHERE a = 1") && page("again.html").contains("SELECT MAX(a) FROM #t"));
+    // What cannot be written is said.
+    let ended = sql(folder.path(), &["--plan-page", "missing/plans.html", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
+    assert!(ended.code != Some(0) && ended.err.contains("missing/plans.html cannot be written"), "{}", ended.err);
+}

@@ -256,6 +256,29 @@ fn plans_and_their_cost_are_kept_until_they_are_freed() {
     assert!(sets(&mut session, stats).remove(0).1.is_empty());
 }
 
+#[test]
+fn the_plan_of_a_running_statement_can_be_seen() {
+    let (_folder, instance, mut session) = world();
+    let mut viewer = instance.session().expect("a session");
+    let mut seen = None;
+    session.execute("SELECT x, z FROM h WHERE y < 9 OPTION (MAXDOP 1)", &mut |event: Event| {
+        if let (Event::Rows(_), None) = (&event, &seen) {
+            let running = "SELECT p.query_plan FROM sys.dm_exec_requests AS r \
+                           CROSS APPLY sys.dm_exec_query_statistics_xml(r.session_id) AS p";
+            // On a thread of its own: this one belongs to the statement.
+            let found = std::thread::scope(|scope| scope.spawn(|| sets(&mut viewer, running).remove(0).1).join());
+            seen = Some(found.expect("no panic"));
+        }
+        Flow::Continue
+    });
+    let seen = seen.expect("it had rows");
+    let [row] = seen.as_slice() else { panic!("one statement runs: {seen:?}") };
+    let document = row[0].as_deref().expect("its plan");
+    check(document);
+    assert!(document.contains("ActualRows=") && document.contains("[y]&lt;(9)"), "{document}");
+    assert!(sets(&mut viewer, "SELECT * FROM sys.hobt_running_plans").remove(0).1.is_empty(), "nothing runs any more");
+}
+
 /// How often a child stands in its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occurs {

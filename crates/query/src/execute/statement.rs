@@ -2,20 +2,34 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
 use hobt_catalog::{Index, IndexUse, IndexUser};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::WaitCounters;
+use hobt_tsql::ast::Span;
 use hobt_txn::locks::HeldLock;
 use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
 use parking_lot::Mutex;
 
+use super::explain::{Texts, explain};
 use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
+use crate::plan_tree::ShownStatement;
+
+/// The plan of a statement that runs.
+#[derive(Clone)]
+struct Running {
+    plan: Weak<dyn ExecutionPlan>,
+    /// The text that the statement stands in, where, and SQL Server's name of its kind.
+    text: Arc<str>,
+    span: Span,
+    kind: &'static str,
+}
 
 /// What the operators of one statement share.
 pub struct StatementRun {
@@ -45,6 +59,7 @@ pub struct StatementRun {
     is_internal: AtomicBool,
     /// Whether its plan is shown behind its run.
     keeps_plan: AtomicBool,
+    running: Mutex<Option<Running>>,
     /// Where the rows that scans show are counted.
     scanned: OnceLock<Arc<Progress>>,
     /// The trace flags that are on for it.
@@ -94,6 +109,25 @@ impl StatementRun {
     /// Whether it is.
     pub(crate) fn keeps_plan(&self) -> bool {
         self.keeps_plan.load(Ordering::Relaxed)
+    }
+
+    /// Lets others see the plan that it runs, as long as that is there.
+    pub(crate) fn show_plan(&self, plan: &Arc<dyn ExecutionPlan>, text: &Arc<str>, (span, kind): (Span, &'static str)) {
+        let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind };
+        *self.running.lock() = Some(running);
+    }
+
+    /// The statement that runs with its plan, and what the operators have done so far; `None` if it runs none. May be
+    /// asked from any thread.
+    pub fn running_plan(&self) -> Option<ShownStatement> {
+        let running = self.running.lock().clone()?;
+        let plan = running.plan.upgrade()?;
+        let Span { start, end, .. } = running.span;
+        let text = running.text.get(start as usize..end as usize).unwrap_or_default();
+        let mut root = explain(&plan, &Texts::new(hobt_tsql::text_constants(text)), true);
+        root.finish();
+        let degree = self.degree();
+        Some(ShownStatement { root: Some(root), degree, ..ShownStatement::plain(text, running.kind) })
     }
 
     /// Counts the rows that scans show as steps of its progress.
@@ -188,6 +222,7 @@ impl StatementRun {
             counts_index_use: runtime.counts_index_use,
             is_internal: AtomicBool::new(false),
             keeps_plan: AtomicBool::new(false),
+            running: Mutex::default(),
             scanned: OnceLock::new(),
             trace_flags: OnceLock::new(),
         }))

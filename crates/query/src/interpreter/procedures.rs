@@ -25,6 +25,7 @@ pub(super) fn inline_function(schema: &str, name: &str) -> Option<&'static str> 
         ("dm_db_stats_histogram", DM_DB_STATS_HISTOGRAM),
         ("dm_exec_query_plan", DM_EXEC_QUERY_PLAN),
         ("dm_exec_text_query_plan", DM_EXEC_TEXT_QUERY_PLAN),
+        ("dm_exec_query_statistics_xml", DM_EXEC_QUERY_STATISTICS_XML),
     ];
     let found = functions.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.filter(|_| schema.eq_ignore_ascii_case("sys")).map(|(_, text)| text)
@@ -56,6 +57,10 @@ const DM_EXEC_TEXT_QUERY_PLAN: &str =
 RETURNS TABLE AS RETURN
 (SELECT p.dbid, p.objectid, p.number, p.encrypted, p.query_plan FROM sys.hobt_query_plans AS p
 WHERE p.plan_handle = @plan_handle AND p.statement_start_offset = @statement_start_offset AND p.statement_end_offset = @statement_end_offset)";
+
+const DM_EXEC_QUERY_STATISTICS_XML: &str =
+    "CREATE FUNCTION sys.dm_exec_query_statistics_xml (@session_id smallint) RETURNS TABLE AS RETURN
+(SELECT p.session_id, p.request_id, p.sql_handle, p.plan_handle, p.query_plan FROM sys.hobt_running_plans AS p WHERE p.session_id = @session_id)";
 
 const DM_DB_MISSING_INDEX_COLUMNS: &str =
     "CREATE FUNCTION sys.dm_db_missing_index_columns (@index_handle int) RETURNS TABLE AS RETURN

@@ -6,6 +6,7 @@ use hobt_query::interpreter::{CachedPlan, Measure, ViewContext};
 use hobt_query::plan_tree::{ShownStatement, to_xml};
 use hobt_types::Value;
 
+use super::execution::text_handle;
 use super::value::{NULL, datetime, int, row};
 use super::{Definition, Rows, Sources};
 
@@ -47,6 +48,12 @@ pub(super) static VIEWS: &[Definition] = &[
         "plan_handle varbinary(64)!, dbid smallint, objectid int, number smallint, encrypted bit!, \
          statement_start_offset int!, statement_end_offset int!, query_plan nvarchar(max)",
         query_plans,
+    ),
+    Definition::sys(
+        "hobt_running_plans",
+        "session_id smallint!, request_id int!, sql_handle varbinary(64), plan_handle varbinary(64), \
+         query_plan nvarchar(max)",
+        running_plans,
     ),
 ];
 
@@ -118,8 +125,8 @@ fn cached_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows.collect())
 }
 
-/// The plan of each statement, and before them all those of its text as one. Of a statement with several plans it is the
-/// one that was made last.
+/// The plan of each statement, and before them all those of its text as one. Of a statement with several plans it is
+/// the one that was made last.
 fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let plans = sources.plans.all();
     let mut rows = Vec::new();
@@ -140,6 +147,17 @@ fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         for (offsets, plan) in latest {
             plan.statement.iter().for_each(|statement| add(offsets, plan, std::slice::from_ref(statement)));
         }
+    }
+    Ok(rows)
+}
+
+/// The plans of statements that run, with what their operators have done so far.
+fn running_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for session in sources.registry.all() {
+        let Some(request) = &session.request else { continue };
+        let Some(plan) = request.run.upgrade().and_then(|run| run.running_plan()) else { continue };
+        rows.push(row![session.id.0, 0, text_handle(&request.text), NULL, to_xml(&[plan])]);
     }
     Ok(rows)
 }

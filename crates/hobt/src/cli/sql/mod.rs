@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use hobt_tsql::BatchText;
 
-use self::command::{Command, WantedPlans};
+use self::command::Command;
 use self::output::Output;
 use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
@@ -308,13 +308,7 @@ pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
     let source = if is_terminal { Source::Terminal } else { Source::Script };
     interrupts.watch(session.cancel_handle(), &instance, source);
-    let mut output = Output::new(target, arguments, instance.server().name());
-    if arguments.plan {
-        output.want_plans(WantedPlans::Drawn);
-    }
-    if let Some(path) = &arguments.plan_page {
-        output.want_plans(WantedPlans::Page(path.clone()));
-    }
+    let output = Output::new(target, arguments, instance.server().name());
     session.collect_plans(output.wants_plans());
     let mut variables = Variables::default();
     arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));

@@ -69,7 +69,7 @@ impl Output {
             in_rows: false,
             failed: false,
             error: None,
-            plans: Plans::default(),
+            plans: Plans { are_drawn: arguments.plan, page: arguments.plan_page.clone(), ..Plans::default() },
         }
     }
 

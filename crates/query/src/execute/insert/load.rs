@@ -36,7 +36,8 @@ use crate::wrap::sql_error_of;
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
 const FEW_ROWS: usize = 1000;
 
-/// Runs `plan`, which [`insert_plan`] has given, and writes its rows. With `parallel` every worker writes; without, one does, and few rows go into the heap's last page. Returns the number of rows.
+/// Runs `plan`, which [`insert_plan`] has given, and writes its rows. With `parallel` every worker writes; without, one
+/// does, and few rows go into the heap's last page. Returns the number of rows.
 ///
 /// # Errors
 /// The plan's, and those of [`insert_rows`](super::insert_rows).
@@ -77,8 +78,8 @@ pub fn insert_select(
     publish(run, target, loaded)
 }
 
-/// The plan of an `INSERT` as [`insert_select`] wants it: with its rows in the order of the table's first index, or by one
-/// worker unless `parallel`.
+/// The plan of an `INSERT` as [`insert_select`] wants it: its rows in the order of the table's first index, or gathered
+/// unless `parallel`.
 ///
 /// # Errors
 /// The order cannot be planned.

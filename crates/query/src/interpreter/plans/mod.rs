@@ -13,6 +13,7 @@ mod result;
 mod show;
 mod store;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub(super) struct Plans {
     showing: Option<Vec<ShownStatement>>,
     /// Whether each statement's plan goes with its cost.
     collects: bool,
+    /// The text that ran last, with its hash.
+    text: RefCell<Option<(Arc<str>, u64)>>,
 }
 
 /// What is kept of the plan of one statement.
@@ -171,9 +174,11 @@ impl Interpreter<'_> {
     pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &Arc<dyn ExecutionPlan>) {
         let current = &mut self.plans.current;
         let has_values = current.change.as_ref().is_some_and(|change| change.rows > 0);
-        if self.plans.depth == 1 && current.statement.is_some() && current.plan.is_none() && !has_values {
-            current.plan = Some((Arc::clone(run), Arc::clone(plan)));
-        }
+        let (Some(statement), 1, None, false) = (current.statement, self.plans.depth, &current.plan, has_values) else {
+            return;
+        };
+        run.show_plan(plan, &self.text, statement);
+        current.plan = Some((Arc::clone(run), Arc::clone(plan)));
     }
 
     /// Notes what memory the statement was let in for.
@@ -222,7 +227,20 @@ impl Interpreter<'_> {
 
     fn statement_key(&self, span: Span, shape: u64) -> StatementKey {
         let options = self.state.options.bits();
-        StatementKey::new(&self.text, span, (self.state.database.id(), self.state.procedure, options), shape)
+        StatementKey::new(self.hash_of_text(), span, (self.state.database.id(), self.state.procedure, options), shape)
+    }
+
+    /// The hash of the text that runs. A batch of many statements is hashed once.
+    fn hash_of_text(&self) -> u64 {
+        let mut known = self.plans.text.borrow_mut();
+        match &*known {
+            Some((text, hash)) if Arc::ptr_eq(text, &self.text) => *hash,
+            _ => {
+                let hash = store::text_hash(&self.text);
+                *known = Some((Arc::clone(&self.text), hash));
+                hash
+            }
+        }
     }
 
     /// The tree of the statement's plan; of rows of values where there is none.

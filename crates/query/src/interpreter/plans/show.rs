@@ -1,8 +1,9 @@
 //! `SET SHOWPLAN_TEXT | ALL | XML`: statements are shown in place of being run.
 //!
 //! Each statement is bound and planned in its turn. What a plan depends on takes effect all the same: variables are
-//! declared and get their values as far as no table is read for them, since plans are made with the values that variables
-//! have; and `USE` counts up to the batch's end. Both branches of an `IF` are shown, and the body of a loop once.
+//! declared and get their values as far as no table is read for them, since plans are made with the values that
+//! variables have; and `USE` counts up to the batch's end. Both branches of an `IF` are shown, and the body of a loop
+//! once.
 //!
 //! Source: Microsoft's pages on the three options.
 

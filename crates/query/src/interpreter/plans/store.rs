@@ -1,11 +1,12 @@
 //! Plans that statements had, and what they cost since: what `sys.dm_exec_query_stats` and its like show.
 //!
-//! No statement runs by what is kept here: a plan is made for each execution. An entry is a statement in its text, under
-//! the database and options it ran in, with one shape of plan; another shape is another entry. Texts are told apart by
-//! a hash of 64 bits.
+//! No statement runs by what is kept here: a plan is made for each execution. An entry is a statement in its text,
+//! under the database and options it ran in, with one shape of plan; another shape is another entry. Texts are told
+//! apart by a hash of 64 bits.
 //!
-//! Of a statement that is run once and is quick, only figures are kept: its plan is looked into when it comes again, or
-//! when it takes a millisecond. So a client that sends a text of its own for each row pays for a hash of it, and no more.
+//! Of a statement that is run once and is quick, only figures are kept: its plan is looked into when it comes again,
+//! or when it takes a millisecond. So a client that sends a text of its own for each row pays for a hash of it, and no
+//! more.
 //!
 //! The store takes its memory from the instance's budget and at most a part of it. Who comes when it is full takes the
 //! place of those who have not run for the longest time; where the budget has nothing left, nothing is kept.
@@ -66,12 +67,12 @@ pub(in super::super) struct StatementKey {
 
 impl StatementKey {
     pub(in super::super) fn new(
-        text: &str,
+        text: u64,
         span: Span,
         (database, procedure, options): (DatabaseId, i32, i64),
         shape: u64,
     ) -> StatementKey {
-        StatementKey { text: text_hash(text), start: span.start, database, procedure, options, shape }
+        StatementKey { text, start: span.start, database, procedure, options, shape }
     }
 
     fn statement(&self) -> StatementId {
@@ -80,7 +81,7 @@ impl StatementKey {
 }
 
 /// The hash of a text.
-fn text_hash(text: &str) -> u64 {
+pub(super) fn text_hash(text: &str) -> u64 {
     let mut hash = Fnv::default();
     hash.add(text.as_bytes());
     hash.value()
@@ -419,7 +420,7 @@ mod tests {
     use super::*;
 
     fn keep(store: &PlanStore, text: &str, shape: u64) -> Option<Arc<PlanEntry>> {
-        let key = StatementKey::new(text, Span::default(), (DatabaseId(5), 0, 0), shape);
+        let key = StatementKey::new(text_hash(text), Span::default(), (DatabaseId(5), 0, 0), shape);
         store.find(&key).or_else(|| store.insert(key, &Arc::from(text), Span::default()))
     }
 

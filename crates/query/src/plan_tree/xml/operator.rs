@@ -71,7 +71,7 @@ fn warnings(node: &PlanNode) -> Option<Element> {
     });
     let element = Element::new("Warnings").optional("NoJoinPredicate", lacks.then_some(true));
     if actual.is_none() {
-        // The schema wants one thing in it at least; that no column lacks statistics is true of an operator without any.
+        // The schema wants one thing in it at least.
         return Some(element.child(columns("ColumnsWithNoStatistics", &[])));
     }
     Some(element.children(spill).children(details))
@@ -109,58 +109,26 @@ fn run_time(node: &PlanNode, actual: &Actual, mode: &'static str) -> Option<Elem
 
 /// The element of the operator's kind, with what is below it.
 fn particular(node: &PlanNode) -> Element {
-    let predicate = |name| node.predicate.as_ref().map(|predicate| expression(name, predicate));
     let below = || node.children.iter().map(rel_op);
     let begun = |name| Element::new(name).child(defined_values(node));
     match &node.detail {
         Detail::Read { .. } => read(node),
-        Detail::HashJoin { build, probe, residual } => begun("Hash")
-            .children(some_columns("HashKeysBuild", build))
-            .children(some_columns("HashKeysProbe", probe))
-            .children(residual.as_ref().map(|residual| expression("ProbeResidual", residual)))
-            .children(below()),
+        Detail::HashJoin { .. }
+        | Detail::AdaptiveJoin { .. }
+        | Detail::NestedLoops { .. }
+        | Detail::MergeJoin { .. } => join(node).children(below()),
         Detail::HashAggregate { groups } => {
             begun("Hash").children(some_columns("HashKeysBuild", groups)).children(below())
         }
-        Detail::AdaptiveJoin { build, probe, residual, .. } => begun("AdaptiveJoin")
-            .attribute("Optimized", false)
-            .children(some_columns("HashKeysBuild", build))
-            .children(some_columns("HashKeysProbe", probe))
-            .children(residual.as_ref().map(|residual| expression("ProbeResidual", residual)))
-            .children(some_columns("OuterReferences", build))
-            .children(below()),
-        Detail::NestedLoops { outer } => begun("NestedLoops")
-            .attribute("Optimized", false)
-            .children(predicate("Predicate"))
-            .children(some_columns("OuterReferences", outer))
-            .children(below()),
-        Detail::MergeJoin { left, right, residual } => begun("Merge")
-            .attribute("ManyToMany", true)
-            .child(columns("InnerSideJoinColumns", right))
-            .child(columns("OuterSideJoinColumns", left))
-            .children(residual.as_ref().map(|residual| expression("Residual", residual)))
-            .children(below()),
         Detail::StreamAggregate { groups } => {
             begun("StreamAggregate").children(some_columns("GroupBy", groups)).children(below())
         }
-        Detail::Sort { by, top: None } => {
-            begun("Sort").attribute("Distinct", false).child(order_by(by)).children(below())
+        Detail::Sort { by, top } => {
+            let rows = top.map(|rows| i32::try_from(rows).unwrap_or(i32::MAX));
+            let element = begun(if top.is_some() { "TopSort" } else { "Sort" }).attribute("Distinct", false);
+            element.optional("Rows", rows).child(order_by(by)).children(below())
         }
-        Detail::Sort { by, top: Some(rows) } => begun("TopSort")
-            .attribute("Distinct", false)
-            .attribute("Rows", i32::try_from(*rows).unwrap_or(i32::MAX))
-            .child(order_by(by))
-            .children(below()),
-        Detail::Top { rows, offset } => {
-            let constant = |rows: u64| PlanExpr::Constant(format!("({rows})"));
-            begun("Top")
-                .attribute("RowCount", false)
-                .attribute("IsPercent", false)
-                .attribute("WithTies", false)
-                .children((*offset > 0).then(|| expression("OffsetExpression", &constant(*offset))))
-                .children(rows.map(|rows| expression("TopExpression", &constant(rows))))
-                .children(below())
-        }
+        Detail::Top { rows, offset } => top(node, *rows, *offset).children(below()),
         Detail::Parallelism { exchange, keys, by } => {
             let kind = match exchange {
                 Exchange::Hash => Some("Hash"),
@@ -192,6 +160,46 @@ fn particular(node: &PlanNode) -> Element {
         Detail::Window { .. } => begun("WindowAggregate").children(below()),
         Detail::Generic(_) => begun("Generic").children(below()),
     }
+}
+
+/// A join, without what it joins.
+fn join(node: &PlanNode) -> Element {
+    let begun = |name| Element::new(name).child(defined_values(node));
+    let rest = |residual: &Option<PlanExpr>, name| residual.as_ref().map(|residual| expression(name, residual));
+    match &node.detail {
+        Detail::HashJoin { build, probe, residual } => begun("Hash")
+            .children(some_columns("HashKeysBuild", build))
+            .children(some_columns("HashKeysProbe", probe))
+            .children(rest(residual, "ProbeResidual")),
+        Detail::AdaptiveJoin { build, probe, residual, .. } => begun("AdaptiveJoin")
+            .attribute("Optimized", false)
+            .children(some_columns("HashKeysBuild", build))
+            .children(some_columns("HashKeysProbe", probe))
+            .children(rest(residual, "ProbeResidual"))
+            .children(some_columns("OuterReferences", build)),
+        Detail::MergeJoin { left, right, residual } => begun("Merge")
+            .attribute("ManyToMany", true)
+            .child(columns("InnerSideJoinColumns", right))
+            .child(columns("OuterSideJoinColumns", left))
+            .children(rest(residual, "Residual")),
+        Detail::NestedLoops { outer } => begun("NestedLoops")
+            .attribute("Optimized", false)
+            .children(rest(&node.predicate, "Predicate"))
+            .children(some_columns("OuterReferences", outer)),
+        _ => begun("Generic"),
+    }
+}
+
+/// The first rows of its input, without that.
+fn top(node: &PlanNode, rows: Option<u64>, offset: u64) -> Element {
+    let constant = |rows: u64| PlanExpr::Constant(format!("({rows})"));
+    Element::new("Top")
+        .attribute("RowCount", false)
+        .attribute("IsPercent", false)
+        .attribute("WithTies", false)
+        .child(defined_values(node))
+        .children((offset > 0).then(|| expression("OffsetExpression", &constant(offset))))
+        .children(rows.map(|rows| expression("TopExpression", &constant(rows))))
 }
 
 fn defined_values(node: &PlanNode) -> Element {
