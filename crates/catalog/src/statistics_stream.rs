@@ -5,7 +5,8 @@
 //! 01 00 00 00 │ 'hobt' │ columns u32 │ type, length, precision, scale (u8, i16, u8, u8) of each │
 //! rows of the table i64 │ updated i64 │ summary … │ CRC-32C of all before u32
 //! ```
-//! Numbers have their lowest byte first. The format is hobt's own but for its first four bytes, by which scripts know it.
+//! Numbers have their lowest byte first. The format is hobt's own but for its first four bytes, by which scripts know
+//! it.
 
 use std::fmt;
 

@@ -349,8 +349,8 @@ impl StatementContext {
         self.transaction.commit.lock().push(Box::new(action));
     }
 
-    /// What the statement keeps under a number: made when it is first asked for, the same for all its threads, gone with
-    /// the statement. Numbers are the users' own; one number is of one type.
+    /// What the statement keeps under a number: made when it is first asked for, the same for all its threads, gone
+    /// with the statement. Numbers are the users' own; one number is of one type.
     ///
     /// # Panics
     /// If the number was used with another type.

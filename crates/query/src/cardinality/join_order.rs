@@ -6,9 +6,9 @@
 //! builds its hash table. Sources that are no tables (outer joins, groups) keep their places inside and are ordered by
 //! themselves.
 //!
-//! The enumeration of connected subsets is DPsub of Moerkotte and Neumann ("Analysis of two existing and one new dynamic
-//! programming algorithm for the generation of optimal bushy join trees", 2006); beyond [`EXHAUSTIVE_MAX`] sources the
-//! pair that leaves fewest rows is joined next (greedy operator ordering, Fegaras 1998).
+//! The enumeration of connected subsets is DPsub of Moerkotte and Neumann ("Analysis of two existing and one new
+//! dynamic programming algorithm for the generation of optimal bushy join trees", 2006); beyond [`EXHAUSTIVE_MAX`]
+//! sources the pair that leaves fewest rows is joined next (greedy operator ordering, Fegaras 1998).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! How many rows there will be: of a table behind its conditions (`table`), of plans made of such tables (`relation`);
 //! and the order of joins that follows from it (`join_order`).
 //!
-//! Estimates come from the tables' statistics (crate `engine`), which inserts and deletes keep. Where a column has none,
-//! SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND, the less
-//! each further one counts.
+//! Estimates come from the tables' statistics (crate `engine`), which inserts and deletes keep. Where a column has
+//! none, SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND,
+//! the less each further one counts.
 
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
@@ -63,8 +63,8 @@ pub(crate) fn share_by(condition: &Expr, known: &dyn Fn(&Expr) -> ColumnRows) ->
     }
 }
 
-/// What several conditions leave together: the strictest counts whole, each further one by half as much in the exponent,
-/// and those behind the fourth not at all, since conditions on one table are seldom independent.
+/// What several conditions leave together: the strictest counts whole, each further one by half as much in the
+/// exponent, and those behind the fourth not at all, since conditions on one table are seldom independent.
 pub(crate) fn together(mut selectivities: Vec<f64>) -> f64 {
     selectivities.sort_by(f64::total_cmp);
     let exponents = [1.0, 0.5, 0.25, 0.125];

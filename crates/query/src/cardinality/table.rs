@@ -201,8 +201,9 @@ impl<'t> TableKnowledge<'t> {
         (least / summary.rows).clamp(0.0, 1.0)
     }
 
-    /// Rows of a value that a histogram does not reach to: none where it knows all rows. Where it is as old as its last
-    /// update, one, as SQL Server takes it; with its trace flags for keys that ascend, as many as a value has on average.
+    /// Rows of a value that a histogram does not reach to: none where it knows all rows. Where it is as old as its
+    /// last update, one, as SQL Server takes it; with its trace flags for keys that ascend, as many as a value has on
+    /// average.
     fn rows_outside(&self, summary: &Summary) -> f64 {
         if self.is_live {
             return 0.0;

@@ -1,4 +1,5 @@
-//! Sees groups of equal rows in the order of their keys, and makes a summary of them that is exact but for its sketches.
+//! Sees groups of equal rows in the order of their keys, and makes a summary of them that is exact but for its
+//! sketches.
 
 use super::{GatherColumns, HistogramBuilder, Prefix, Summary, hash_key, histogram_key, histogram_value};
 use crate::KeyError;

@@ -128,7 +128,8 @@ impl Summary {
         whole
     }
 
-    /// What is left when other rows have gone: of the rows, bytes and histogram; which keys went with them nobody knows.
+    /// What is left when other rows have gone: of the rows, bytes and histogram; which keys went with them nobody
+    /// knows.
     #[must_use]
     pub fn without(&self, gone: &Summary) -> Summary {
         let mut left = self.clone();

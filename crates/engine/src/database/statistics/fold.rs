@@ -15,8 +15,8 @@ use super::live::TailPart;
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// Folds what was left behind into the bases, object by object; those at which somebody is at work wait for the next
-    /// time.
+    /// Folds what was left behind into the bases, object by object; those at which somebody is at work wait for the
+    /// next time.
     ///
     /// # Errors
     /// A device's error: the database is then suspect.
