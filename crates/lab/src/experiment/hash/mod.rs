@@ -89,6 +89,8 @@ fn notes() -> Vec<String> {
         "ns a value is the time of the query less that of SELECT MAX(key), which the scan computes on its pages; no_hash is what \
          else a function in the place of a key costs: batches, the call, MAX over its results"
             .to_owned(),
+        "a CRC is linear: it spreads keys in a row better than chance would, and other regular keys worse, by its polynomial"
+            .to_owned(),
         format!(
             "chi-square: {} is the aim; far below it keys are spread more evenly than by chance, as remainders and CRCs do \
              with keys in a row",
