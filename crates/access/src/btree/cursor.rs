@@ -67,7 +67,7 @@ impl KeyRange {
     }
 
     /// The first bytes in it, and the first behind it, if it has an end.
-    pub(super) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
+    pub(crate) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
         (&self.low, self.high.as_deref())
     }
 

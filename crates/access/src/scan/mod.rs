@@ -23,7 +23,9 @@ mod aggregate;
 mod column;
 mod count;
 mod dispenser;
+mod filter;
 mod kernels;
+mod key_set;
 mod place;
 mod sample;
 mod show;
@@ -50,6 +52,8 @@ pub use aggregate::{
 pub use column::{ColumnKind, ColumnVector, VectorData};
 pub use count::Counts;
 pub use dispenser::{DealerKind, Dispenser, PageRange};
+pub use filter::{ColumnFilter, ScanLimits};
+pub use key_set::{KeySet, key_of_bytes};
 pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 pub use sample::PageSample;
 pub use worker::{ScanWorker, WorkerProgress, WorkerReads};

@@ -65,9 +65,19 @@ impl PlaceVector {
     pub fn append_page(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) {
         let partition = u32::try_from(partition).expect("at most 15,000 partitions");
         let live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));
-        self.numbers.extend(live.map(|slot| {
+        self.extend(partition, id, live);
+    }
+
+    /// Adds the places of rows of a page by their slots, in this order.
+    pub fn append_slots(&mut self, partition: usize, id: PageId, slots: &[usize]) {
+        let partition = u32::try_from(partition).expect("at most 15,000 partitions");
+        self.extend(partition, id, slots.iter().copied());
+    }
+
+    fn extend(&mut self, partition: u32, page: PageId, slots: impl Iterator<Item = usize>) {
+        self.numbers.extend(slots.map(|slot| {
             let slot = SlotId(u16::try_from(slot).expect("a page's slot"));
-            RowPlace { partition, page: id, slot }.number()
+            RowPlace { partition, page, slot }.number()
         }));
     }
 }

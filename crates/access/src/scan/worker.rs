@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;
+use super::filter::ScanLimits;
 use super::{NextPage, PageVisitor, Scan};
 use crate::{AccessError, DataFile};
 
@@ -51,6 +52,8 @@ pub(super) struct Worker {
     /// Since when its task has waited for a range, if it does.
     waits_since: Option<Instant>,
     exhausted: bool,
+    /// Which pages need not be read.
+    limits: Option<Arc<ScanLimits>>,
     pub(super) rows_by_worker: u64,
     reads: WorkerReads,
     grants: u64,
@@ -176,6 +179,11 @@ impl ScanWorker {
         worker.scan.page_count < 4 * worker.scan.workers as u64 * u64::from(worker.scan.settings.read_pages)
     }
 
+    /// Says which pages it need not read from now on; reads that are under way end.
+    pub fn limit(&mut self, limits: Arc<ScanLimits>) {
+        self.shared.0.lock().limits = Some(limits);
+    }
+
     /// Ranges that this worker has taken.
     pub fn grants(&self) -> u64 {
         self.shared.0.lock().grants
@@ -235,6 +243,7 @@ impl Worker {
             next_tag: 0,
             waits_since: None,
             exhausted: false,
+            limits: None,
             rows_by_worker: 0,
             reads: WorkerReads::default(),
             grants: 0,
@@ -365,6 +374,11 @@ impl Worker {
                 return Ok(());
             };
             self.grants += 1;
+            let wanted = match &self.limits {
+                Some(limits) => limits.cut(&self.scan, range),
+                None => Some(range),
+            };
+            let Some(range) = wanted else { continue };
             let pending = self.start(range)?;
             let resident = matches!(pending.source, Source::Resident);
             self.pending.push_back(pending);

@@ -197,6 +197,9 @@ pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
     }
 }
 
+/// The name by which `USE HINT` has a query run without filters of joins.
+const NO_JOIN_FILTERS: &str = "HOBT_DISABLE_JOIN_FILTER";
+
 /// What `OPTION (…)` asks for, as far as it changes a plan.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueryHints {
@@ -216,6 +219,8 @@ pub struct QueryHints {
     pub label: Option<String>,
     /// `QUERYTRACEON`: trace flags for this query.
     pub trace_flags: Vec<i64>,
+    /// `USE HINT('HOBT_DISABLE_JOIN_FILTER')`.
+    pub no_join_filters: bool,
 }
 
 impl QueryHints {
@@ -257,6 +262,9 @@ impl QueryHints {
                 Kind::UsePlan(_) => return Err(unforced("USE PLAN").at(option.span.position)),
                 Kind::Label(label) => hints.label = Some(label.clone()),
                 Kind::QueryTraceOn(flag) => hints.trace_flags.push(*flag),
+                Kind::UseHint(names) => {
+                    hints.no_join_filters |= names.iter().any(|name| name.eq_ignore_ascii_case(NO_JOIN_FILTERS));
+                }
                 _ => {}
             }
         }

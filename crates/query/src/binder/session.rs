@@ -11,7 +11,8 @@ use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
 use crate::cardinality::JoinOrderRule;
-use crate::execute::{AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, IndexJoinRule, JoinWay, OrderedScanRule};
+use crate::execute::OrderedScanRule;
+use crate::execute::{AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, IndexJoinRule, JoinFilterRule, JoinWay};
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -27,6 +28,9 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     options.optimizer.max_passes = 3;
     // Scans and seeks say how many rows are left behind the conditions above them.
     options.optimizer.default_filter_selectivity = 100;
+    // Scans have filters of their own (`JoinFilterRule`).
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 
@@ -54,6 +58,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))
+        .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
         .build()
 }
 

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use hobt_access::scan::{ScanWorker, WorkerProgress, WorkerReads};
 use hobt_base::{DatabaseId, IndexId, ObjectId};
 use hobt_sync::{nanoseconds, processor};
+use parking_lot::Mutex;
 
+use super::join_filter::FilterCounts;
 use crate::source::HeapTable;
 
 /// One operator of a running or finished statement.
@@ -28,6 +30,7 @@ pub struct OperatorProfile {
     /// Whether its workers count their reads.
     counts_reads: bool,
     workers: Vec<Counters>,
+    filters: Mutex<Vec<Arc<FilterCounts>>>,
 }
 
 /// What one worker of an operator has done so far.
@@ -35,6 +38,8 @@ pub struct OperatorProfile {
 pub struct WorkerProfile {
     /// Rows that it has given out, or looked at if it aggregates them.
     pub rows: u64,
+    /// Rows that it has looked at.
+    pub rows_read: u64,
     /// Page ranges that it took.
     pub grants: u64,
     /// Pages that it has read; `None` if they are counted for the table alone.
@@ -45,10 +50,26 @@ pub struct WorkerProfile {
     pub elapsed: Duration,
 }
 
+/// What a filter that was pushed down to an operator has left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilterProfile {
+    /// What it compares: a column's name.
+    pub name: String,
+    /// How it tells what is wanted: `range`, `bitmap`, `Bloom`, `empty`; `None` if its keys never came.
+    pub kind: Option<&'static str>,
+    /// Rows that it has left out, of pages that were read.
+    pub rows: u64,
+    /// Pages of whose rows it has left the last ones out.
+    pub pages: u64,
+    /// Pages that were not read for it.
+    pub skipped_pages: u64,
+}
+
 /// Written by one worker, read by anybody.
 #[derive(Debug, Default)]
 struct Counters {
     rows: AtomicU64,
+    rows_read: AtomicU64,
     grants: AtomicU64,
     logical_reads: AtomicU64,
     physical_reads: AtomicU64,
@@ -69,6 +90,7 @@ impl OperatorProfile {
             estimated_rows: None,
             counts_reads: false,
             workers: (0..workers).map(|_| Counters::default()).collect(),
+            filters: Mutex::default(),
         }
     }
 
@@ -84,9 +106,31 @@ impl OperatorProfile {
         OperatorProfile { estimated_rows: Some(rows), ..self }
     }
 
+    /// The counters of the filter at this place, which compares what is called so.
+    pub(super) fn filter(&self, place: usize, name: &str) -> Arc<FilterCounts> {
+        let mut filters = self.filters.lock();
+        while filters.len() <= place {
+            filters.push(Arc::new(FilterCounts { name: name.to_owned(), ..FilterCounts::default() }));
+        }
+        Arc::clone(&filters[place])
+    }
+
+    /// What each filter that was pushed down to it has left out.
+    pub fn filters(&self) -> Vec<FilterProfile> {
+        let of = |counts: &Arc<FilterCounts>| FilterProfile {
+            name: counts.name.clone(),
+            kind: counts.kind.get().copied(),
+            rows: counts.rows.load(Ordering::Relaxed),
+            pages: counts.pages.load(Ordering::Relaxed),
+            skipped_pages: counts.skipped_pages.load(Ordering::Relaxed),
+        };
+        self.filters.lock().iter().map(of).collect()
+    }
+
     /// Sets what a worker has done so far that does not count its reads.
     pub(crate) fn set(&self, worker: usize, rows: u64, grants: u64) {
         self.workers[worker].rows.store(rows, Ordering::Relaxed);
+        self.workers[worker].rows_read.store(rows, Ordering::Relaxed);
         self.workers[worker].grants.store(grants, Ordering::Relaxed);
     }
 
@@ -100,11 +144,17 @@ impl OperatorProfile {
         counters.read_ahead_reads.store(reads.read_ahead, Ordering::Relaxed);
     }
 
+    /// The same of a worker that leaves rows out: it has given out so many.
+    pub(super) fn set_given(&self, worker: usize, rows: u64) {
+        self.workers[worker].rows.store(rows, Ordering::Relaxed);
+    }
+
     /// What each worker has done.
     pub fn workers(&self) -> Vec<WorkerProfile> {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let worker = |counters: &Counters| WorkerProfile {
             rows: of(&counters.rows),
+            rows_read: of(&counters.rows_read),
             grants: of(&counters.grants),
             reads: self.counts_reads.then(|| WorkerReads {
                 logical: of(&counters.logical_reads),

@@ -33,6 +33,7 @@ use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
+use super::join_filter::{Kept, LeafFilter, Sieve};
 use super::places::PlaceBuilder;
 use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
@@ -42,6 +43,8 @@ use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
 const BATCH_VALUE_BYTES: usize = 16 << 20;
+/// Page ranges that a worker looks at before others of its thread have their turn.
+const RANGES_AT_ONCE: usize = 64;
 /// How many batches one worker's part of the operators' memory should hold.
 const BATCHES_IN_PART: usize = 16;
 
@@ -61,6 +64,10 @@ pub struct ScanExec {
     predicates: Arc<[ColumnPredicate]>,
     /// Rows that are left behind the conditions above, if somebody has asked statistics.
     estimated: Option<f64>,
+    /// Whether rows may be left out that conditions refuse: somebody above looks at these again, and at nothing else.
+    sifts: bool,
+    /// The filters of joins above.
+    filters: Vec<LeafFilter>,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -88,7 +95,8 @@ impl ScanExec {
         .with_scheduling_type(SchedulingType::Cooperative);
         let partitions = (0..table.table().base_index().partitions.len()).collect();
         let started = Mutex::new(None);
-        let (properties, predicates) = (Arc::new(properties), Arc::default());
+        let (properties, predicates, filters) = (Arc::new(properties), Arc::default(), Vec::new());
+        let (missing, sifts) = (None, false);
         ScanExec {
             table,
             run,
@@ -97,8 +105,10 @@ impl ScanExec {
             properties,
             started,
             partitions,
-            missing: None,
+            missing,
             predicates,
+            sifts,
+            filters,
             estimated: None,
         }
     }
@@ -119,6 +129,25 @@ impl ScanExec {
     #[must_use]
     pub(crate) fn estimating(self, rows: f64) -> ScanExec {
         ScanExec { estimated: Some(rows), ..self }
+    }
+
+    /// The same, which leaves rows out that conditions refuse, as far as it can tell.
+    pub(crate) fn sifting(&self) -> ScanExec {
+        ScanExec { sifts: true, ..self.unstarted() }
+    }
+
+    /// The same with one more filter of a join.
+    pub(super) fn filtered(&self, filter: LeafFilter) -> ScanExec {
+        let filters = self.filters.iter().cloned().chain([filter]).collect();
+        ScanExec { filters, ..self.unstarted() }
+    }
+
+    /// The same, not begun, without filters of joins.
+    fn unstarted(&self) -> ScanExec {
+        let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
+        let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
+        let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
+        ScanExec { sifts: self.sifts, estimated: self.estimated, ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
 
     /// What conditions say of the table's columns.
@@ -199,7 +228,8 @@ impl DisplayAs for ScanExec {
         let columns = &self.table.table().columns;
         let name = |&column: &usize| columns.get(column).map_or("row place", |column| column.name.as_str());
         let names: Vec<&str> = self.projection.iter().map(name).collect();
-        write!(f, "TableScan: {}, columns=[{}]", self.table.table().name, names.join(", "))
+        write!(f, "TableScan: {}, columns=[{}]", self.table.table().name, names.join(", "))?;
+        self.filters.iter().try_for_each(|filter| write!(f, ", filter={}", filter.name()))
     }
 }
 
@@ -215,19 +245,21 @@ impl ExecutionPlan for ScanExec {
     without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let fresh = ScanExec::new(
-            Arc::clone(&self.table),
-            Arc::clone(&self.run),
-            self.projection.clone(),
-            Arc::clone(&self.schema),
-        );
-        let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
-        Ok(Arc::new(fresh.knowing(Arc::clone(&self.predicates))))
+        // The filters' keys are those of one run.
+        Ok(Arc::new(self.unstarted()))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let started = self.start()?;
         let columns = batch_columns(self.table.table(), &self.projection);
+        let sieve = Sieve::new(
+            (&self.table, &started.scan),
+            &self.partitions,
+            (&self.projection, &self.schema),
+            &self.filters,
+            if self.sifts { &self.predicates } else { &[] },
+            &started.profile,
+        );
         Ok(Box::pin(ScanStream {
             worker: ScanWorker::new(Arc::clone(&started.scan)),
             clock: WorkerClock::new(&started.profile, partition),
@@ -245,7 +277,10 @@ impl ExecutionPlan for ScanExec {
                 rows_max: context.session_config().batch_size(),
                 bytes_max: batch_bytes(&context, self.run.degree()),
                 scan: started.scan,
+                sieve,
             },
+            given: 0,
+            read: 0,
             waiting: false,
             done: false,
         }))
@@ -299,14 +334,13 @@ struct BatchBuilder {
     rows_max: usize,
     bytes_max: usize,
     scan: Arc<Scan>,
+    /// What leaves rows out, if anything does.
+    sieve: Option<Sieve>,
 }
 
-impl PageVisitor for BatchBuilder {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.visit_ahead(partition, id, page, None)
-    }
-
-    fn visit_ahead(
+impl BatchBuilder {
+    /// Takes all rows of a page.
+    fn take_page(
         &mut self,
         partition: usize,
         id: PageId,
@@ -333,6 +367,51 @@ impl PageVisitor for BatchBuilder {
         }
         Ok(())
     }
+}
+
+impl PageVisitor for BatchBuilder {
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.visit_ahead(partition, id, page, None)
+    }
+
+    fn visit_ahead(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        let scan = Arc::clone(&self.scan);
+        let values = scan.large_values(partition);
+        let in_table = self.partitions[partition];
+        let kept = match &mut self.sieve {
+            None => Kept::All,
+            Some(sieve) => {
+                if let Some(next) = next {
+                    sieve.first_columns().for_each(|column| next.fetch(page, column));
+                }
+                sieve.select(id, page, &values)?
+            }
+        };
+        let Kept::Slots(slots) = kept else { return self.take_page(partition, id, page, next) };
+        self.page_rows = slots.len();
+        self.rows += slots.len();
+        if slots.is_empty() {
+            return Ok(());
+        }
+        for column in &mut self.columns {
+            column.append_slots(id, page, slots, &values)?;
+        }
+        match &mut self.places {
+            None => {}
+            Some((_, PlaceBuilder::Numbers(places))) => places.append_slots(in_table, id, slots),
+            Some((_, PlaceBuilder::Keys(places))) => {
+                let tree = scan.partitions()[partition].store.tree();
+                places.append_slots(in_table, tree.expect("a clustered index is a tree"), id, page, slots)?;
+            }
+        }
+        Ok(())
+    }
 
     fn is_full(&self) -> bool {
         self.rows + self.page_rows > self.rows_max
@@ -349,6 +428,9 @@ struct ScanStream {
     run: Arc<StatementRun>,
     schema: SchemaRef,
     batch: BatchBuilder,
+    /// Rows that were given out, and that were looked at.
+    given: u64,
+    read: u64,
     waiting: bool,
     done: bool,
 }
@@ -359,6 +441,25 @@ impl ScanStream {
             self.waiting = waiting;
             self.run.pending.reads(waiting);
         }
+    }
+
+    /// Shows others what was done so far.
+    fn note_progress(&mut self) {
+        let before = self.read;
+        self.read = self.worker.rows();
+        self.run.note_scanned(usize::try_from(self.read - before).unwrap_or(usize::MAX));
+        self.profile.set_scanned(self.partition, &self.worker);
+        if let Some(sieve) = &mut self.batch.sieve {
+            sieve.publish();
+            self.profile.set_given(self.partition, self.given);
+        }
+    }
+
+    /// The rows that have been gathered.
+    fn give(&mut self) -> Result<RecordBatch> {
+        self.given += self.batch.rows as u64;
+        self.note_progress();
+        self.take_batch()
     }
 
     fn take_batch(&mut self) -> Result<RecordBatch> {
@@ -384,8 +485,11 @@ impl Stream for ScanStream {
         if this.done {
             return Poll::Ready(None);
         }
-        loop {
+        for _ in 0..RANGES_AT_ONCE {
             this.clock.begin();
+            if let Some(sieve) = &mut this.batch.sieve {
+                sieve.refresh(&mut this.worker);
+            }
             let polled = this.worker.poll_range(task, &mut this.batch);
             this.clock.end();
             this.set_waiting(polled.is_pending());
@@ -399,21 +503,23 @@ impl Stream for ScanStream {
                     // A small table's ranges are small so that its rows are shared evenly; they are passed on at once.
                     let is_full = this.batch.rows >= this.batch.rows_max / 2 || this.batch.is_full();
                     if is_full || (this.batch.rows > 0 && this.worker.is_small_scan()) {
-                        break;
+                        return Poll::Ready(Some(this.give()));
                     }
                 }
                 Poll::Ready(None) => {
                     this.done = true;
-                    break;
+                    if this.batch.rows > 0 {
+                        return Poll::Ready(Some(this.give()));
+                    }
+                    this.note_progress();
+                    return Poll::Ready(None);
                 }
             }
         }
-        this.profile.set_scanned(this.partition, &this.worker);
-        if this.batch.rows == 0 {
-            return Poll::Ready(None);
-        }
-        this.run.note_scanned(this.batch.rows);
-        Poll::Ready(Some(this.take_batch()))
+        // Where few rows are wanted a scan may be long without one: others of its worker have their turn.
+        this.note_progress();
+        task.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

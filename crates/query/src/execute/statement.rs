@@ -55,6 +55,8 @@ pub struct StatementRun {
     /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
     whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
     counts_index_use: bool,
+    /// Whether joins tell scans which keys they want.
+    uses_join_filters: AtomicBool,
     /// What it does now is the engine's doing.
     is_internal: AtomicBool,
     /// Whether its plan is shown behind its run.
@@ -89,6 +91,16 @@ impl StatementRun {
             let is_internal = self.is_internal.load(Ordering::Relaxed);
             index.usage.note(used, if is_internal { IndexUser::System } else { IndexUser::User });
         }
+    }
+
+    /// Makes it do without filters of joins.
+    pub(crate) fn leave_join_filters_out(&self) {
+        self.uses_join_filters.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether joins tell scans which keys they want.
+    pub(crate) fn uses_join_filters(&self) -> bool {
+        self.uses_join_filters.load(Ordering::Relaxed)
     }
 
     /// Whether a user's use of indexes is counted now.
@@ -220,6 +232,7 @@ impl StatementRun {
             left_out: AtomicBool::new(false),
             whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
+            uses_join_filters: AtomicBool::new(true),
             is_internal: AtomicBool::new(false),
             keeps_plan: AtomicBool::new(false),
             running: Mutex::default(),

@@ -159,7 +159,7 @@ pub(super) fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr
 }
 
 /// Whether rows that any of these windows looks at together have one value of `expr`.
-fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>]) -> bool {
+pub(super) fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>]) -> bool {
     let columns = collect_columns(expr);
     windows.iter().all(|window| {
         let is_key = |column: &Column| {
@@ -171,7 +171,7 @@ fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>]) -> bool {
 }
 
 /// The column of a table that an expression over its scan's columns compares like.
-fn joined_column(expr: &Expr, table: &Table, projection: &[usize]) -> Option<JoinedColumn> {
+pub(super) fn joined_column(expr: &Expr, table: &Table, projection: &[usize]) -> Option<JoinedColumn> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         // Where a row lies is no column of the table.
         let column = *projection.get(column.index()).filter(|&&column| column < table.columns.len())?;

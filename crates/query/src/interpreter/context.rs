@@ -26,6 +26,8 @@ use crate::execute::{OperatorProfile, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
+/// Trace flag 30003: joins tell scans nothing of their keys.
+const NO_JOIN_FILTERS: i32 = 30_003;
 
 impl Interpreter<'_> {
     /// The open transaction that the statement which runs is part of: none where it changes a table variable.
@@ -56,6 +58,10 @@ impl Interpreter<'_> {
         flags.extend(self.state.trace_flags.iter().copied().chain(of_hints));
         if !flags.is_empty() {
             run.set_trace_flags(flags);
+        }
+        let without_filters = hints.is_some_and(|hints| hints.no_join_filters);
+        if without_filters || run.has_trace_flag(NO_JOIN_FILTERS) {
+            run.leave_join_filters_out();
         }
         Ok(run)
     }

@@ -401,7 +401,12 @@ impl TableProvider for HeapTable {
         let known = predicates(self, conditions);
         let path = choose(self, &projection, &known).map_err(external)?;
         let plan = self.scan_by(path.clone(), (projection.clone(), schema), conditions, known)?;
-        self.with_unseen(plan, path, projection)
+        let plan = self.with_unseen(plan, path, projection)?;
+        // Conditions stay above, but rows that others are changing may fulfil them yet.
+        Ok(match plan.downcast_ref::<ScanExec>() {
+            Some(scan) => Arc::new(scan.sifting()),
+            None => plan,
+        })
     }
 }
 

@@ -70,6 +70,13 @@ pub(super) static VIEWS: &[Definition] = &[
         query_profiles,
     ),
     Definition::sys(
+        "dm_hobt_query_filters",
+        "session_id smallint!, node_id int!, physical_operator_name nvarchar(256)!, table_name nvarchar(128)!, \
+         filter_name nvarchar(128)!, filter_kind nvarchar(60), rows_removed bigint!, pages_removed bigint!, \
+         pages_skipped bigint!",
+        query_filters,
+    ),
+    Definition::sys(
         "dm_os_waiting_tasks",
         "waiting_task_address varbinary(8)!, session_id smallint, exec_context_id int, wait_duration_ms bigint, \
          wait_type nvarchar(60), resource_address varbinary(8), blocking_task_address varbinary(8), \
@@ -292,11 +299,8 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
         let request = session.request.as_ref();
-        let running = request.and_then(|request| request.run.upgrade());
-        let running = running.map(|run| run.profiles()).filter(|operators| !operators.is_empty());
-        let is_running = running.is_some();
+        let (operators, is_running) = operators_of(&session);
         let handle = || request.filter(|_| is_running).map(|request| text_handle(&request.text));
-        let operators: Vec<Arc<OperatorProfile>> = running.unwrap_or_else(|| session.operators.clone());
         for (operator, node) in operators.iter().zip(0..) {
             let workers = operator.workers();
             let estimated_rows = operator.estimated_rows.map(|rows| rows / (workers.len() as u64).max(1));
@@ -318,13 +322,43 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
                     reads.map(|reads| reads.read_ahead),
                     0
                 ]);
-                row.extend(row![0, 0, 0, 0, 0, worker.rows, estimated_rows, 0]);
+                row.extend(row![0, 0, 0, 0, 0, worker.rows_read, estimated_rows, 0]);
                 row.extend(row![&operator.table, worker.grants, is_running]);
                 rows.push(row);
             }
         }
     }
     Ok(rows)
+}
+
+fn query_filters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for session in sources.registry.all() {
+        for (operator, node) in operators_of(&session).0.iter().zip(0..) {
+            for filter in operator.filters() {
+                rows.push(row![
+                    session.id.0,
+                    node,
+                    operator.operator,
+                    &operator.table,
+                    &filter.name,
+                    filter.kind,
+                    filter.rows,
+                    filter.pages,
+                    filter.skipped_pages
+                ]);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The operators of the statement that a session runs, or of its last one; and whether it runs.
+fn operators_of(session: &Connected) -> (Vec<Arc<OperatorProfile>>, bool) {
+    let running = session.request.as_ref().and_then(|request| request.run.upgrade());
+    let running = running.map(|run| run.profiles()).filter(|operators| !operators.is_empty());
+    let is_running = running.is_some();
+    (running.unwrap_or_else(|| session.operators.clone()), is_running)
 }
 
 fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {

@@ -55,7 +55,8 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessPath, Lookup, SeekPath, covers};
 use crate::source::HeapTable;
 use crate::wrap::external;
-use outer::{OuterExec, OuterRows, ReplayExec, read_outer};
+pub(super) use outer::OuterExec;
+use outer::{OuterRows, ReplayExec, read_outer};
 
 /// Rows of the outer side that a forced join looks up at once.
 const PORTION_ROWS: usize = 1 << 16;
@@ -169,6 +170,11 @@ impl IndexJoinExec {
             rows_max: inner.rows_max,
             is_forced: inner.is_forced,
         }
+    }
+
+    /// Whether a node stands for its outer side.
+    pub(super) fn is_outer(&self, node: &Arc<dyn ExecutionPlan>) -> bool {
+        node.downcast_ref::<OuterExec>().is_some_and(|outer| outer.is_of(&self.inner))
     }
 
     /// The first portion. The outer side starts here, on the worker that asks first.

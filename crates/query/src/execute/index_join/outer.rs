@@ -24,7 +24,7 @@ use crate::wrap::external;
 
 /// Stands for the outer side in the plan of a join, until its rows are there.
 #[derive(Debug)]
-pub(super) struct OuterExec {
+pub(in crate::execute) struct OuterExec {
     inner: Arc<Inner>,
     properties: Arc<PlanProperties>,
 }

@@ -1,0 +1,129 @@
+//! Which rows of a page may have a key of a set, told before any other column is read; and which pages of a scan
+//! cannot have one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_page::{RowLayout, RowPage};
+use hobt_types::PhysicalType;
+
+use super::Scan;
+use super::dispenser::PageRange;
+use super::key_set::KeySet;
+use crate::KeyRange;
+
+/// A condition on one column of fixed length: its value is in a set. Values of sixteen bytes are known by their lower
+/// half.
+#[derive(Clone, Debug)]
+pub struct ColumnFilter {
+    column: usize,
+    keys: Arc<KeySet>,
+    keeps_null: bool,
+}
+
+impl ColumnFilter {
+    /// The condition that column `column` of rows of this layout has a value of `keys`, or none if it `keeps_null`;
+    /// `None` if the column's length is not fixed.
+    pub fn new(rows: &RowLayout, column: usize, keys: Arc<KeySet>, keeps_null: bool) -> Option<ColumnFilter> {
+        rows.columns().get(column)?.physical.width()?;
+        Some(ColumnFilter { column, keys, keeps_null })
+    }
+
+    /// The column.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// The slots of the page's live rows that may fulfil it, in order, in the place of what is in `slots`.
+    pub fn select(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        slots.clear();
+        if page.null_count(self.column) > 0 {
+            slots.extend((0..page.row_count()).filter(|&slot| self.passes(page, slot)));
+        } else {
+            self.select_values(page, slots);
+        }
+        if page.deleted_count() > 0 {
+            slots.retain(|&slot| !page.is_deleted(slot));
+        }
+    }
+
+    /// Takes the slots away that cannot fulfil it.
+    pub fn retain(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        slots.retain(|&slot| self.passes(page, slot));
+    }
+
+    /// All slots, deleted ones among them, of a page on which the column is nowhere NULL.
+    fn select_values(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        let bytes = page.fixed(self.column);
+        match page.row_layout().columns()[self.column].physical {
+            PhysicalType::Fixed1 => self.keys.select(bytes.as_chunks().0, |[byte]| i64::from(byte), slots),
+            PhysicalType::Fixed2 => {
+                self.keys.select(bytes.as_chunks().0, |value| i64::from(i16::from_le_bytes(value)), slots);
+            }
+            PhysicalType::Fixed4 => {
+                self.keys.select(bytes.as_chunks().0, |value| i64::from(i32::from_le_bytes(value)), slots);
+            }
+            PhysicalType::Fixed8 => self.keys.select(bytes.as_chunks().0, i64::from_le_bytes, slots),
+            PhysicalType::Fixed16 => self.keys.select(bytes.as_chunks().0, lower_half, slots),
+            PhysicalType::Variable => unreachable!("a column of fixed length"),
+        }
+    }
+
+    fn passes(&self, page: &RowPage<'_>, slot: usize) -> bool {
+        if page.is_null(self.column, slot) {
+            return self.keeps_null;
+        }
+        let bytes = page.fixed(self.column);
+        let width = bytes.len() / page.row_count().max(1);
+        let value = &bytes[slot * width..(slot + 1) * width];
+        let key = match *value {
+            [byte] => i64::from(byte),
+            [a, b] => i64::from(i16::from_le_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+            _ => value.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)),
+        };
+        self.keys.may_have(key)
+    }
+}
+
+fn lower_half(value: [u8; 16]) -> i64 {
+    value.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
+}
+
+/// Which pages of a scan nobody wants, beyond what was known when it began.
+#[derive(Debug)]
+pub struct ScanLimits {
+    /// Whether each of the scan's partitions is wanted.
+    pub partitions: Vec<bool>,
+    /// Between which keys rows are wanted, in the partitions that are trees.
+    pub keys: Option<KeyRange>,
+    /// Pages that were not read for that.
+    pub skipped_pages: AtomicU64,
+}
+
+impl ScanLimits {
+    /// What is left of a range: nothing, or its pages without those at its ends that nobody wants.
+    pub(super) fn cut(&self, scan: &Scan, range: PageRange) -> Option<PageRange> {
+        let cut = self.wanted(scan, range);
+        let skipped = range.count - cut.map_or(0, |cut| cut.count);
+        self.skipped_pages.fetch_add(u64::from(skipped), Ordering::Relaxed);
+        cut
+    }
+
+    fn wanted(&self, scan: &Scan, range: PageRange) -> Option<PageRange> {
+        if !self.partitions.get(range.partition).is_none_or(|is_wanted| *is_wanted) {
+            return None;
+        }
+        let (Some(keys), Some(leaves)) = (&self.keys, &scan.partitions[range.partition].leaves) else {
+            return Some(range);
+        };
+        let (from, to) = keys.bounds();
+        let is_wanted = |page: &u32| {
+            let (low, high) = leaves.bounds(range.leaf + *page as usize);
+            high.is_none_or(|high| from < high) && to.is_none_or(|to| low < to)
+        };
+        let first = (0..range.count).find(is_wanted)?;
+        let last = (0..range.count).rev().find(is_wanted)?;
+        Some(PageRange { count: last - first + 1, ..range.behind(first) })
+    }
+}

@@ -1,0 +1,282 @@
+//! A set of keys that tells quickly what is not in it: what the filter of a join is made of.
+//!
+//! ```text
+//!   12 keys from 3 to 900           a bit for each number from 3 to 900
+//!   1,000 keys from 7 to 10^15      between 7 and 10^15, and four bits of one word of a Bloom filter
+//!   more keys than are kept         between the least and the greatest
+//! ```
+//! Keys are 64-bit numbers: integers, days, ticks as they are, anything else by a hash of its bytes. A set says yes to
+//! every key that it was made of and to few others.
+
+/// The most bits that stand for the numbers between the least and the greatest key: 4 MiB.
+const BITS_MAX: u64 = 1 << 25;
+/// A bit a number is worth it up to so many numbers for each key.
+const NUMBERS_A_KEY: u64 = 256;
+/// So few bits are worth it for any keys.
+const BITS_LEAST: u64 = 1 << 16;
+/// Bits of a Bloom filter for each key: about one key in fifty passes that is not in the set.
+const BLOOM_BITS_A_KEY: usize = 16;
+/// So many keys are remembered one by one.
+const LIST_MAX: usize = 1024;
+
+/// Numbers of which it is known which are not among them.
+#[derive(Clone, Debug)]
+pub struct KeySet {
+    low: i64,
+    high: i64,
+    members: Members,
+    /// The keys, if they are few.
+    list: Option<Vec<i64>>,
+}
+
+#[derive(Clone, Debug)]
+enum Members {
+    /// All between the bounds.
+    All,
+    /// A bit for each number from the low bound on.
+    Bits(Vec<u64>),
+    /// Four bits of a word for each key.
+    Bloom(Vec<u64>),
+}
+
+impl KeySet {
+    /// The set of these keys.
+    pub fn of(keys: &[i64]) -> KeySet {
+        let (low, high) = keys.iter().fold((i64::MAX, i64::MIN), |(low, high), &key| (low.min(key), high.max(key)));
+        if keys.is_empty() {
+            return KeySet { low, high, members: Members::All, list: Some(Vec::new()) };
+        }
+        let span = high.abs_diff(low);
+        let worth_it = (keys.len() as u64).saturating_mul(NUMBERS_A_KEY).clamp(BITS_LEAST, BITS_MAX);
+        let members = if span < worth_it { bits_of(keys, low, span) } else { bloom_of(keys) };
+        KeySet { low, high, members, list: list_of(keys) }
+    }
+
+    /// All keys between two, these included.
+    pub fn between(low: i64, high: i64) -> KeySet {
+        KeySet { low, high, members: Members::All, list: None }
+    }
+
+    /// Takes away what is not in `other` either, if both are ranges; otherwise `false`.
+    pub fn narrow(&mut self, other: &KeySet) -> bool {
+        let are_ranges = matches!((&self.members, &other.members), (Members::All, Members::All))
+            && self.list.is_none()
+            && other.list.is_none();
+        if are_ranges {
+            (self.low, self.high) = (self.low.max(other.low), self.high.min(other.high));
+        }
+        are_ranges
+    }
+
+    /// The least and the greatest key; `None` if there is none.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        (self.low <= self.high).then_some((self.low, self.high))
+    }
+
+    /// The keys in order without doubles, if they are few.
+    pub fn list(&self) -> Option<&[i64]> {
+        self.list.as_deref()
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let words = match &self.members {
+            Members::All => 0,
+            Members::Bits(words) | Members::Bloom(words) => words.len(),
+        };
+        8 * (words + self.list.as_ref().map_or(0, Vec::len))
+    }
+
+    /// How it tells, in a word.
+    pub fn kind(&self) -> &'static str {
+        match (&self.members, self.bounds()) {
+            (_, None) => "empty",
+            (Members::All, _) => "range",
+            (Members::Bits(_), _) => "bitmap",
+            (Members::Bloom(_), _) => "Bloom",
+        }
+    }
+
+    /// `false` if the key is not in the set.
+    #[inline]
+    pub fn may_have(&self, key: i64) -> bool {
+        if key < self.low || key > self.high {
+            return false;
+        }
+        match &self.members {
+            Members::All => true,
+            Members::Bits(words) => has_bit(words, key.abs_diff(self.low)),
+            Members::Bloom(words) => has_bloom(words, key),
+        }
+    }
+
+    /// Puts the places of the values that may be in the set behind those in `slots`.
+    pub(super) fn select<const WIDTH: usize>(
+        &self,
+        values: &[[u8; WIDTH]],
+        key: impl Fn([u8; WIDTH]) -> i64,
+        slots: &mut Vec<usize>,
+    ) {
+        let (low, high) = (self.low, self.high);
+        let is_between = |key: i64| key >= low && key <= high;
+        match &self.members {
+            Members::All => each(values, key, slots, is_between),
+            Members::Bits(words) => each(values, key, slots, |key| {
+                // A number below wraps round to one that no word is there for.
+                has_bit(words, key.wrapping_sub(low).cast_unsigned())
+            }),
+            Members::Bloom(words) => {
+                each(values, key, slots, |key| is_between(key) && has_bloom(words, key));
+            }
+        }
+    }
+}
+
+/// Without a branch for each value: which of them pass cannot be guessed.
+#[inline(always)]
+fn each<const WIDTH: usize>(
+    values: &[[u8; WIDTH]],
+    key: impl Fn([u8; WIDTH]) -> i64,
+    slots: &mut Vec<usize>,
+    passes: impl Fn(i64) -> bool,
+) {
+    let mut kept = slots.len();
+    slots.resize(kept + values.len(), 0);
+    for (slot, value) in values.iter().enumerate() {
+        slots[kept] = slot;
+        kept += usize::from(passes(key(*value)));
+    }
+    slots.truncate(kept);
+}
+
+fn bits_of(keys: &[i64], low: i64, span: u64) -> Members {
+    // The span is below the most bits.
+    let mut words = vec![0u64; (span / 64 + 1) as usize];
+    for key in keys {
+        let bit = key.abs_diff(low);
+        words[(bit / 64) as usize] |= 1 << (bit % 64);
+    }
+    Members::Bits(words)
+}
+
+#[inline(always)]
+fn has_bit(words: &[u64], bit: u64) -> bool {
+    usize::try_from(bit / 64).ok().and_then(|word| words.get(word)).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+}
+
+fn bloom_of(keys: &[i64]) -> Members {
+    let mut words = vec![0u64; (keys.len() * BLOOM_BITS_A_KEY).div_ceil(64).next_power_of_two()];
+    for key in keys {
+        let (word, mask) = bloom_place(words.len(), *key);
+        words[word] |= mask;
+    }
+    Members::Bloom(words)
+}
+
+#[inline(always)]
+fn has_bloom(words: &[u64], key: i64) -> bool {
+    let (word, mask) = bloom_place(words.len(), key);
+    words[word] & mask == mask
+}
+
+/// The word of a key, and its bits there. There is a power of two of words.
+#[inline(always)]
+fn bloom_place(words: usize, key: i64) -> (usize, u64) {
+    let mixed = mix(key.cast_unsigned());
+    let mask = 1 << (mixed & 63) | 1 << (mixed >> 6 & 63) | 1 << (mixed >> 12 & 63) | 1 << (mixed >> 18 & 63);
+    // What is cut off is of no use: the place is below the number of words.
+    ((mixed >> 24) as usize & (words - 1), mask)
+}
+
+/// A number of whose bits each depends on all of another's: the finaliser of `SplitMix64` (Steele, Lea, Flood 2014).
+#[inline(always)]
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ number >> 31
+}
+
+/// The key that stands for a string of bytes in a [`KeySet`].
+pub fn key_of_bytes(bytes: &[u8]) -> i64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let start = bytes.len() as u64;
+    let hash = words.iter().chain([&last]).fold(start, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
+    hash.cast_signed()
+}
+
+fn list_of(keys: &[i64]) -> Option<Vec<i64>> {
+    if keys.len() > 4 * LIST_MAX {
+        return None;
+    }
+    let mut list = keys.to_vec();
+    list.sort_unstable();
+    list.dedup();
+    (list.len() <= LIST_MAX).then_some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use hobt_base::SplitMix64;
+
+    use super::*;
+
+    fn slots_of(set: &KeySet, values: &[i64]) -> Vec<usize> {
+        let bytes: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+        let mut slots = Vec::new();
+        set.select(&bytes, i64::from_le_bytes, &mut slots);
+        slots
+    }
+
+    #[test]
+    fn every_key_is_in_its_set_and_few_others_are() {
+        let mut random = SplitMix64::new(5);
+        for (count, span) in [(1, 1), (3, u64::MAX), (100, 1000), (5000, 1 << 20), (5000, u64::MAX), (4000, 1 << 40)] {
+            let keys: Vec<i64> = (0..count).map(|_| random.below(span).cast_signed()).collect();
+            let set = KeySet::of(&keys);
+            assert!(keys.iter().all(|key| set.may_have(*key)), "{count} of {span} as {}", set.kind());
+            let others: Vec<i64> = (0..10_000).map(|_| random.next_u64().cast_signed()).collect();
+            let passed = others.iter().filter(|key| set.may_have(**key)).count();
+            assert!(passed < 500, "{passed} of 10,000 by chance, {count} of {span} as {}", set.kind());
+            let both: Vec<i64> = keys.iter().chain(&others).copied().collect();
+            let expected: Vec<usize> = (0..both.len()).filter(|&at| set.may_have(both[at])).collect();
+            assert_eq!(slots_of(&set, &both), expected);
+        }
+    }
+
+    #[test]
+    fn a_dense_set_is_exact_at_the_ends_of_the_numbers() {
+        for keys in [[i64::MIN, i64::MIN + 2], [i64::MAX - 2, i64::MAX], [-1, 1]] {
+            let set = KeySet::of(&keys);
+            assert_eq!(set.kind(), "bitmap");
+            for key in [i64::MIN, i64::MIN + 1, i64::MIN + 2, -1, 0, 1, i64::MAX - 2, i64::MAX - 1, i64::MAX] {
+                assert_eq!(set.may_have(key), keys.contains(&key), "{key} in {keys:?}");
+                assert_eq!(slots_of(&set, &[key]).len(), usize::from(keys.contains(&key)), "{key} in {keys:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_empty_set_has_nothing_and_a_range_what_is_between() {
+        let empty = KeySet::of(&[]);
+        assert_eq!((empty.bounds(), empty.may_have(0), slots_of(&empty, &[0, 1]).len()), (None, false, 0));
+        let range = KeySet::between(-3, 5);
+        assert_eq!(slots_of(&range, &[-4, -3, 0, 5, 6]), [1, 2, 3]);
+        assert_eq!((range.bounds(), range.list()), (Some((-3, 5)), None));
+        let mut narrower = range.clone();
+        assert!(narrower.narrow(&KeySet::between(2, i64::MAX)));
+        assert_eq!(narrower.bounds(), Some((2, 5)));
+        assert!(!narrower.narrow(&KeySet::of(&[3])));
+        assert_eq!(KeySet::of(&[4, 2, 4]).list(), Some(&[2, 4][..]));
+    }
+
+    #[test]
+    fn bytes_that_differ_have_other_keys() {
+        let all = [&b""[..], b"\0", b"\0\0", b"a", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaab"];
+        let mut keys: Vec<i64> = all.iter().map(|bytes| key_of_bytes(bytes)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), all.len());
+    }
+}

@@ -1,0 +1,103 @@
+//! What the keys of a filter say of a table: which partitions may have them, between which keys of the clustered index
+//! they are; and what conditions say of a column as such keys.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int16Array, Int32Array, Int64Array, UInt8Array};
+use arrow::datatypes::DataType;
+use hobt_access::KeyRange;
+use hobt_access::scan::KeySet;
+use hobt_catalog::{Table, value_to_bytes};
+use hobt_functions::{array_value, carrier, value_to_array};
+use hobt_types::{PhysicalType, SqlType, Value};
+
+use super::predicate::{ColumnPredicate, Comparand, Limit, Test};
+use crate::execute::number_of;
+use crate::source::HeapTable;
+
+/// The numbers that a condition leaves of a column whose values are numbers; `None` where it says nothing of the kind.
+pub(crate) fn number_keys(table: &Table, predicate: &ColumnPredicate) -> Option<KeySet> {
+    let sql_type = table.columns.get(predicate.column)?.sql_type;
+    let number = |comparand: &Comparand| {
+        let Comparand::Value(value) = comparand else { return None };
+        number_of(&value_to_array(value, sql_type).ok()?)
+    };
+    // Of sixteen bytes the lower half is looked at, which has no order.
+    let is_ordered = sql_type.physical() != PhysicalType::Fixed16;
+    match &predicate.test {
+        Test::Equal(values) => {
+            let keys: Option<Vec<i64>> = values.iter().map(number).collect();
+            Some(KeySet::of(&keys?))
+        }
+        Test::Range { low, high } if is_ordered => {
+            let end = |limit: &Limit, step: i64| match number(&limit.0)? {
+                key if limit.1 => Some(key),
+                key => key.checked_add(step),
+            };
+            let from = low.as_ref().map_or(Some(i64::MIN), |limit| end(limit, 1))?;
+            let to = high.as_ref().map_or(Some(i64::MAX), |limit| end(limit, -1))?;
+            Some(KeySet::between(from, to))
+        }
+        Test::Range { .. } | Test::Null | Test::Never => None,
+    }
+}
+
+/// The value of a column that a number stands for, or the nearest that it can have.
+fn value_of(key: i64, sql_type: SqlType) -> Option<Value> {
+    fn within<T: TryFrom<i64>>(key: i64, least: T, greatest: T) -> T {
+        T::try_from(key).unwrap_or(if key < 0 { least } else { greatest })
+    }
+    let array: ArrayRef = match carrier(sql_type) {
+        DataType::UInt8 => Arc::new(UInt8Array::from(vec![within(key, 0, u8::MAX)])),
+        DataType::Int16 => Arc::new(Int16Array::from(vec![within(key, i16::MIN, i16::MAX)])),
+        DataType::Int32 => Arc::new(Int32Array::from(vec![within(key, i32::MIN, i32::MAX)])),
+        DataType::Int64 => Arc::new(Int64Array::from(vec![key])),
+        DataType::Date32 => Arc::new(Date32Array::from(vec![within(key, i32::MIN, i32::MAX)])),
+        DataType::Decimal128(precision, scale) => {
+            let array = Decimal128Array::from(vec![i128::from(key)]);
+            Arc::new(array.with_precision_and_scale(precision, scale).ok()?)
+        }
+        _ => return None,
+    };
+    array_value(array.as_ref(), 0, sql_type).ok()
+}
+
+/// Which of a table's partitions may have rows whose column is one of these numbers; `None` if all, or nobody knows.
+pub(crate) fn wanted_partitions(table: &HeapTable, column: usize, keys: &KeySet) -> Option<Vec<bool>> {
+    let definition = table.table();
+    let snapshot = table.database().snapshot();
+    let base = definition.base_index();
+    let (_, function) = snapshot.partitioning_of(&base.data_space).filter(|(by, _)| *by == column)?;
+    let sql_type = definition.columns[column].sql_type;
+    let partition = |key: i64| value_of(key, sql_type).map(|value| function.partition_of(&value));
+    let mut wanted = vec![false; base.partitions.len()];
+    if let Some(list) = keys.list() {
+        for key in list {
+            *wanted.get_mut(partition(*key)?)? = true;
+        }
+    } else {
+        let (low, high) = keys.bounds()?;
+        wanted.get_mut(partition(low)?..=partition(high)?)?.fill(true);
+    }
+    Some(wanted)
+}
+
+/// Between which keys of a table's clustered index the rows are whose column is one of these numbers; `None` if there
+/// is no such index that begins with the column.
+pub(crate) fn wanted_keys(table: &HeapTable, column: usize, keys: &KeySet) -> Option<KeyRange> {
+    let definition = table.table();
+    let index = definition.base_index();
+    let first = index.key.first().filter(|part| part.column == column && definition.is_clustered())?;
+    let key = definition.index_leaf(index)?.key.columns().first()?.key;
+    let sql_type = definition.columns[first.column].sql_type;
+    let encoded = |number: i64| {
+        let mut bytes = Vec::new();
+        let value = value_to_bytes(sql_type, &value_of(number, sql_type)?).ok()?;
+        key.encode(value.as_deref(), &mut bytes).ok().map(|()| bytes)
+    };
+    let (low, high) = keys.bounds()?;
+    let (low, high) = (encoded(low)?, encoded(high)?);
+    let (from, to) = if key.is_descending() { (high, low) } else { (low, high) };
+    Some(KeyRange::new(Bound::Included(&from), Bound::Included(&to)))
+}

@@ -1,0 +1,141 @@
+//! Keys of rows as 64-bit numbers, and the set of those of many rows.
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, UInt8Type};
+use hobt_access::scan::{KeySet, key_of_bytes};
+
+/// The most keys that the workers of a build side keep together; of more only the bounds are known.
+pub(super) const KEYS_MAX: usize = 4 << 20;
+
+/// Whether values of a type that are equal have one number.
+pub(super) fn has_number(data_type: &DataType) -> bool {
+    is_number(data_type)
+        || matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+        || *data_type == DataType::FixedSizeBinary(16)
+}
+
+/// Whether the numbers are the values themselves, of a decimal its lower half.
+pub(super) fn is_number(data_type: &DataType) -> bool {
+    use DataType as D;
+    matches!(data_type, D::UInt8 | D::Int16 | D::Int32 | D::Int64 | D::Date32 | D::Decimal128(..))
+}
+
+/// The number that is the only value of an array, if it is one.
+pub(crate) fn number_of(array: &ArrayRef) -> Option<i64> {
+    let mut number = None;
+    if is_number(array.data_type()) && array.len() == 1 {
+        for_each_key(array, |_, key| number = key.and_then(|(key, is_exact)| is_exact.then_some(key)));
+    }
+    number
+}
+
+/// The keys of some rows.
+#[derive(Debug)]
+pub(super) struct Collected {
+    keys: Vec<i64>,
+    low: i64,
+    high: i64,
+    /// Whether `keys` is all of them; otherwise it is empty.
+    is_whole: bool,
+    pub(super) has_null: bool,
+    /// Whether numbers are in the order of the values.
+    pub(super) is_ordered: bool,
+}
+
+impl Default for Collected {
+    fn default() -> Collected {
+        Collected { keys: Vec::new(), low: i64::MAX, high: i64::MIN, is_whole: true, has_null: false, is_ordered: true }
+    }
+}
+
+impl Collected {
+    /// Adds the keys of a batch. `false` for a type that has none.
+    pub(super) fn add_array(&mut self, array: &ArrayRef) -> bool {
+        self.has_null |= array.null_count() > 0;
+        self.is_ordered &= is_number(array.data_type());
+        for_each_key(array, |_, key| {
+            if let Some((key, is_exact)) = key {
+                self.is_ordered &= is_exact;
+                (self.low, self.high) = (self.low.min(key), self.high.max(key));
+                if self.is_whole && self.keys.last() != Some(&key) {
+                    self.keys.push(key);
+                }
+            }
+        })
+    }
+
+    /// How many keys it keeps.
+    pub(super) fn kept(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Keeps the bounds alone.
+    pub(super) fn forget_keys(&mut self) {
+        self.is_whole = false;
+        self.keys = Vec::new();
+    }
+
+    /// Adds those of other rows.
+    pub(super) fn add(&mut self, other: Collected) {
+        (self.low, self.high) = (self.low.min(other.low), self.high.max(other.high));
+        self.has_null |= other.has_null;
+        self.is_ordered &= other.is_ordered;
+        if self.is_whole && other.is_whole {
+            if self.keys.is_empty() { self.keys = other.keys } else { self.keys.extend(other.keys) }
+        } else {
+            self.forget_keys();
+        }
+    }
+
+    /// The set of them.
+    pub(super) fn into_set(self) -> KeySet {
+        if self.is_whole { KeySet::of(&self.keys) } else { KeySet::between(self.low, self.high) }
+    }
+}
+
+/// Shows the key of each row, `None` for NULL, and whether it is all of the value. `false`, and nothing is shown, for a
+/// type that has none.
+pub(super) fn for_each_key(array: &ArrayRef, mut show: impl FnMut(usize, Option<(i64, bool)>)) -> bool {
+    match array.data_type() {
+        DataType::UInt8 => numbers::<UInt8Type>(array, |value| (i64::from(value), true), show),
+        DataType::Int16 => numbers::<Int16Type>(array, |value| (i64::from(value), true), show),
+        DataType::Int32 => numbers::<Int32Type>(array, |value| (i64::from(value), true), show),
+        DataType::Int64 => numbers::<Int64Type>(array, |value| (value, true), show),
+        DataType::Date32 => numbers::<Date32Type>(array, |value| (i64::from(value), true), show),
+        DataType::Decimal128(..) => {
+            // The lower half, as the page's reader takes it.
+            numbers::<Decimal128Type>(array, |value| (value as i64, i64::try_from(value).is_ok()), show);
+        }
+        DataType::Utf8View => {
+            array
+                .as_string_view()
+                .iter()
+                .enumerate()
+                .for_each(|(row, text)| show(row, text.map(|text| of_bytes(text.as_bytes()))));
+        }
+        DataType::BinaryView => {
+            array.as_binary_view().iter().enumerate().for_each(|(row, bytes)| show(row, bytes.map(of_bytes)));
+        }
+        DataType::FixedSizeBinary(16) => {
+            array.as_fixed_size_binary().iter().enumerate().for_each(|(row, bytes)| show(row, bytes.map(of_bytes)));
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn of_bytes(bytes: &[u8]) -> (i64, bool) {
+    (key_of_bytes(bytes), false)
+}
+
+fn numbers<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    key: impl Fn(T::Native) -> (i64, bool),
+    mut show: impl FnMut(usize, Option<(i64, bool)>),
+) {
+    let array = array.as_primitive::<T>();
+    if array.null_count() == 0 {
+        return array.values().iter().enumerate().for_each(|(row, value)| show(row, Some(key(*value))));
+    }
+    array.iter().enumerate().for_each(|(row, value)| show(row, value.map(&key)));
+}

@@ -1,0 +1,232 @@
+//! How far down a plan a filter goes: to every scan below of which it is known that rows whose key is not in the set
+//! are of no consequence.
+//!
+//! A filter goes through what passes rows on or leaves some out for themselves, and through groups and windows whose
+//! rows have one key. Of a join it goes to the side that has the key, if the join does not show rows of the other side
+//! that have no partner, and where the key is one that is compared, to the other side as well: what is equal to
+//! nothing that is wanted is not wanted. So the filter of one dimension reaches another that is joined by the same key.
+//!
+//! It does not go where rows are locked or waited for (`LockRowsExec`, `UnseenRowsExec`): what a row becomes that
+//! somebody is changing may be wanted although what it was is not.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+
+use super::tap::KeyTapExec;
+use super::{JoinFilter, LeafFilter};
+use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec};
+use crate::execute::scan_exec::ScanExec;
+use crate::execute::trace::{is_exchange, is_of_all_partitions, joined_column, substituted};
+
+type Plan = Arc<dyn ExecutionPlan>;
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// A filter on its way down, and what it compares, over the columns of the plan that it has come to.
+#[derive(Clone)]
+pub(super) struct Pushed {
+    pub(super) filter: Arc<JoinFilter>,
+    pub(super) key: Expr,
+    /// Rows of the side that makes it, as far as they can be estimated.
+    pub(super) rows: Option<usize>,
+}
+
+impl Pushed {
+    fn of(&self, key: Expr) -> Pushed {
+        Pushed { key, ..self.clone() }
+    }
+}
+
+/// Takes filters down. Of the looked-up joins around it knows the outer sides, which stand beside them.
+#[derive(Default)]
+pub(super) struct Pusher {
+    outers: Vec<(Plan, Plan)>,
+}
+
+impl Pusher {
+    /// The plan with the filter at its scans; `None` if it comes to none.
+    pub(super) fn push(&mut self, plan: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
+        if plan.fetch().is_some() {
+            return Ok(None);
+        }
+        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+            return Ok(at_scan(scan, pushed));
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.into_join(plan, join, pushed);
+        }
+        if plan.is::<IndexJoinExec>() {
+            return self.beside_outer(plan, |pusher, join| pusher.push(join, pushed));
+        }
+        if plan.is::<OuterExec>() {
+            return self.into_outer(plan, pushed);
+        }
+        if plan.is::<UnionExec>() {
+            let sides: Vec<(usize, Pushed)> = (0..plan.children().len()).map(|at| (at, pushed.clone())).collect();
+            return self.into_children(plan, &sides);
+        }
+        let Some(key) = below(plan, &pushed.key) else { return Ok(None) };
+        self.into_children(plan, &[(0, pushed.of(key))])
+    }
+
+    /// The plan with filters at scans of some of its inputs, as far as there are any.
+    fn into_children(&mut self, plan: &Plan, wanted: &[(usize, Pushed)]) -> Result<Option<Plan>> {
+        let mut children: Vec<Plan> = plan.children().into_iter().map(Arc::clone).collect();
+        let mut is_taken = false;
+        for (at, pushed) in wanted {
+            if let Some(child) = self.push(&children[*at], pushed)? {
+                children[*at] = child;
+                is_taken = true;
+            }
+        }
+        if !is_taken {
+            return Ok(None);
+        }
+        over(plan, children).map(Some)
+    }
+
+    fn into_join(&mut self, plan: &Plan, join: &HashJoinExec, pushed: &Pushed) -> Result<Option<Plan>> {
+        // What has no partner for a NULL depends on whether there are rows at all.
+        if join.null_aware {
+            return Ok(None);
+        }
+        let Some((side, key)) = side_of(join, &pushed.key) else { return Ok(None) };
+        if !shows_alone(*join.join_type(), side) {
+            return Ok(None);
+        }
+        let (own, other) = if side == JoinSide::Left { (0, 1) } else { (1, 0) };
+        let of_sides = |(left, right): &(Expr, Expr)| match side {
+            JoinSide::Left => (Arc::clone(left), Arc::clone(right)),
+            _ => (Arc::clone(right), Arc::clone(left)),
+        };
+        let mut wanted = Vec::new();
+        for (mine, theirs) in join.on().iter().map(of_sides).filter(|(mine, _)| mine == &key) {
+            let is_alike = mine.data_type(&plan.children()[own].schema())?
+                == theirs.data_type(&plan.children()[other].schema())?;
+            wanted.extend(is_alike.then(|| (other, pushed.of(theirs))));
+        }
+        wanted.push((own, pushed.of(key)));
+        self.into_children(plan, &wanted)
+    }
+
+    /// Does something in the join of a looked-up one, whose outer side may change by it.
+    pub(super) fn beside_outer(
+        &mut self,
+        plan: &Plan,
+        act: impl FnOnce(&mut Pusher, &Plan) -> Result<Option<Plan>>,
+    ) -> Result<Option<Plan>> {
+        let [outer, join] = plan.children()[..] else { return Ok(None) };
+        self.outers.push((Arc::clone(plan), Arc::clone(outer)));
+        let join = act(self, join);
+        let outer = self.outers.pop();
+        match (join?, outer) {
+            (Some(join), Some((_, outer))) => over(plan, vec![outer, join]).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// To the outer side for which a node stands.
+    fn into_outer(&mut self, stand_in: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
+        let is_its =
+            |(join, _): &(Plan, Plan)| join.downcast_ref::<IndexJoinExec>().is_some_and(|join| join.is_outer(stand_in));
+        let Some(at) = self.outers.iter().position(is_its) else { return Ok(None) };
+        let outer = Arc::clone(&self.outers[at].1);
+        let Some(outer) = self.push(&outer, pushed)? else { return Ok(None) };
+        self.outers[at].1 = outer;
+        Ok(Some(Arc::clone(stand_in)))
+    }
+}
+
+/// A plan over other inputs with the same properties.
+pub(super) fn over(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(children, options)
+}
+
+fn at_scan(scan: &ScanExec, pushed: &Pushed) -> Option<Plan> {
+    let is_worth_it = pushed.rows.is_none_or(|rows| rows as u64 <= scan.table().row_count());
+    if !is_worth_it || !scan.run().uses_join_filters() {
+        return None;
+    }
+    let column = joined_column(&pushed.key, scan.table().table(), scan.projection())?;
+    let filter = LeafFilter { filter: Arc::clone(&pushed.filter), column, key: Arc::clone(&pushed.key) };
+    Some(Arc::new(scan.filtered(filter)))
+}
+
+/// What an expression over the rows of an operator of one input is over the rows of its input, if rows may be left out
+/// there by it.
+fn below(plan: &Plan, key: &Expr) -> Option<Expr> {
+    let same = || Some(Arc::clone(key));
+    let is_passed_on = is_exchange(plan) || plan.is::<InnerExec>() || plan.is::<KeyTapExec>();
+    if is_passed_on || plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
+        return same();
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return substituted(key, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)));
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let Some(projection) = filter.projection() else { return same() };
+        let schema = filter.input().schema();
+        return substituted(key, &|at| projection.get(at).map(|&at| column_at(&schema, at)));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let groups = aggregate.group_expr();
+        if groups.has_grouping_set() || aggregate.limit_options().is_some() {
+            return None;
+        }
+        return substituted(key, &|at| groups.expr().get(at).map(|(expr, _)| Arc::clone(expr)));
+    }
+    let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+    let windows =
+        windows.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr))?;
+    is_of_all_partitions(key, windows).then(same)?
+}
+
+fn column_at(schema: &arrow::datatypes::SchemaRef, at: usize) -> Expr {
+    Arc::new(Column::new(schema.field(at).name(), at))
+}
+
+/// The side of a join that has all columns of an expression over its rows, and the expression over that side's.
+fn side_of(join: &HashJoinExec, key: &Expr) -> Option<(JoinSide, Expr)> {
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let (_, columns) = build_join_schema(&left, &right, join.join_type());
+    let at = |output: usize| -> Option<&ColumnIndex> {
+        match &join.projection {
+            Some(projection) => columns.get(*projection.get(output)?),
+            None => columns.get(output),
+        }
+    };
+    let side = at(collect_columns(key).iter().next()?.index())?.side;
+    let schema = match side {
+        JoinSide::Left => left,
+        JoinSide::Right => right,
+        JoinSide::None => return None,
+    };
+    let of_side =
+        |output| at(output).filter(|column| column.side == side).map(|column| column_at(&schema, column.index));
+    Some((side, substituted(key, &of_side)?))
+}
+
+/// Whether a join shows no rows but with a row of this side: what comes of one goes with it.
+fn shows_alone(join_type: JoinType, side: JoinSide) -> bool {
+    match join_type {
+        JoinType::Inner => true,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == JoinSide::Left,
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => side == JoinSide::Right,
+        JoinType::Full => false,
+    }
+}

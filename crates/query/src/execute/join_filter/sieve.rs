@@ -1,0 +1,334 @@
+//! What a scan does with filters: leave out partitions and pages that cannot have a row that is wanted, then look at
+//! the filters' columns of each page, and read the others of the rows that are left.
+//!
+//! What conditions say of single columns is a filter too, there from the start. Filters are not relied on: who stands
+//! above looks at the conditions again, and one that leaves few rows out is not asked any more.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use hobt_access::scan::{ColumnFilter, ColumnVector, KeySet, Scan, ScanLimits, ScanWorker};
+use hobt_access::{AccessError, LargeValues};
+use hobt_base::PageId;
+use hobt_functions::carrier;
+use hobt_page::RowPage;
+
+use super::keys::{for_each_key, is_number};
+use super::{FilterCounts, LeafFilter, ReadyFilter};
+use crate::access_path::{ColumnPredicate, KeyForm, number_keys, wanted_keys, wanted_partitions};
+use crate::execute::profile::OperatorProfile;
+use crate::execute::scan_exec::{array_of, column_vector};
+use crate::execute::trace::substituted;
+use crate::source::HeapTable;
+
+/// Rows after which it is seen whether a filter is worth it.
+const TRIAL_ROWS: u64 = 1 << 16;
+
+/// What conditions say of columns, as filters: the column and its keys.
+fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
+    let mut found: Vec<(usize, KeySet)> = Vec::new();
+    for predicate in predicates {
+        let Some(keys) = number_keys(table.table(), predicate) else { continue };
+        // Two ends of a range are two conditions.
+        let is_of_known = found.iter_mut().any(|(column, known)| *column == predicate.column && known.narrow(&keys));
+        if !is_of_known {
+            found.push((predicate.column, keys));
+        }
+    }
+    found.into_iter().map(|(column, keys)| (column, Arc::new(keys))).collect()
+}
+
+/// The filters of one worker of a scan.
+pub(in crate::execute) struct Sieve {
+    table: Arc<HeapTable>,
+    scan: Arc<Scan>,
+    /// The places in the table of the partitions that are scanned.
+    partitions: Arc<[usize]>,
+    /// The columns that the scan gives, as places in the table.
+    projection: Arc<[usize]>,
+    schema: SchemaRef,
+    /// Filters whose keys are not there yet.
+    waiting: Vec<(LeafFilter, Arc<FilterCounts>)>,
+    tests: Vec<Test>,
+    limits: Option<(Arc<ScanLimits>, Arc<FilterCounts>)>,
+    slots: Vec<usize>,
+}
+
+/// One filter, whose keys are there.
+struct Test {
+    how: How,
+    counts: Arc<FilterCounts>,
+    /// Rows that it has looked at and let pass in this trial.
+    seen: u64,
+    passed: u64,
+    is_off: bool,
+    /// What it has left out since that was last noted.
+    rows: u64,
+    pages: u64,
+}
+
+enum How {
+    Column(ColumnFilter),
+    Key(KeyTest),
+}
+
+/// A filter on what is made of columns.
+struct KeyTest {
+    /// Over the columns that are read for it.
+    key: Arc<dyn PhysicalExpr>,
+    columns: Vec<(usize, ColumnVector)>,
+    schema: SchemaRef,
+    keys: Arc<KeySet>,
+    keeps_null: bool,
+}
+
+/// Which rows of a page are wanted.
+pub(in crate::execute) enum Kept<'s> {
+    /// All live ones.
+    All,
+    /// Those in these slots.
+    Slots(&'s [usize]),
+}
+
+impl Sieve {
+    /// The filters of a scan: those that are there, and those that joins will make. `None` if there are none.
+    pub(in crate::execute) fn new(
+        (table, scan): (&Arc<HeapTable>, &Arc<Scan>),
+        partitions: &Arc<[usize]>,
+        (projection, schema): (&[usize], &SchemaRef),
+        filters: &[LeafFilter],
+        predicates: &[ColumnPredicate],
+        profile: &OperatorProfile,
+    ) -> Option<Sieve> {
+        let known = static_filters(table, predicates);
+        if known.is_empty() && filters.is_empty() {
+            return None;
+        }
+        let name = |column: usize| table.table().columns[column].name.clone();
+        let mut tests = Vec::new();
+        for (place, (column, keys)) in known.into_iter().enumerate() {
+            let counts = profile.filter(place, &name(column));
+            if let Some(filter) = ColumnFilter::new(scan.row_layout(), column, Arc::clone(&keys), false) {
+                tests.push(Test::new(How::Column(filter), &keys, counts));
+            }
+        }
+        let places = tests.len()..;
+        let counted = |(filter, place): (&LeafFilter, usize)| {
+            (filter.clone(), profile.filter(place, &name(filter.column.column)))
+        };
+        let waiting = filters.iter().zip(places).map(counted);
+        Some(Sieve {
+            table: Arc::clone(table),
+            scan: Arc::clone(scan),
+            partitions: Arc::clone(partitions),
+            projection: projection.into(),
+            schema: Arc::clone(schema),
+            waiting: waiting.collect(),
+            tests,
+            limits: None,
+            slots: Vec::new(),
+        })
+    }
+
+    /// Takes up the filters whose keys have come.
+    pub(in crate::execute) fn refresh(&mut self, worker: &mut ScanWorker) {
+        if self.waiting.iter().all(|(leaf, _)| leaf.filter.ready().is_none()) {
+            return;
+        }
+        for (leaf, counts) in std::mem::take(&mut self.waiting) {
+            let Some(ready) = leaf.filter.ready() else {
+                self.waiting.push((leaf, counts));
+                continue;
+            };
+            self.limit(&leaf, ready, &counts, worker);
+            if let Some(how) = self.test_of(&leaf, ready) {
+                self.tests.push(Test::new(how, &ready.keys, counts));
+            }
+        }
+    }
+
+    /// How a filter is asked.
+    fn test_of(&self, leaf: &LeafFilter, ready: &ReadyFilter) -> Option<How> {
+        let (keys, keeps_null) = (Arc::clone(&ready.keys), ready.keeps_null);
+        if compares_numbers(&self.table, leaf) {
+            return ColumnFilter::new(self.scan.row_layout(), leaf.column.column, keys, keeps_null).map(How::Column);
+        }
+        let mut read: Vec<usize> = collect_columns(&leaf.key).iter().map(|column| column.index()).collect();
+        read.sort_unstable();
+        read.dedup();
+        let definitions = &self.table.table().columns;
+        let schema = Arc::new(Schema::new(read.iter().map(|&at| self.schema.field(at).clone()).collect::<Vec<_>>()));
+        let place = |at: usize| {
+            let place = read.iter().position(|&known| known == at)?;
+            let column = datafusion::physical_expr::expressions::Column::new(schema.field(place).name(), place);
+            Some(Arc::new(column) as Arc<dyn PhysicalExpr>)
+        };
+        let key = substituted(&leaf.key, &place)?;
+        let vector = |&at: &usize| {
+            let column = *self.projection.get(at)?;
+            Some((column, column_vector(column, definitions.get(column)?.sql_type)))
+        };
+        let columns = read.iter().map(vector).collect::<Option<Vec<_>>>()?;
+        Some(How::Key(KeyTest { key, columns, schema, keys, keeps_null }))
+    }
+
+    /// Says which partitions and pages need not be read for a filter.
+    fn limit(&mut self, leaf: &LeafFilter, ready: &ReadyFilter, counts: &Arc<FilterCounts>, worker: &mut ScanWorker) {
+        if ready.keeps_null {
+            return;
+        }
+        let count = self.partitions.len();
+        let (mut wanted, mut keys) = (vec![true; count], None);
+        match ready.keys.bounds() {
+            None => wanted = vec![false; count],
+            Some(_) if !ready.is_ordered || !compares_numbers(&self.table, leaf) => return,
+            Some(_) => {
+                if let Some(all) = wanted_partitions(&self.table, leaf.column.column, &ready.keys) {
+                    wanted = self.partitions.iter().map(|&place| all[place]).collect();
+                }
+                keys = wanted_keys(&self.table, leaf.column.column, &ready.keys);
+            }
+        }
+        if keys.is_none() && wanted.iter().all(|is_wanted| *is_wanted) {
+            return;
+        }
+        if let Some((known, _)) = &self.limits {
+            wanted.iter_mut().zip(&known.partitions).for_each(|(wanted, known)| *wanted &= known);
+            keys = known.keys.clone().or(keys);
+        }
+        self.publish();
+        let limits = Arc::new(ScanLimits { partitions: wanted, keys, skipped_pages: 0.into() });
+        worker.limit(Arc::clone(&limits));
+        self.limits = Some((limits, Arc::clone(counts)));
+    }
+
+    /// Which rows of a page are wanted. Blocks if values have to be fetched.
+    ///
+    /// # Errors
+    /// The page is damaged.
+    pub(in crate::execute) fn select(
+        &mut self,
+        id: PageId,
+        page: &RowPage<'_>,
+        values: &dyn LargeValues,
+    ) -> Result<Kept<'_>, AccessError> {
+        let live = page.row_count() - page.deleted_count();
+        let slots = &mut self.slots;
+        let (mut left, mut is_first) = (live, true);
+        for test in self.tests.iter_mut().filter(|test| !test.is_off) {
+            if left == 0 {
+                break;
+            }
+            match &mut test.how {
+                How::Column(filter) if is_first => filter.select(page, slots),
+                How::Column(filter) => filter.retain(page, slots),
+                How::Key(key) => {
+                    if is_first {
+                        slots.clear();
+                        slots.extend((0..page.row_count()).filter(|&slot| !page.is_deleted(slot)));
+                    }
+                    test.is_off = !key.retain(&self.table, (id, page), values, slots)?;
+                }
+            }
+            is_first = false;
+            test.note(left, slots.len());
+            left = slots.len();
+        }
+        Ok(if left == live { Kept::All } else { Kept::Slots(&self.slots) })
+    }
+
+    /// The columns that are read before others.
+    pub(in crate::execute) fn first_columns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.tests.iter().filter(|test| !test.is_off).filter_map(|test| match &test.how {
+            How::Column(filter) => Some(filter.column()),
+            How::Key(_) => None,
+        })
+    }
+
+    /// Adds what was left out since the last time to what others see.
+    pub(in crate::execute) fn publish(&mut self) {
+        for test in &mut self.tests {
+            test.counts.rows.fetch_add(std::mem::take(&mut test.rows), Ordering::Relaxed);
+            test.counts.pages.fetch_add(std::mem::take(&mut test.pages), Ordering::Relaxed);
+        }
+        if let Some((limits, counts)) = &self.limits {
+            let skipped = limits.skipped_pages.swap(0, Ordering::Relaxed);
+            counts.skipped_pages.fetch_add(skipped, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether what a filter compares stands in a column as a number.
+fn compares_numbers(table: &HeapTable, leaf: &LeafFilter) -> bool {
+    let is_of_value = matches!(leaf.column.form, KeyForm::Value | KeyForm::Widened);
+    is_of_value
+        && is_number(&leaf.filter.key_type)
+        && is_number(&carrier(table.table().columns[leaf.column.column].sql_type))
+}
+
+impl Test {
+    fn new(how: How, keys: &KeySet, counts: Arc<FilterCounts>) -> Test {
+        counts.kind.get_or_init(|| keys.kind());
+        Test { how, counts, seen: 0, passed: 0, is_off: false, rows: 0, pages: 0 }
+    }
+
+    /// Notes what has come of a page's rows.
+    fn note(&mut self, before: usize, after: usize) {
+        (self.seen, self.passed) = (self.seen + before as u64, self.passed + after as u64);
+        self.rows += (before - after) as u64;
+        self.pages += u64::from(after == 0);
+        if self.seen < TRIAL_ROWS {
+            return;
+        }
+        // What the look costs beside what it spares.
+        let (part, of) = if matches!(self.how, How::Column(_)) { (9, 10) } else { (3, 4) };
+        self.is_off |= self.passed * of > self.seen * part;
+        (self.seen, self.passed) = (0, 0);
+    }
+}
+
+impl KeyTest {
+    /// Takes the slots away whose rows are not wanted. `false` if that cannot be told, now or later.
+    fn retain(
+        &mut self,
+        table: &HeapTable,
+        (id, page): (PageId, &RowPage<'_>),
+        values: &dyn LargeValues,
+        slots: &mut Vec<usize>,
+    ) -> Result<bool, AccessError> {
+        // Values on pages of their own are not fetched for that.
+        if page.has_pointers() {
+            return Ok(true);
+        }
+        for (_, vector) in &mut self.columns {
+            vector.append_slots(id, page, slots, values)?;
+        }
+        let next: Vec<_> = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
+        let columns = std::mem::replace(&mut self.columns, next);
+        // What fails here fails above, if the row comes there.
+        let Some(keys) = self.keys_of(table, columns, slots.len()) else { return Ok(false) };
+        let mut kept = 0;
+        let is_known = for_each_key(&keys, |row, key| {
+            slots[kept] = slots[row];
+            kept += usize::from(key.map_or(self.keeps_null, |(key, _)| self.keys.may_have(key)));
+        });
+        if is_known {
+            slots.truncate(kept);
+        }
+        Ok(is_known)
+    }
+
+    fn keys_of(&self, table: &HeapTable, columns: Vec<(usize, ColumnVector)>, rows: usize) -> Option<ArrayRef> {
+        let definitions = &table.table().columns;
+        let arrays = columns.into_iter().map(|(column, vector)| array_of(&definitions[column].sql_type, vector));
+        let arrays = arrays.collect::<Result<Vec<_>, _>>().ok()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).ok()?;
+        self.key.evaluate(&batch).and_then(|keys| keys.into_array(rows)).ok()
+    }
+}
