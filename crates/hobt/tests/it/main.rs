@@ -15,6 +15,7 @@ mod disks;
 mod files;
 mod instruments;
 mod isolation;
+mod join_filters;
 #[cfg(feature = "cli")]
 mod kills;
 mod limits;
