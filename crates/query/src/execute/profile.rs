@@ -134,6 +134,12 @@ impl OperatorProfile {
         self.workers[worker].grants.store(grants, Ordering::Relaxed);
     }
 
+    /// The same of one that has given out and looked at so many rows.
+    pub(super) fn set_read(&self, worker: usize, (given, read): (u64, u64), grants: u64) {
+        self.set(worker, read, grants);
+        self.set_given(worker, given);
+    }
+
     /// Sets what a scan's worker has done so far.
     pub(crate) fn set_scanned(&self, worker: usize, scanned: &ScanWorker) {
         let WorkerProgress { rows, grants, reads } = scanned.progress();

@@ -38,6 +38,7 @@ use hobt_catalog::{IndexKind, IndexUse};
 use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
+use super::join_filter::LeafFilter;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, SeekPath};
@@ -67,6 +68,8 @@ pub struct SeekExec {
     estimated: Option<f64>,
     /// How many rows of each output partition are wanted.
     limit: Option<usize>,
+    /// The filters of joins above.
+    filters: Vec<LeafFilter>,
     profile: OnceLock<Arc<OperatorProfile>>,
 }
 
@@ -186,6 +189,7 @@ impl SeekExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (properties, parts, profile) = (Arc::new(properties), parts.into(), OnceLock::new());
+        let (estimated, limit, filters) = (None, None, Vec::new());
         SeekExec {
             table,
             path,
@@ -195,9 +199,39 @@ impl SeekExec {
             properties,
             parts,
             predicates,
-            estimated: None,
-            limit: None,
+            estimated,
+            limit,
+            filters,
             profile,
+        }
+    }
+
+    /// The same with one more filter of a join.
+    pub(super) fn filtered(&self, filter: LeafFilter) -> SeekExec {
+        let filters = self.filters.iter().cloned().chain([filter]).collect();
+        SeekExec { filters, ..self.unstarted() }
+    }
+
+    /// Whether some rows of each output partition are wanted only.
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// The same, not begun, without filters of joins.
+    fn unstarted(&self) -> SeekExec {
+        SeekExec {
+            table: Arc::clone(&self.table),
+            path: Arc::clone(&self.path),
+            direction: self.direction,
+            projection: self.projection.clone(),
+            schema: Arc::clone(&self.schema),
+            properties: Arc::clone(&self.properties),
+            parts: Arc::clone(&self.parts),
+            predicates: Arc::clone(&self.predicates),
+            estimated: self.estimated,
+            limit: self.limit,
+            filters: Vec::new(),
+            profile: OnceLock::new(),
         }
     }
 
@@ -307,19 +341,8 @@ impl ExecutionPlan for SeekExec {
     without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(SeekExec {
-            table: Arc::clone(&self.table),
-            path: Arc::clone(&self.path),
-            direction: self.direction,
-            projection: self.projection.clone(),
-            schema: Arc::clone(&self.schema),
-            properties: Arc::clone(&self.properties),
-            parts: Arc::clone(&self.parts),
-            predicates: Arc::clone(&self.predicates),
-            estimated: self.estimated,
-            limit: self.limit,
-            profile: OnceLock::new(),
-        }))
+        // The filters' keys are those of one run.
+        Ok(Arc::new(self.unstarted()))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -335,7 +358,7 @@ impl ExecutionPlan for SeekExec {
             run.add_profile(&profile);
             profile
         });
-        let rows = RowBuilder::new(self, &run, Arc::clone(&counts)).map_err(external)?;
+        let rows = RowBuilder::new(self, &run, Arc::clone(&counts), profile).map_err(external)?;
         Ok(Box::pin(SeekStream {
             table: Arc::clone(&self.table),
             schema: Arc::clone(&self.schema),
@@ -427,11 +450,14 @@ impl Stream for SeekStream {
             }
         }
         if this.rows.rows == 0 {
+            this.profile.set_read(this.partition, (this.produced, this.rows.read), 1);
+            this.rows.publish();
             return Poll::Ready(None);
         }
         this.produced += this.rows.rows as u64;
         this.left = this.left.saturating_sub(this.rows.rows);
-        this.profile.set(this.partition, this.produced, 1);
+        this.profile.set_read(this.partition, (this.produced, this.rows.read), 1);
+        this.rows.publish();
         Poll::Ready(Some(this.rows.take_batch(&this.table, &this.schema)))
     }
 }

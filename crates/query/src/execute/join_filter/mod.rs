@@ -40,7 +40,7 @@ use crate::access_path::JoinedColumn;
 use keys::Collected;
 pub(crate) use keys::number_of;
 pub use rule::JoinFilterRule;
-pub(super) use sieve::{Kept, Sieve};
+pub(super) use sieve::{Kept, SeekSieve, Sieve};
 
 /// The keys of one side of an equation of a join.
 #[derive(Debug)]

@@ -31,7 +31,9 @@ use super::tap::KeyTapExec;
 use super::{JoinFilter, LeafFilter};
 use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec};
 use crate::execute::scan_exec::ScanExec;
+use crate::execute::seek_exec::SeekExec;
 use crate::execute::trace::{is_exchange, is_of_all_partitions, joined_column, substituted};
+use crate::source::HeapTable;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
@@ -64,7 +66,13 @@ impl Pusher {
             return Ok(None);
         }
         if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            return Ok(at_scan(scan, pushed));
+            let filter = leaf_filter(scan.table(), scan.projection(), scan.table().row_count(), pushed);
+            return Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan));
+        }
+        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
+            // The estimate is of rows, a number of them at most.
+            let filter = leaf_filter(seek.table(), seek.projection(), seek.path().rows as u64, pushed);
+            return Ok(filter.filter(|_| !seek.has_limit()).map(|filter| Arc::new(seek.filtered(filter)) as Plan));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             return self.into_join(plan, join, pushed);
@@ -157,14 +165,14 @@ pub(super) fn over(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     Arc::clone(plan).replace_children(children, options)
 }
 
-fn at_scan(scan: &ScanExec, pushed: &Pushed) -> Option<Plan> {
-    let is_worth_it = pushed.rows.is_none_or(|rows| rows as u64 <= scan.table().row_count());
-    if !is_worth_it || !scan.run().uses_join_filters() {
+/// The filter where a table's columns `projection` of about so many rows are read; `None` if it says nothing there.
+fn leaf_filter(table: &HeapTable, projection: &[usize], rows: u64, pushed: &Pushed) -> Option<LeafFilter> {
+    let is_worth_it = pushed.rows.is_none_or(|of_build| of_build as u64 <= rows);
+    if !is_worth_it || !table.run().uses_join_filters() {
         return None;
     }
-    let column = joined_column(&pushed.key, scan.table().table(), scan.projection())?;
-    let filter = LeafFilter { filter: Arc::clone(&pushed.filter), column, key: Arc::clone(&pushed.key) };
-    Some(Arc::new(scan.filtered(filter)))
+    let column = joined_column(&pushed.key, table.table(), projection)?;
+    Some(LeafFilter { filter: Arc::clone(&pushed.filter), column, key: Arc::clone(&pushed.key) })
 }
 
 /// What an expression over the rows of an operator of one input is over the rows of its input, if rows may be left out

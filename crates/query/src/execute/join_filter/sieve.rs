@@ -252,14 +252,62 @@ impl Sieve {
 
     /// Adds what was left out since the last time to what others see.
     pub(in crate::execute) fn publish(&mut self) {
-        for test in &mut self.tests {
-            test.counts.rows.fetch_add(std::mem::take(&mut test.rows), Ordering::Relaxed);
-            test.counts.pages.fetch_add(std::mem::take(&mut test.pages), Ordering::Relaxed);
-        }
+        self.tests.iter_mut().for_each(Test::publish);
         if let Some((limits, counts)) = &self.limits {
             let skipped = limits.skipped_pages.swap(0, Ordering::Relaxed);
             counts.skipped_pages.fetch_add(skipped, Ordering::Relaxed);
         }
+    }
+}
+
+/// The filters of one worker of a seek: those whose column stands in the leaves as a number.
+pub(in crate::execute) struct SeekSieve {
+    /// Each with the column's place in the leaves.
+    waiting: Vec<(usize, LeafFilter, Arc<FilterCounts>)>,
+    tests: Vec<Test>,
+}
+
+impl SeekSieve {
+    /// The filters of a seek in leaves where a column of the table is at `place`; `None` if none can be asked there.
+    pub(in crate::execute) fn new(
+        table: &HeapTable,
+        place: impl Fn(usize) -> Option<usize>,
+        filters: &[LeafFilter],
+        profile: &OperatorProfile,
+    ) -> Option<SeekSieve> {
+        let mut waiting = Vec::new();
+        for leaf in filters.iter().filter(|leaf| compares_numbers(table, leaf)) {
+            let Some(at) = place(leaf.column.column) else { continue };
+            let counts = profile.filter(waiting.len(), &table.table().columns[leaf.column.column].name);
+            waiting.push((at, leaf.clone(), counts));
+        }
+        (!waiting.is_empty()).then_some(SeekSieve { waiting, tests: Vec::new() })
+    }
+
+    /// Takes the slots of a leaf away whose rows are not wanted.
+    pub(in crate::execute) fn retain(&mut self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        if self.waiting.iter().any(|(_, leaf, _)| leaf.filter.ready().is_some()) {
+            for (at, leaf, counts) in std::mem::take(&mut self.waiting) {
+                let Some(ready) = leaf.filter.ready() else {
+                    self.waiting.push((at, leaf, counts));
+                    continue;
+                };
+                let filter = ColumnFilter::new(page.row_layout(), at, Arc::clone(&ready.keys), ready.keeps_null);
+                self.tests.extend(filter.map(|filter| Test::new(How::Column(filter), &ready.keys, counts)));
+            }
+        }
+        for test in self.tests.iter_mut().filter(|test| !test.is_off) {
+            let before = slots.len();
+            if let How::Column(filter) = &test.how {
+                filter.retain(page, slots);
+            }
+            test.note(before, slots.len());
+        }
+    }
+
+    /// Adds what was left out since the last time to what others see.
+    pub(in crate::execute) fn publish(&mut self) {
+        self.tests.iter_mut().for_each(Test::publish);
     }
 }
 
@@ -277,11 +325,17 @@ impl Test {
         Test { how, counts, seen: 0, passed: 0, is_off: false, rows: 0, pages: 0 }
     }
 
+    /// Adds what was left out since the last time to what others see.
+    fn publish(&mut self) {
+        self.counts.rows.fetch_add(std::mem::take(&mut self.rows), Ordering::Relaxed);
+        self.counts.pages.fetch_add(std::mem::take(&mut self.pages), Ordering::Relaxed);
+    }
+
     /// Notes what has come of a page's rows.
     fn note(&mut self, before: usize, after: usize) {
         (self.seen, self.passed) = (self.seen + before as u64, self.passed + after as u64);
         self.rows += (before - after) as u64;
-        self.pages += u64::from(after == 0);
+        self.pages += u64::from(after == 0 && before > 0);
         if self.seen < TRIAL_ROWS {
             return;
         }

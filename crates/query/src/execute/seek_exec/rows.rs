@@ -13,8 +13,10 @@ use hobt_engine::RowAt;
 use hobt_page::{PageDamage, RowPage, ValuePointer};
 use hobt_txn::IoCounts;
 
+use super::super::join_filter::SeekSieve;
 use super::super::path_rows::reference;
 use super::super::places::PlaceBuilder;
+use super::super::profile::OperatorProfile;
 use super::super::scan_exec::{batch_of, column_vector};
 use super::super::statement::StatementRun;
 use super::SeekExec;
@@ -34,12 +36,21 @@ pub(super) struct RowBuilder {
     /// Where in a batch the rows' places stand, and they.
     places: Option<(usize, PlaceBuilder)>,
     pub(super) rows: usize,
+    /// Rows of leaves that were looked at.
+    pub(super) read: u64,
+    /// What leaves rows out, if anything does.
+    sieve: Option<SeekSieve>,
     slots: Vec<usize>,
     key: Vec<u8>,
 }
 
 impl RowBuilder {
-    pub(super) fn new(exec: &SeekExec, run: &Arc<StatementRun>, counts: Arc<IoCounts>) -> Result<RowBuilder, SqlError> {
+    pub(super) fn new(
+        exec: &SeekExec,
+        run: &Arc<StatementRun>,
+        counts: Arc<IoCounts>,
+        profile: &OperatorProfile,
+    ) -> Result<RowBuilder, SqlError> {
         let table = exec.table.table();
         let path = Arc::clone(&exec.path);
         let is_clustered = table.indexes[path.index].kind == IndexKind::Clustered;
@@ -50,6 +61,7 @@ impl RowBuilder {
             (column, column_vector(at, table.columns[column].sql_type))
         };
         let places = exec.projection.iter().position(|&column| column >= table.columns.len());
+        let sieve = SeekSieve::new(&exec.table, |column| path.leaf_column(column), &exec.filters, profile);
         Ok(RowBuilder {
             run: Arc::clone(run),
             counts,
@@ -59,6 +71,8 @@ impl RowBuilder {
             path,
             places: places.map(|at| (at, PlaceBuilder::of(table))),
             rows: 0,
+            read: 0,
+            sieve,
             slots: Vec::new(),
             key: Vec::new(),
         })
@@ -71,6 +85,10 @@ impl RowBuilder {
         self.slots.clear();
         let mut slots = std::mem::take(&mut self.slots);
         leaf.append_live(&mut slots).map_err(damaged)?;
+        self.read += slots.len() as u64;
+        if let Some(sieve) = &mut self.sieve {
+            sieve.retain(&leaf.page, &mut slots);
+        }
         let done = match self.path.covers {
             true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
             // A row that is followed to the table may not be seen there.
@@ -167,6 +185,11 @@ impl RowBuilder {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Shows others what was left out so far.
+    pub(super) fn publish(&mut self) {
+        self.sieve.iter_mut().for_each(SeekSieve::publish);
     }
 
     pub(super) fn take_batch(&mut self, table: &HeapTable, schema: &SchemaRef) -> Result<RecordBatch> {
