@@ -110,6 +110,12 @@ impl BudgetPool {
     }
 }
 
+/// The pool of an instance with so many bytes left.
+#[cfg(test)]
+pub(crate) fn pool_of(bytes: u64) -> Arc<dyn MemoryPool> {
+    Arc::new(BudgetPool::new(&MemoryBudget::new(bytes)))
+}
+
 impl fmt::Debug for BudgetPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BudgetPool").field("account", &self.account).finish_non_exhaustive()

@@ -61,6 +61,8 @@ pub(crate) use ddl::written_table_name;
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
 pub use hobt_txn::Progress;
+#[cfg(test)]
+pub(crate) use memory::pool_of;
 pub use output::{cell_text, output_batch};
 pub use plans::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub use run::run_batch;

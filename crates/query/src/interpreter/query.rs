@@ -30,7 +30,7 @@ use crate::binder::{
 };
 use crate::execute::{
     JoinWay, StatementRun, WriteTarget, cancellable, gathered, insert_plan, insert_select, physical_plan, run_query,
-    sort_large_tops,
+    sort_large_tops, spilling,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -233,7 +233,7 @@ impl Interpreter<'_> {
             return Ok(None);
         }
         let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;
-        let plan = cancellable(plan, run)?;
+        let plan = spilling(cancellable(plan, run)?, run)?;
         Ok(Some(Planned { query, logical, plan, planner }))
     }
 

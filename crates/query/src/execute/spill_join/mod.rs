@@ -1,0 +1,212 @@
+//! Hash joins whose build side need not fit into memory.
+//!
+//! ```text
+//!   build side ── fits ─────────────────────────────► HashJoinExec, as ever
+//!        └─ does not: both sides into spill files, by a hash of the keys
+//!             file 0 of the build side, file 0 of the other ── fits ──► HashJoinExec
+//!             file 1 …                                       └─ does not: again, by another hash
+//!                                                                 └─ one key has nearly all: sorted, and merged
+//! ```
+//! A grace hash join (Kitsuregawa 1983). What joins is in one pair of files, so that every kind of join is that of the
+//! pairs, one after the other, each by the join operator itself. DataFusion's fails where it gets no memory (upstream
+//! issue 24768, so in 55.2).
+//!
+//! Leaves to others: the join (DataFusion), what memory there is (`interpreter/memory.rs`), the files
+//! (`interpreter/spill.rs`). Not here: `NOT IN` with NULLs, which looks at all rows together.
+
+mod build;
+mod once_stream;
+mod split;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::TryStreamExt;
+use futures::future::{BoxFuture, FutureExt, Shared};
+use hobt_base::SqlError;
+use parking_lot::Mutex;
+
+use super::statement::StatementRun;
+use crate::wrap::{external, sql_error_of};
+use work::{Made, Work};
+
+/// The plan whose hash joins spill.
+///
+/// # Errors
+/// A node refuses its new input.
+pub(crate) fn spilling(
+    plan: Arc<dyn ExecutionPlan>,
+    run: &Arc<StatementRun>,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let stop = Stop::of(run);
+    let made = plan.transform_up(|node| {
+        let can_spill = node.downcast_ref::<HashJoinExec>().is_some_and(can_spill);
+        Ok(match can_spill {
+            true => Transformed::yes(Arc::new(SpillJoinExec::new(node, stop.clone())) as Arc<dyn ExecutionPlan>),
+            false => Transformed::no(node),
+        })
+    });
+    made.data().map_err(sql_error_of)
+}
+
+fn can_spill(join: &HashJoinExec) -> bool {
+    // Of several orders that its rows have at once a sort gives one.
+    let orders = join.properties().equivalence_properties().oeq_class().len();
+    !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1
+}
+
+/// Whether the statement is over before its rows have come.
+#[derive(Clone)]
+struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Stop {
+    fn of(run: &Arc<StatementRun>) -> Stop {
+        let run = Arc::clone(run);
+        Stop(Arc::new(move || run.is_cancelled()))
+    }
+
+    fn check(&self) -> Result<()> {
+        if (self.0)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
+/// What all output partitions of a join with one build side wait for.
+type Common = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
+
+/// A hash join that spills; for who looks at the plan, a [`HashJoinExec`].
+#[derive(Debug)]
+struct SpillJoinExec {
+    /// The join over the two sides.
+    join: Arc<dyn ExecutionPlan>,
+    stop: Stop,
+    /// With one build side for all: what came of it, and how many output partitions have still to ask.
+    common: Mutex<Option<(Common, usize)>>,
+}
+
+impl SpillJoinExec {
+    fn new(join: Arc<dyn ExecutionPlan>, stop: Stop) -> SpillJoinExec {
+        SpillJoinExec { join, stop, common: Mutex::default() }
+    }
+
+    fn hash_join(&self) -> Result<&HashJoinExec> {
+        self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
+    }
+
+    /// What came of the one build side. It starts on the worker that asks first.
+    fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Common> {
+        let join = self.hash_join()?;
+        let mut common = self.common.lock();
+        let (made, left) = match common.take() {
+            Some(known) => known,
+            None => {
+                let build = join.left().execute(0, Arc::clone(context))?;
+                let making = Arc::clone(work).made(build).map(|made| made.map_err(Arc::new));
+                (making.boxed().shared(), join.right().output_partitioning().partition_count())
+            }
+        };
+        if left > 1 {
+            *common = Some((made.clone(), left - 1));
+        }
+        Ok(made)
+    }
+}
+
+impl DisplayAs for SpillJoinExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.join.fmt_as(format, f)
+    }
+}
+
+impl ExecutionPlan for SpillJoinExec {
+    fn name(&self) -> &'static str {
+        "SpillJoinExec"
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.join.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.join.children()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = Arc::clone(&self.join).replace_children(children, options)?;
+        Ok(Arc::new(SpillJoinExec::new(join, self.stop.clone())))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = Arc::clone(&self.join).reset_state()?;
+        Ok(Arc::new(SpillJoinExec::new(join, self.stop.clone())))
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.join.apply_expressions(visit)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.join.maintains_input_order()
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.join.fetch()
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let join = self.hash_join()?;
+        let work = Arc::new(Work::new(&self.join, join, &context, partition, self.stop.clone()));
+        let opened = match join.partition_mode() {
+            PartitionMode::CollectLeft => {
+                let common = self.common(&work, &context)?;
+                async move { work.part(common.await.map_err(DataFusionError::Shared)?, partition) }.boxed()
+            }
+            _ => {
+                let build = join.left().execute(partition, Arc::clone(&context))?;
+                let probe = join.right().execute(partition, context)?;
+                work.whole(build, probe).boxed()
+            }
+        };
+        let stream = futures::stream::once(opened).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.join.statistics_from_inputs(inputs, args)
+    }
+}

@@ -1,0 +1,146 @@
+//! Rows in spill files by a hash of their keys.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{concat_batches, take, take_record_batch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::spill_file::SpillFile;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::spill::SpillManager;
+use futures::TryStreamExt;
+
+use super::Stop;
+
+/// Files that the rows of a side are put into.
+pub(super) const FILES: usize = 16;
+/// Bytes for one file that are gathered before they are written, if they are not the rows of a batch before.
+const WRITE_BYTES: usize = 64 << 10;
+/// Seeds of the hashes begin here: no other operator splits rows so, or all of one's would be in one file.
+const FIRST_SEED: u64 = 0x6F62_7468;
+
+/// A file of rows.
+pub(super) struct Part {
+    /// `None` if there are no rows.
+    pub(super) file: Option<Arc<dyn SpillFile>>,
+    pub(super) rows: usize,
+}
+
+/// Puts all rows of a side into files, by the hash of this level, in batches of about so many rows.
+///
+/// # Errors
+/// The side's, a key's, that of a file that cannot be written, the statement's cancellation.
+pub(super) async fn split(
+    mut rows: SendableRecordBatchStream,
+    keys: &[Arc<dyn PhysicalExpr>],
+    level: usize,
+    batch_rows: usize,
+    spills: &SpillManager,
+    stop: &Stop,
+) -> Result<Vec<Part>> {
+    let state = RandomState::with_seed(FIRST_SEED + level as u64);
+    let mut writers: Vec<Writer> = (0..FILES).map(|_| Writer { rows_max: batch_rows, ..Writer::default() }).collect();
+    let (mut hashes, mut places) = (Vec::new(), vec![Vec::new(); FILES]);
+    while let Some(batch) = rows.try_next().await? {
+        stop.check()?;
+        let arrays = keys.iter().map(|key| key.evaluate(&batch)?.into_array(batch.num_rows()));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        hashes.clear();
+        hashes.resize(batch.num_rows(), 0);
+        create_hashes(&arrays, &state, &mut hashes)?;
+        places.iter_mut().for_each(Vec::clear);
+        for (row, hash) in (0u32..).zip(&hashes) {
+            // The upper bits: tables go by the lower ones.
+            places[(hash >> 40) as usize % FILES].push(row);
+        }
+        for (writer, places) in writers.iter_mut().zip(&places) {
+            if !places.is_empty() {
+                let taken = take_record_batch(&batch, &UInt32Array::from(places.clone()))?;
+                writer.add(taken, spills)?;
+            }
+        }
+    }
+    writers.into_iter().map(|writer| writer.finish(spills)).collect()
+}
+
+/// The same rows in memory of their own. What is read of a file has one buffer for all columns, which each of them
+/// counts as its own.
+///
+/// # Errors
+/// The schema's columns are not the batch's.
+pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+    let rows = UInt32Array::from_iter_values(0..u32::try_from(batch.num_rows()).unwrap_or(u32::MAX));
+    let column = |array: &ArrayRef| -> Result<ArrayRef> {
+        Ok(match array.data_type() {
+            DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+            _ => take(array, &rows, None)?,
+        })
+    };
+    let arrays = batch.columns().iter().map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), arrays, &options)?)
+}
+
+/// A file that is being written, whose type has no name outside: takes a batch, or without one ends the file.
+type Begun = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send>;
+
+fn begin(spills: &SpillManager) -> Result<Begun> {
+    let mut file = spills.create_in_progress_file("HashJoin")?;
+    Ok(Box::new(move |batch| match batch {
+        Some(batch) => file.append_batch(batch).map(|_bytes| None),
+        None => file.finish(),
+    }))
+}
+
+/// What goes into one file.
+#[derive(Default)]
+struct Writer {
+    file: Option<Begun>,
+    gathered: Vec<RecordBatch>,
+    gathered_rows: usize,
+    gathered_bytes: usize,
+    rows: usize,
+    /// Rows of a batch as others take it: who reads it has memory for no more.
+    rows_max: usize,
+}
+
+impl Writer {
+    fn add(&mut self, batch: RecordBatch, spills: &SpillManager) -> Result<()> {
+        self.rows += batch.num_rows();
+        self.gathered_rows += batch.num_rows();
+        self.gathered_bytes += batch.get_array_memory_size();
+        self.gathered.push(batch);
+        if self.gathered_rows >= self.rows_max || self.gathered_bytes >= WRITE_BYTES {
+            self.write(spills)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, spills: &SpillManager) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let schema: &SchemaRef = spills.schema();
+        let batch = concat_batches(schema, &self.gathered)?;
+        self.gathered.clear();
+        (self.gathered_rows, self.gathered_bytes) = (0, 0);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(begin(spills)?),
+        };
+        file(Some(&batch)).map(drop)
+    }
+
+    fn finish(mut self, spills: &SpillManager) -> Result<Part> {
+        self.write(spills)?;
+        let file = match &mut self.file {
+            Some(file) => file(None)?,
+            None => None,
+        };
+        Ok(Part { file, rows: self.rows })
+    }
+}

@@ -1,0 +1,289 @@
+//! The work of one output partition of a join that may spill.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::future::{BoxFuture, FutureExt};
+use futures::{StreamExt, TryStreamExt};
+
+use super::Stop;
+use super::build::{Build, Held};
+use super::once_stream::OnceStreamExec;
+use super::split::{Part, compact, split};
+
+/// How often rows are split before those of one file are sorted: each time there are a sixteenth as many.
+const LEVELS_MAX: usize = 4;
+
+/// What is needed to join.
+pub(super) struct Work {
+    /// The [`HashJoinExec`] over both sides.
+    join: Arc<dyn ExecutionPlan>,
+    left: Side,
+    right: Side,
+    context: Arc<TaskContext>,
+    stop: Stop,
+    /// The most that a build side takes.
+    build_bytes_max: usize,
+}
+
+struct Side {
+    schema: SchemaRef,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    spills: SpillManager,
+}
+
+/// What came of the one build side of all output partitions.
+#[derive(Clone)]
+pub(super) enum Made {
+    /// It fits: the join over what is held.
+    Join(Arc<dyn ExecutionPlan>),
+    /// It does not: both sides in files.
+    Split(Arc<Vec<Pair>>),
+}
+
+/// The rows of both sides whose keys have one hash, and how often they were split.
+pub(super) struct Pair {
+    build: Part,
+    probe: Part,
+    level: usize,
+}
+
+impl Work {
+    pub(super) fn new(
+        plan: &Arc<dyn ExecutionPlan>,
+        join: &HashJoinExec,
+        context: &Arc<TaskContext>,
+        partition: usize,
+        stop: Stop,
+    ) -> Work {
+        let side = |input: &Arc<dyn ExecutionPlan>, keys: Vec<Arc<dyn PhysicalExpr>>| {
+            let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
+            let spills = SpillManager::new(context.runtime_env(), metrics, input.schema());
+            Side { schema: input.schema(), keys, spills }
+        };
+        let left = side(join.left(), join.on().iter().map(|(left, _)| Arc::clone(left)).collect());
+        let right = side(join.right(), join.on().iter().map(|(_, right)| Arc::clone(right)).collect());
+        // Those that can spill share a third of what is left: let them have it. All builds of one join have the rest.
+        let builds = match join.partition_mode() {
+            PartitionMode::CollectLeft => 1,
+            _ => plan.output_partitioning().partition_count().max(1),
+        };
+        let build_bytes_max = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(third) => third.saturating_mul(2) / builds,
+            _ => usize::MAX,
+        };
+        Work { join: Arc::clone(plan), left, right, context: Arc::clone(context), stop, build_bytes_max }
+    }
+
+    fn hash_join(&self) -> Result<&HashJoinExec> {
+        self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
+    }
+
+    /// The join of a build side and the rows of the other that belong to it.
+    pub(super) async fn whole(
+        self: Arc<Work>,
+        build: SendableRecordBatchStream,
+        probe: SendableRecordBatchStream,
+    ) -> Result<SendableRecordBatchStream> {
+        match self.read(build).await? {
+            Build::All(held) => self.hash(held, probe, true),
+            Build::More(held, rest) => {
+                let pairs = self.pairs(self.chained(held, rest), probe, 0).await?;
+                self.in_order(Arc::clone(&self).all(pairs))
+            }
+        }
+    }
+
+    /// What comes of the one build side of all output partitions.
+    pub(super) async fn made(self: Arc<Work>, build: SendableRecordBatchStream) -> Result<Made> {
+        let probe = Arc::clone(self.hash_join()?.right());
+        match self.read(build).await? {
+            Build::All(held) => {
+                let build = OnceStreamExec::new(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
+                let builder = self.hash_join()?.builder().recompute_properties();
+                Ok(Made::Join(builder.with_new_children(vec![build, probe])?.build_exec()?))
+            }
+            Build::More(held, rest) => {
+                let probe = match probe.output_partitioning().partition_count() {
+                    1 => probe.execute(0, Arc::clone(&self.context))?,
+                    _ => CoalescePartitionsExec::new(probe).execute(0, Arc::clone(&self.context))?,
+                };
+                let pairs = self.pairs(self.chained(held, rest), probe, 0).await?;
+                Ok(Made::Split(Arc::new(pairs)))
+            }
+        }
+    }
+
+    /// An output partition's part of what was made.
+    pub(super) fn part(self: Arc<Work>, made: Made, partition: usize) -> Result<SendableRecordBatchStream> {
+        let pairs = match made {
+            Made::Join(join) => return join.execute(partition, Arc::clone(&self.context)),
+            Made::Split(pairs) => pairs,
+        };
+        let partitions = self.join.output_partitioning().partition_count();
+        let own = pairs.iter().enumerate().filter(|(at, _)| at % partitions == partition);
+        let own = own.map(|(_, pair)| pair.again()).collect();
+        self.in_order(Arc::clone(&self).all(own))
+    }
+
+    async fn read(&self, build: SendableRecordBatchStream) -> Result<Build> {
+        let reservation = MemoryConsumer::new("HashJoinBuild").register(self.context.memory_pool());
+        Held::read(build, reservation, self.build_bytes_max).await
+    }
+
+    /// Rows for which there is no memory, from the first on.
+    fn chained(&self, mut held: Held, rest: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        held.let_go();
+        let schema = Arc::clone(&self.left.schema);
+        let all = held.into_stream(Arc::clone(&schema)).chain(rest);
+        Box::pin(RecordBatchStreamAdapter::new(schema, all))
+    }
+
+    /// Both sides in files.
+    async fn pairs(
+        &self,
+        build: SendableRecordBatchStream,
+        probe: SendableRecordBatchStream,
+        level: usize,
+    ) -> Result<Vec<Pair>> {
+        let batch = self.context.session_config().batch_size();
+        let builds = split(build, &self.left.keys, level, batch, &self.left.spills, &self.stop).await?;
+        let probes = split(probe, &self.right.keys, level, batch, &self.right.spills, &self.stop).await?;
+        let rows: usize = builds.iter().map(|part| part.rows).sum();
+        let pair = |(build, probe): (Part, Part)| {
+            // One key may have them all: another hash does not help.
+            let level = if build.rows > rows / 4 * 3 { LEVELS_MAX } else { level + 1 };
+            Pair { build, probe, level }
+        };
+        let pairs = builds.into_iter().zip(probes).map(pair);
+        Ok(pairs.filter(|pair| pair.build.rows + pair.probe.rows > 0).collect())
+    }
+
+    /// The joins of pairs, one after the other.
+    fn all(self: Arc<Work>, pairs: Vec<Pair>) -> SendableRecordBatchStream {
+        let schema = self.join.schema();
+        let joined = futures::stream::iter(pairs).then(move |pair| Arc::clone(&self).pair(pair)).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(schema, joined))
+    }
+
+    /// The join of a pair.
+    fn pair(self: Arc<Work>, pair: Pair) -> BoxFuture<'static, Result<SendableRecordBatchStream>> {
+        async move {
+            self.stop.check()?;
+            let build = self.left.open(&pair.build)?;
+            let probe = self.right.open(&pair.probe)?;
+            match self.read(build).await? {
+                Build::All(held) => self.hash(held, probe, false),
+                Build::More(held, rest) if pair.level >= LEVELS_MAX => self.merge(self.chained(held, rest), probe),
+                Build::More(held, rest) => {
+                    let pairs = self.pairs(self.chained(held, rest), probe, pair.level).await?;
+                    Ok(self.all(pairs))
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// The join with a build side that is held. `is_all`: no other rows belong to the output partition.
+    fn hash(&self, held: Held, probe: SendableRecordBatchStream, is_all: bool) -> Result<SendableRecordBatchStream> {
+        let build = OnceStreamExec::new(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
+        let probe = OnceStreamExec::new(&self.right.schema, probe);
+        let join = self.hash_join()?;
+        let fetch = join.fetch().filter(|_| is_all);
+        let builder = join.builder().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
+        let join = builder.with_fetch(fetch).with_new_children(vec![build, probe])?.build_exec()?;
+        join.execute(0, Arc::clone(&self.context))
+    }
+
+    /// The join of two sides that are sorted, on disk if need be.
+    fn merge(
+        &self,
+        build: SendableRecordBatchStream,
+        probe: SendableRecordBatchStream,
+    ) -> Result<SendableRecordBatchStream> {
+        let join = self.hash_join()?;
+        let (build, probe) = (self.left.sorted(build)?, self.right.sorted(probe)?);
+        let options = vec![SortOptions::default(); join.on().len()];
+        let (on, filter) = (join.on().to_vec(), join.filter().map(of_nullable));
+        let merge =
+            SortMergeJoinExec::try_new(build, probe, on, filter, *join.join_type(), options, join.null_equality())?;
+        let merge: Arc<dyn ExecutionPlan> = Arc::new(merge);
+        let Some(projection) = &join.projection else { return merge.execute(0, Arc::clone(&self.context)) };
+        let schema = merge.schema();
+        let column = |&at: &usize| {
+            let name = schema.field(at).name().clone();
+            ProjectionExpr { expr: Arc::new(Column::new(&name, at)), alias: name }
+        };
+        let columns: Vec<ProjectionExpr> = projection.iter().map(column).collect();
+        ProjectionExec::try_new(columns, merge)?.execute(0, Arc::clone(&self.context))
+    }
+
+    /// Rows of pairs in the order that the join is taken to give, and no more than are wanted.
+    fn in_order(&self, rows: SendableRecordBatchStream) -> Result<SendableRecordBatchStream> {
+        let (order, fetch) = (self.join.output_ordering(), self.join.fetch());
+        if order.is_none() && fetch.is_none() {
+            return Ok(rows);
+        }
+        let mut plan = OnceStreamExec::new(&self.join.schema(), rows);
+        if let Some(order) = order {
+            plan = Arc::new(SortExec::new(order.clone(), plan));
+        }
+        if let Some(fetch) = fetch {
+            plan = Arc::new(GlobalLimitExec::new(plan, 0, Some(fetch)));
+        }
+        plan.execute(0, Arc::clone(&self.context))
+    }
+}
+
+/// The same condition over columns that may be NULL: a merge asks it for rows without a partner too.
+fn of_nullable(filter: &JoinFilter) -> JoinFilter {
+    let fields = filter.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    JoinFilter::new(Arc::clone(filter.expression()), filter.column_indices().to_vec(), Arc::new(schema))
+}
+
+impl Pair {
+    /// The same files.
+    fn again(&self) -> Pair {
+        let part = |part: &Part| Part { file: part.file.clone(), rows: part.rows };
+        Pair { build: part(&self.build), probe: part(&self.probe), level: self.level }
+    }
+}
+
+impl Side {
+    fn open(&self, part: &Part) -> Result<SendableRecordBatchStream> {
+        match &part.file {
+            Some(file) => {
+                let read = self.spills.read_spill_as_stream_unbuffered(Arc::clone(file), None)?;
+                let rows = read.map(|batch| compact(&batch?));
+                Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
+            }
+            None => EmptyExec::new(Arc::clone(&self.schema)).execute(0, Arc::new(TaskContext::default())),
+        }
+    }
+
+    fn sorted(&self, rows: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
+        let by =
+            |key: &Arc<dyn PhysicalExpr>| PhysicalSortExpr { expr: Arc::clone(key), options: SortOptions::default() };
+        let order = LexOrdering::new(self.keys.iter().map(by));
+        let order = order.ok_or_else(|| internal_datafusion_err!("a hash join without keys"))?;
+        Ok(Arc::new(SortExec::new(order, OnceStreamExec::new(&self.schema, rows))))
+    }
+}
