@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use hobt::{Event, Flow, InstanceSettings, Session, SqlError};
 
+use crate::client::answer;
+
 /// A session of an instance with so many megabytes, in a database of its own.
 fn open(megabytes: u64) -> (tempfile::TempDir, hobt::Instance, Session) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -151,4 +153,42 @@ fn a_long_text_function_ends_when_it_is_cancelled() {
     let took = began.expect("a result set").elapsed();
     // Generous: without the check it is minutes in a build without optimisation.
     assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn a_hash_join_of_more_than_the_memory_goes_to_disk() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 250_000);
+    session
+        .run(
+            "SELECT id % 300000 + 7 AS id, CASE WHEN id % 10 = 0 THEN NULL ELSE id * 2 END AS k, w INTO m FROM n;
+             SELECT 5 AS k, id, w INTO one FROM n WHERE id <= 120000",
+        )
+        .expect("rows that fit");
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = files();
+    let mut answers = |query: &str| -> Vec<u64> {
+        let (rows, failed) = answer(&mut session, query);
+        assert!(failed.is_none(), "{failed:?}: {query}");
+        rows.concat().into_iter().map(|cell| cell.and_then(|text| text.parse().ok()).expect("a number")).collect()
+    };
+    // Of 250,000 even numbers up to 500,000 nine in ten are in `m`; the other side has the numbers up to 250,000.
+    let show = "COUNT_BIG(*), COUNT_BIG(a.id), COUNT_BIG(b.id), SUM(CAST(LEN(a.w) + LEN(b.w) AS bigint))";
+    for (dop, kind, expected) in [
+        (1, "JOIN", [112_500, 112_500, 112_500]),
+        (2, "LEFT JOIN", [250_000, 250_000, 112_500]),
+        (1, "RIGHT JOIN", [250_000, 112_500, 250_000]),
+        (2, "FULL JOIN", [387_500, 250_000, 250_000]),
+    ] {
+        let query = format!("SELECT {show} FROM n a {kind} m b ON a.id = b.k OPTION (HASH JOIN, MAXDOP {dop})");
+        assert_eq!(answers(&query)[..3], expected, "{query}");
+    }
+    let semi = "SELECT COUNT_BIG(*), SUM(CAST(LEN(w) AS bigint)) FROM n WHERE";
+    let is_there = answers(&format!("{semi} EXISTS (SELECT * FROM m WHERE m.k = n.id)"));
+    let is_not = answers(&format!("{semi} NOT EXISTS (SELECT * FROM m WHERE m.k = n.id)"));
+    assert_eq!((is_there[0], is_not[0]), (112_500, 137_500));
+    assert!(files() - before > 100 << 20, "{} bytes were put on disk", files() - before);
+    // One key has all rows of the build side.
+    let skewed = "SELECT COUNT_BIG(*), COUNT_BIG(b.w) FROM (VALUES (5), (6)) a(k) LEFT JOIN one b ON a.k = b.k";
+    assert_eq!(answers(skewed), [120_001, 120_000]);
 }

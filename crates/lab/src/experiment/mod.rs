@@ -9,6 +9,7 @@ mod limits;
 mod locks;
 mod plan;
 mod scan;
+mod star;
 mod together;
 mod updates;
 mod user;
@@ -45,6 +46,7 @@ pub fn experiments() -> [&'static dyn Experiment; 9] {
         &io::IoExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
+        &star::StarExperiment,
         &locks::LocksExperiment,
         &latches::LatchesExperiment,
         &hash::HashExperiment,

@@ -379,3 +379,17 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
     assert!(!options.data.exists(), "the data were to be removed");
     assert!(result.closing_words().contains("hobt lab run scan"));
 }
+
+#[test]
+fn a_star_join_has_a_case_for_each_part_with_and_without_its_filter() {
+    let (report, json) = run("star", RunOptions { rows: Some(200_000), repeat: 1, sweep: false, cases: Vec::new() });
+    assert_complete(&json);
+    for part in ["0_01", "0_1", "1", "5", "10", "25", "50", "100"] {
+        let [with, without] =
+            ["filter", "no_filter"].map(|form| case(&json, &format!("{form}_{part}_percent")).clone());
+        assert!(with["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{with}");
+        assert!(without["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{without}");
+    }
+    let names: Vec<&str> = report.marks.iter().map(|mark| mark.name.as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
