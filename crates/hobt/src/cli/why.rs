@@ -162,6 +162,16 @@ fn print_cost(cost: &StatementStatistics) {
     if let Some(plan) = &cost.plan {
         print!("{}", plan::draw(plan, Drawing { has_colours: io::stdout().is_terminal() }));
     }
+    if !cost.filters.is_empty() {
+        let headers = ["filter on", "by", "rows left out", "pages left out", "pages not read"];
+        let mut filters = Grid::new("", &headers);
+        for (table, filter) in &cost.filters {
+            let counts = [filter.rows, filter.pages, filter.skipped_pages].map(|count| count.to_string());
+            let what = [format!("{table}.{}", filter.name), filter.kind.unwrap_or("nothing").to_owned()];
+            filters.rows.push(what.into_iter().chain(counts).collect());
+        }
+        print!("{}", filters.to_text());
+    }
     if !cost.rows_per_worker.is_empty() {
         let rows: Vec<String> = cost.rows_per_worker.iter().map(ToString::to_string).collect();
         println!("Rows per worker of the widest scan: {}", rows.join(", "));

@@ -166,7 +166,7 @@ fn a_join_gives_the_same_with_and_without_its_filter() {
             let query = query(&mut random);
             let dop = 1 + random.below(2);
             let with = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop})"));
-            let left_out = "SELECT COALESCE(SUM(rows_removed + pages_skipped), 0) FROM sys.dm_hobt_query_filters WHERE session_id = @@SPID";
+            let left_out = "SELECT COALESCE(SUM(rows_removed + pages_skipped), 0) FROM sys.hobt_query_filters WHERE session_id = @@SPID";
             removed += rows(&mut session, left_out).expect("a number")[0][0].parse::<u64>().expect("a number");
             let hint = "USE HINT('HOBT_DISABLE_JOIN_FILTER')";
             let without = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop}, {hint})"));

@@ -151,9 +151,14 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         .rows()
         .into_iter()
         .map(|row| (row.wait_type.name(), row.waiting_tasks_count, Duration::from_nanos(row.wait_time_ns)));
-    let rows = |profile: &OperatorProfile| profile.workers().iter().map(|worker| worker.rows).collect::<Vec<u64>>();
+    let rows =
+        |profile: &OperatorProfile| profile.workers().iter().map(|worker| worker.rows_read).collect::<Vec<u64>>();
     let widest =
         run.profiles().iter().map(|profile| rows(profile.as_ref())).max_by_key(|rows| rows.iter().sum::<u64>());
+    let filters = run.profiles().into_iter().flat_map(|profile| {
+        let of_table = |filter| (profile.table.clone(), filter);
+        profile.filters().into_iter().map(of_table).collect::<Vec<_>>()
+    });
     StatementStatistics {
         elapsed,
         cpu: cpu + run.worker_cpu(),
@@ -161,6 +166,7 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         reads: TableReads::of(run),
         waits: waits.collect(),
         rows_per_worker: widest.unwrap_or_default(),
+        filters: filters.collect(),
         ..StatementStatistics::default()
     }
 }

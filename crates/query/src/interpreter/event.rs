@@ -13,7 +13,7 @@ use hobt_base::SqlError;
 use hobt_txn::IoCounts;
 use hobt_types::SqlType;
 
-use crate::execute::StatementRun;
+use crate::execute::{FilterProfile, StatementRun};
 use crate::plan_tree::ShownStatement;
 
 /// A column of a result set.
@@ -131,10 +131,12 @@ pub struct StatementStatistics {
     pub reads: Vec<TableReads>,
     /// Its waits by type: name, number of waits, time.
     pub waits: Vec<(&'static str, u64, Duration)>,
-    /// Rows that each worker of the widest scan produced.
+    /// Rows that each worker of the widest scan looked at.
     pub rows_per_worker: Vec<u64>,
     /// Its plan with what the operators did, if the session collects plans.
     pub plan: Option<Arc<ShownStatement>>,
+    /// What filters that were pushed down have left out, with the table's name.
+    pub filters: Vec<(String, FilterProfile)>,
 }
 
 /// One thing that a running batch sends.

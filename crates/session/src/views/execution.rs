@@ -70,7 +70,7 @@ pub(super) static VIEWS: &[Definition] = &[
         query_profiles,
     ),
     Definition::sys(
-        "dm_hobt_query_filters",
+        "hobt_query_filters",
         "session_id smallint!, node_id int!, physical_operator_name nvarchar(256)!, table_name nvarchar(128)!, \
          filter_name nvarchar(128)!, filter_kind nvarchar(60), rows_removed bigint!, pages_removed bigint!, \
          pages_skipped bigint!",

@@ -23,7 +23,7 @@ use hobt_base::SplitMix64;
 use super::*;
 use crate::interpreter::pool_of;
 
-/// Rows `k1, k2, v`, the second a text or a number, of which some keys are NULL; with `spread` 1 nearly all have one key.
+/// Rows `k1, k2, v`, the second a text or a number; some keys are NULL, and with `spread` 1 the others are one key.
 fn rows(random: &mut SplitMix64, count: usize, spread: u64, has_text: bool) -> (SchemaRef, Vec<RecordBatch>) {
     let schema = Arc::new(Schema::new(vec![
         Field::new("k1", DataType::Int32, true),
