@@ -39,7 +39,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 9] {
+pub fn experiments() -> [&'static dyn Experiment; 10] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,

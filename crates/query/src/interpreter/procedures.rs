@@ -282,6 +282,12 @@ impl Interpreter<'_> {
     }
 }
 
+const SP_UPDATESTATS: &str = include_str!("procedures/updatestats.sql");
+
+const SP_AUTOSTATS: &str = include_str!("procedures/autostats.sql");
+
+const SP_HELPSTATS: &str = include_str!("procedures/helpstats.sql");
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,95 +304,3 @@ mod tests {
         assert!(matches!(batch.statements[0].kind, hobt_tsql::ast::StatementKind::CreateFunction(_)));
     }
 }
-
-const SP_UPDATESTATS: &str = "CREATE PROCEDURE sp_updatestats @resample varchar(8) = 'NO' AS
-SET NOCOUNT ON
-IF UPPER(@resample) NOT IN ('NO', 'RESAMPLE')
-BEGIN
-    RAISERROR('Invalid option for @resample. Use RESAMPLE or nothing.', 16, 1)
-    RETURN 1
-END
-DECLARE @tables TABLE (id int IDENTITY, name nvarchar(300))
-DECLARE @stats TABLE (id int IDENTITY, name nvarchar(128))
-INSERT INTO @tables (name) SELECT QUOTENAME(SCHEMA_NAME(t.schema_id)) + N'.' + QUOTENAME(t.name) FROM sys.tables AS t ORDER BY t.name
-DECLARE @i int, @n int, @table nvarchar(300), @j int, @last int, @stat nvarchar(128), @sql nvarchar(max), @updated int, @kept int
-SET @i = 1
-SELECT @n = COUNT(*) FROM @tables
-WHILE @i <= @n
-BEGIN
-    SELECT @table = name FROM @tables WHERE id = @i
-    PRINT N'Updating ' + @table
-    SET @updated = 0
-    SET @kept = 0
-    DELETE FROM @stats
-    INSERT INTO @stats (name) SELECT s.name FROM sys.stats AS s JOIN sys.hobt_stats_properties AS p ON p.object_id = s.object_id AND p.stats_id = s.stats_id
-        WHERE s.object_id = OBJECT_ID(@table) AND (p.modification_counter > 0 OR p.last_updated IS NULL) ORDER BY s.stats_id
-    SELECT @j = MIN(id), @last = MAX(id) FROM @stats
-    WHILE @j <= @last
-    BEGIN
-        SELECT @stat = name FROM @stats WHERE id = @j
-        SET @sql = N'UPDATE STATISTICS ' + @table + N' ' + QUOTENAME(@stat) + CASE UPPER(@resample) WHEN 'RESAMPLE' THEN N' WITH RESAMPLE' ELSE N'' END
-        EXEC (@sql)
-        PRINT N'    ' + QUOTENAME(@stat) + N' has been updated...'
-        SET @updated = @updated + 1
-        SET @j = @j + 1
-    END
-    SELECT @kept = COUNT(*) - @updated FROM sys.stats WHERE object_id = OBJECT_ID(@table)
-    PRINT N'    ' + CAST(@updated AS nvarchar(12)) + N' index(es)/statistic(s) have been updated, ' + CAST(@kept AS nvarchar(12)) + N' did not require update.'
-    SET @i = @i + 1
-END
-PRINT N'Statistics for all tables have been updated.'
-RETURN 0";
-
-const SP_AUTOSTATS: &str = "CREATE PROCEDURE sp_autostats @tblname nvarchar(776), @flagc varchar(10) = NULL, @indname nvarchar(128) = NULL AS
-SET NOCOUNT ON
-DECLARE @id int
-SET @id = OBJECT_ID(@tblname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @tblname, @database)
-    RETURN 1
-END
-IF @flagc IS NOT NULL AND UPPER(@flagc) NOT IN ('ON', 'OFF')
-BEGIN
-    RAISERROR('The parameter @flagc is ON or OFF, or left out.', 16, 1)
-    RETURN 1
-END
-IF @indname IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.stats WHERE object_id = @id AND name = @indname)
-BEGIN
-    RAISERROR('The object ''%s'' has no index or statistics named ''%s''.', 16, 1, @tblname, @indname)
-    RETURN 1
-END
-IF @flagc IS NOT NULL
-BEGIN
-    EXEC sys.sp_hobt_set_autostats @id, @flagc, @indname
-    PRINT N'Automatic statistics maintenance turned ' + UPPER(@flagc) + N' for ' + CAST((SELECT COUNT(*) FROM sys.stats WHERE object_id = @id AND (@indname IS NULL OR name = @indname)) AS nvarchar(12)) + N' indices.'
-    RETURN 0
-END
-PRINT N'Global statistics settings for [' + DB_NAME() + N']:'
-SELECT N'  Automatic update statistics: ' + CASE is_auto_update_stats_on WHEN 1 THEN N'ON' ELSE N'OFF' END AS setting FROM sys.databases WHERE database_id = DB_ID()
-    UNION ALL SELECT N'  Automatic create statistics: ' + CASE is_auto_create_stats_on WHEN 1 THEN N'ON' ELSE N'OFF' END FROM sys.databases WHERE database_id = DB_ID()
-SELECT QUOTENAME(s.name) AS [Index Name], CASE s.no_recompute WHEN 1 THEN 'OFF' ELSE 'ON' END AS AUTOSTATS, STATS_DATE(s.object_id, s.stats_id) AS [Last Updated]
-FROM sys.stats AS s WHERE s.object_id = @id AND (@indname IS NULL OR s.name = @indname) ORDER BY s.stats_id
-RETURN 0";
-
-const SP_HELPSTATS: &str = "CREATE PROCEDURE sp_helpstats @objname nvarchar(776), @results varchar(5) = 'STATS' AS
-DECLARE @id int
-SET @id = OBJECT_ID(@objname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
-    RETURN 1
-END
-IF UPPER(@results) = 'ALL'
-    SELECT s.name AS statistics_name, STRING_AGG(COL_NAME(c.object_id, c.column_id), N', ') WITHIN GROUP (ORDER BY c.stats_column_id) AS statistics_keys
-    FROM sys.stats AS s JOIN sys.stats_columns AS c ON c.object_id = s.object_id AND c.stats_id = s.stats_id WHERE s.object_id = @id GROUP BY s.name ORDER BY s.name
-ELSE
-    SELECT s.name AS statistics_name, STRING_AGG(COL_NAME(c.object_id, c.column_id), N', ') WITHIN GROUP (ORDER BY c.stats_column_id) AS statistics_keys
-    FROM sys.stats AS s JOIN sys.stats_columns AS c ON c.object_id = s.object_id AND c.stats_id = s.stats_id
-    WHERE s.object_id = @id AND (s.auto_created = 1 OR s.user_created = 1) GROUP BY s.name ORDER BY s.name
-RETURN 0";

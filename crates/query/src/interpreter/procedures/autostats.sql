@@ -1,0 +1,33 @@
+CREATE PROCEDURE sp_autostats @tblname nvarchar(776), @flagc varchar(10) = NULL, @indname nvarchar(128) = NULL AS
+SET NOCOUNT ON
+DECLARE @id int
+SET @id = OBJECT_ID(@tblname)
+IF @id IS NULL
+BEGIN
+    DECLARE @database nvarchar(128)
+    SET @database = DB_NAME()
+    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @tblname, @database)
+    RETURN 1
+END
+IF @flagc IS NOT NULL AND UPPER(@flagc) NOT IN ('ON', 'OFF')
+BEGIN
+    RAISERROR('The parameter @flagc is ON or OFF, or left out.', 16, 1)
+    RETURN 1
+END
+IF @indname IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.stats WHERE object_id = @id AND name = @indname)
+BEGIN
+    RAISERROR('The object ''%s'' has no index or statistics named ''%s''.', 16, 1, @tblname, @indname)
+    RETURN 1
+END
+IF @flagc IS NOT NULL
+BEGIN
+    EXEC sys.sp_hobt_set_autostats @id, @flagc, @indname
+    PRINT N'Automatic statistics maintenance turned ' + UPPER(@flagc) + N' for ' + CAST((SELECT COUNT(*) FROM sys.stats WHERE object_id = @id AND (@indname IS NULL OR name = @indname)) AS nvarchar(12)) + N' indices.'
+    RETURN 0
+END
+PRINT N'Global statistics settings for [' + DB_NAME() + N']:'
+SELECT N'  Automatic update statistics: ' + CASE is_auto_update_stats_on WHEN 1 THEN N'ON' ELSE N'OFF' END AS setting FROM sys.databases WHERE database_id = DB_ID()
+    UNION ALL SELECT N'  Automatic create statistics: ' + CASE is_auto_create_stats_on WHEN 1 THEN N'ON' ELSE N'OFF' END FROM sys.databases WHERE database_id = DB_ID()
+SELECT QUOTENAME(s.name) AS [Index Name], CASE s.no_recompute WHEN 1 THEN 'OFF' ELSE 'ON' END AS AUTOSTATS, STATS_DATE(s.object_id, s.stats_id) AS [Last Updated]
+FROM sys.stats AS s WHERE s.object_id = @id AND (@indname IS NULL OR s.name = @indname) ORDER BY s.stats_id
+RETURN 0
