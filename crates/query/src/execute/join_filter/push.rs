@@ -75,24 +75,24 @@ impl Pusher {
             return Ok(filter.filter(|_| !seek.has_limit()).map(|filter| Arc::new(seek.filtered(filter)) as Plan));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return self.into_join(plan, join, pushed);
+            return self.push_through_join(plan, join, pushed);
         }
         if plan.is::<IndexJoinExec>() {
             return self.beside_outer(plan, |pusher, join| pusher.push(join, pushed));
         }
         if plan.is::<OuterExec>() {
-            return self.into_outer(plan, pushed);
+            return self.push_to_outer(plan, pushed);
         }
         if plan.is::<UnionExec>() {
             let sides: Vec<(usize, Pushed)> = (0..plan.children().len()).map(|at| (at, pushed.clone())).collect();
-            return self.into_children(plan, &sides);
+            return self.push_to_children(plan, &sides);
         }
         let Some(key) = below(plan, &pushed.key) else { return Ok(None) };
-        self.into_children(plan, &[(0, pushed.of(key))])
+        self.push_to_children(plan, &[(0, pushed.of(key))])
     }
 
     /// The plan with filters at scans of some of its inputs, as far as there are any.
-    fn into_children(&mut self, plan: &Plan, wanted: &[(usize, Pushed)]) -> Result<Option<Plan>> {
+    fn push_to_children(&mut self, plan: &Plan, wanted: &[(usize, Pushed)]) -> Result<Option<Plan>> {
         let mut children: Vec<Plan> = plan.children().into_iter().map(Arc::clone).collect();
         let mut is_taken = false;
         for (at, pushed) in wanted {
@@ -107,7 +107,7 @@ impl Pusher {
         over(plan, children).map(Some)
     }
 
-    fn into_join(&mut self, plan: &Plan, join: &HashJoinExec, pushed: &Pushed) -> Result<Option<Plan>> {
+    fn push_through_join(&mut self, plan: &Plan, join: &HashJoinExec, pushed: &Pushed) -> Result<Option<Plan>> {
         // What has no partner for a NULL depends on whether there are rows at all.
         if join.null_aware {
             return Ok(None);
@@ -128,7 +128,7 @@ impl Pusher {
             wanted.extend(is_alike.then(|| (other, pushed.of(theirs))));
         }
         wanted.push((own, pushed.of(key)));
-        self.into_children(plan, &wanted)
+        self.push_to_children(plan, &wanted)
     }
 
     /// Does something in the join of a looked-up one, whose outer side may change by it.
@@ -148,7 +148,7 @@ impl Pusher {
     }
 
     /// To the outer side for which a node stands.
-    fn into_outer(&mut self, stand_in: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
+    fn push_to_outer(&mut self, stand_in: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
         let is_its =
             |(join, _): &(Plan, Plan)| join.downcast_ref::<IndexJoinExec>().is_some_and(|join| join.is_outer(stand_in));
         let Some(at) = self.outers.iter().position(is_its) else { return Ok(None) };

@@ -21,7 +21,7 @@ pub(super) struct OnceStreamExec {
 
 impl OnceStreamExec {
     /// An operator of one partition.
-    pub(super) fn new(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
+    pub(super) fn once(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(schema)),
             Partitioning::UnknownPartitioning(1),

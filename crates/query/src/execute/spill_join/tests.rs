@@ -113,7 +113,7 @@ fn a_join_that_spills_gives_what_one_in_memory_gives() {
         };
         let (left, right) = (source(left), source(right));
         for (at, join_type) in TYPES.into_iter().enumerate() {
-            for case in (0..4).filter(|case| (at + case + spread as usize) % 2 == 0) {
+            for case in (0..4).filter(|case| (at + case + spread as usize).is_multiple_of(2)) {
                 let keys: Vec<_> =
                     ["k1", "k2"][..1 + (at + case) % 2].iter().map(|name| column(&schema, name)).collect();
                 let on = keys.iter().map(|key| (Arc::clone(key), Arc::clone(key))).collect();

@@ -116,7 +116,7 @@ impl Work {
         let probe = Arc::clone(self.hash_join()?.right());
         match self.read(build).await? {
             Build::All(held) => {
-                let build = OnceStreamExec::new(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
+                let build = OnceStreamExec::once(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
                 let builder = self.hash_join()?.builder().recompute_properties();
                 Ok(Made::Join(builder.with_new_children(vec![build, probe])?.build_exec()?))
             }
@@ -203,8 +203,8 @@ impl Work {
 
     /// The join with a build side that is held. `is_all`: no other rows belong to the output partition.
     fn hash(&self, held: Held, probe: SendableRecordBatchStream, is_all: bool) -> Result<SendableRecordBatchStream> {
-        let build = OnceStreamExec::new(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
-        let probe = OnceStreamExec::new(&self.right.schema, probe);
+        let build = OnceStreamExec::once(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
+        let probe = OnceStreamExec::once(&self.right.schema, probe);
         let join = self.hash_join()?;
         let fetch = join.fetch().filter(|_| is_all);
         let builder = join.builder().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
@@ -241,7 +241,7 @@ impl Work {
         if order.is_none() && fetch.is_none() {
             return Ok(rows);
         }
-        let mut plan = OnceStreamExec::new(&self.join.schema(), rows);
+        let mut plan = OnceStreamExec::once(&self.join.schema(), rows);
         if let Some(order) = order {
             plan = Arc::new(SortExec::new(order.clone(), plan));
         }
@@ -284,6 +284,6 @@ impl Side {
             |key: &Arc<dyn PhysicalExpr>| PhysicalSortExpr { expr: Arc::clone(key), options: SortOptions::default() };
         let order = LexOrdering::new(self.keys.iter().map(by));
         let order = order.ok_or_else(|| internal_datafusion_err!("a hash join without keys"))?;
-        Ok(Arc::new(SortExec::new(order, OnceStreamExec::new(&self.schema, rows))))
+        Ok(Arc::new(SortExec::new(order, OnceStreamExec::once(&self.schema, rows))))
     }
 }
