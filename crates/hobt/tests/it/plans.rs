@@ -200,7 +200,10 @@ fn plans_as_xml_have_the_shape_of_the_schema() {
         assert!(estimated[0].contains(&format!("<{name} ")) || estimated[0].contains(&format!("<{name}>")), "{name}");
     }
     assert!(!estimated[0].contains("RunTimeInformation"));
-    assert!(actual.iter().all(|document| document.contains("RunTimeCountersPerThread")));
+    // The rows of a view are there before its plan, and nobody counts them.
+    for document in actual.iter().filter(|document| !document.contains("sys.tables")) {
+        assert!(document.contains("RunTimeCountersPerThread"), "{document}");
+    }
     let scan =
         actual.iter().find(|document| document.contains("ActualRowsRead=\"2000\"")).expect("a scan that filters");
     assert!(scan.contains("ActualLogicalReads="), "{scan}");

@@ -3,6 +3,8 @@
 //! The operators' own statistics answer, from those of the tables up. Where an operator says nothing, its input's rows
 //! are taken, as far as it cannot have more.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
@@ -17,6 +19,8 @@ use super::super::aggregate_scan::AggregateScanExec;
 
 /// The part of rows that fulfil a condition of which nothing is known, as the executor takes it too.
 const UNKNOWN_PART: f64 = 0.2;
+/// Rows of what says nothing of itself: a function that makes them.
+const UNKNOWN_ROWS: f64 = 100.0;
 /// Bytes that a text of unknown length is taken for.
 const TEXT_BYTES: usize = 24;
 
@@ -24,6 +28,8 @@ const TEXT_BYTES: usize = 24;
 #[derive(Default)]
 pub(super) struct Estimates {
     context: StatisticsContext,
+    /// What was found, by the addresses of operators: the plan is there as long as this is.
+    known: RefCell<HashMap<usize, Expected>>,
 }
 
 /// What is expected of one of them.
@@ -38,6 +44,16 @@ pub(super) struct Expected {
 impl Estimates {
     /// What `plan` is expected to give.
     pub(super) fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Expected {
+        let address = Arc::as_ptr(plan).cast::<()>().addr();
+        let known = self.known.borrow().get(&address).copied();
+        known.unwrap_or_else(|| {
+            let found = self.find(plan);
+            self.known.borrow_mut().insert(address, found);
+            found
+        })
+    }
+
+    fn find(&self, plan: &Arc<dyn ExecutionPlan>) -> Expected {
         let known = self.context.compute(plan.as_ref(), &StatisticsArgs::new()).ok();
         let number = |value: &Precision<usize>| value.get_value().map(|value| *value as f64);
         let rows = known.as_ref().and_then(|known| number(&known.num_rows));
@@ -58,6 +74,7 @@ impl Estimates {
         let inputs: Vec<f64> = plan.children().into_iter().map(|input| self.of(input).rows).collect();
         let most = inputs.iter().copied().fold(0.0, f64::max);
         let rows = match plan {
+            _ if inputs.is_empty() => UNKNOWN_ROWS,
             _ if plan.is::<UnionExec>() => inputs.iter().sum(),
             _ if plan.is::<FilterExec>() => most * UNKNOWN_PART,
             _ => most,

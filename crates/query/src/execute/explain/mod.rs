@@ -291,38 +291,34 @@ impl Mapper<'_> {
     }
 
     fn exchange(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        let input = plan.children().first().copied().map(|input| self.map(input));
-        let by = |order: &LexOrdering, columns: &[PlanColumn]| self.order_columns(order, columns);
-        let (logical, exchange, keys, order) = if let Some(spread) = plan.downcast_ref::<RepartitionExec>() {
-            let columns = &input.as_ref()?.columns;
-            let is_one = !is_parallel(spread.input());
-            let logical = if is_one { "Distribute Streams" } else { "Repartition Streams" };
-            match spread.partitioning() {
-                Partitioning::Hash(keys, _) => {
-                    let keys = keys.iter().map(|key| self.column_of(key, columns)).collect();
-                    (logical, Exchange::Hash, keys, Vec::new())
-                }
-                Partitioning::Range(_) => (logical, Exchange::Range, Vec::new(), Vec::new()),
-                _ => (logical, Exchange::RoundRobin, Vec::new(), Vec::new()),
-            }
-        } else if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
-            let order = by(merge.expr(), &input.as_ref()?.columns);
-            ("Gather Streams", Exchange::Gather, Vec::new(), order)
-        } else if plan.is::<CoalescePartitionsExec>() {
-            ("Gather Streams", Exchange::Gather, Vec::new(), Vec::new())
-        } else {
+        let (spread, merge) = (plan.downcast_ref::<RepartitionExec>(), plan.downcast_ref::<SortPreservingMergeExec>());
+        // What is mapped before it is known that it is wanted is mapped again and again in a deep plan.
+        if spread.is_none() && merge.is_none() && !plan.is::<CoalescePartitionsExec>() {
             return None;
+        }
+        let Mapped { node: below, columns } = plan.children().first().map(|input| self.map(input))?;
+        let by = merge.map_or(Vec::new(), |merge| self.order_columns(merge.expr(), &columns));
+        let (exchange, keys) = match spread.map(RepartitionExec::partitioning) {
+            Some(Partitioning::Hash(keys, _)) => {
+                (Exchange::Hash, keys.iter().map(|key| self.column_of(key, &columns)).collect())
+            }
+            Some(Partitioning::Range(_)) => (Exchange::Range, Vec::new()),
+            Some(_) => (Exchange::RoundRobin, Vec::new()),
+            None => (Exchange::Gather, Vec::new()),
         };
-        let input = input?;
-        let detail = Detail::Parallelism { exchange, keys, by: order };
-        let mut node = self.node(plan, ("Parallelism", logical), detail, vec![input.node]);
+        let logical = match spread {
+            None => "Gather Streams",
+            Some(spread) if is_parallel(spread.input()) => "Repartition Streams",
+            Some(_) => "Distribute Streams",
+        };
+        let detail = Detail::Parallelism { exchange, keys, by };
+        let mut node = self.node(plan, ("Parallelism", logical), detail, vec![below]);
         node.is_parallel = true;
         if node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
             // The statement's own thread gathers, and counts nothing.
-            let below = node.children[0].actual.as_ref();
-            node.actual = below.map(actual::gathered);
+            node.actual = node.children[0].actual.as_ref().map(actual::gathered);
         }
-        Some(self.mapped(node, input.columns))
+        Some(self.mapped(node, columns))
     }
 
     fn order_columns(&self, order: &LexOrdering, columns: &[PlanColumn]) -> Vec<OrderColumn> {

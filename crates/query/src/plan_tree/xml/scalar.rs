@@ -53,8 +53,13 @@ pub(super) fn expression(name: &'static str, expr: &PlanExpr) -> Element {
     Element::new(name).child(scalar(expr))
 }
 
+/// An expression with its text. Its parts have none: a deep one would say itself again at each level.
 pub(super) fn scalar(expr: &PlanExpr) -> Element {
     Element::new("ScalarOperator").attribute("ScalarString", expr).child(inner(expr))
+}
+
+fn part(expr: &PlanExpr) -> Element {
+    Element::new("ScalarOperator").child(inner(expr))
 }
 
 fn inner(expr: &PlanExpr) -> Element {
@@ -62,28 +67,28 @@ fn inner(expr: &PlanExpr) -> Element {
         PlanExpr::Column(named) => Element::new("Identifier").child(column(named)),
         PlanExpr::Constant(text) | PlanExpr::Text(text) => Element::new("Const").attribute("ConstValue", text),
         PlanExpr::Compare { op, left, right } => {
-            Element::new("Compare").attribute("CompareOp", op.name()).child(scalar(left)).child(scalar(right))
+            Element::new("Compare").attribute("CompareOp", op.name()).child(part(left)).child(part(right))
         }
         PlanExpr::Logical { all, operands } => {
             let word = if *all { "AND" } else { "OR" };
-            Element::new("Logical").attribute("Operation", word).children(operands.iter().map(scalar))
+            Element::new("Logical").attribute("Operation", word).children(operands.iter().map(part))
         }
-        PlanExpr::Not(operand) => Element::new("Logical").attribute("Operation", "NOT").child(scalar(operand)),
+        PlanExpr::Not(operand) => Element::new("Logical").attribute("Operation", "NOT").child(part(operand)),
         PlanExpr::Arithmetic { sign, left, right } => {
-            Element::new("Arithmetic").attribute("Operation", operation(*sign)).child(scalar(left)).child(scalar(right))
+            Element::new("Arithmetic").attribute("Operation", operation(*sign)).child(part(left)).child(part(right))
         }
         PlanExpr::Unary { sign, operand } => {
             let word = if *sign == '~' { "BIT_NOT" } else { "MINUS" };
-            Element::new("Arithmetic").attribute("Operation", word).child(scalar(operand))
+            Element::new("Arithmetic").attribute("Operation", word).child(part(operand))
         }
         PlanExpr::Convert { data_type, style, operand } => Element::new("Convert")
             .attribute("DataType", data_type)
             .attribute("Style", style)
             .attribute("Implicit", false)
-            .child(scalar(operand)),
+            .child(part(operand)),
         PlanExpr::Case { branches, otherwise } => conditional(branches, otherwise),
         PlanExpr::Function { name, arguments } => {
-            Element::new("Intrinsic").attribute("FunctionName", name).children(arguments.iter().map(scalar))
+            Element::new("Intrinsic").attribute("FunctionName", name).children(arguments.iter().map(part))
         }
         PlanExpr::Aggregate { name, is_distinct, arguments } => {
             let name = match (name.as_str(), arguments.is_empty()) {
@@ -93,7 +98,7 @@ fn inner(expr: &PlanExpr) -> Element {
             Element::new("Aggregate")
                 .attribute("AggType", name)
                 .attribute("Distinct", is_distinct)
-                .children(arguments.iter().map(scalar))
+                .children(arguments.iter().map(part))
         }
     }
 }
@@ -111,14 +116,18 @@ fn operation(sign: char) -> &'static str {
     }
 }
 
+fn within(name: &'static str, expr: &PlanExpr) -> Element {
+    Element::new(name).child(part(expr))
+}
+
 /// The branches of a `CASE`, each in the `Else` of the one before.
 fn conditional(branches: &[(PlanExpr, PlanExpr)], otherwise: &PlanExpr) -> Element {
     let Some(((when, then), rest)) = branches.split_first() else { return inner(otherwise) };
     let last = match rest {
-        [] => expression("Else", otherwise),
+        [] => within("Else", otherwise),
         rest => Element::new("Else").child(Element::new("ScalarOperator").child(conditional(rest, otherwise))),
     };
-    Element::new("IF").child(expression("Condition", when)).child(expression("Then", then)).child(last)
+    Element::new("IF").child(within("Condition", when)).child(within("Then", then)).child(last)
 }
 
 /// What a seek is told of its index's columns.
