@@ -5,6 +5,9 @@
 //! none, SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND,
 //! the less each further one counts.
 
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 mod join_order;
@@ -17,6 +20,32 @@ pub(crate) use join_order::JoinOrderRule;
 use relation::ColumnRows;
 pub(crate) use table::TableKnowledge;
 pub(crate) use wanted::wanted_columns;
+
+/// What is expected of a table's rows that are left behind conditions.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct LeafEstimate {
+    /// How many there are.
+    pub(crate) rows: f64,
+    /// Of each column that is read, different values among them; `None` where nothing is known of it.
+    pub(crate) distinct: Vec<Option<f64>>,
+}
+
+impl LeafEstimate {
+    /// The same as the executor takes it, of one of so many parts; `row_bytes` is the width of a row.
+    pub(crate) fn statistics(&self, schema: &SchemaRef, parts: usize, row_bytes: usize) -> Statistics {
+        let rows = self.rows.ceil() as usize / parts.max(1);
+        let mut statistics = Statistics::new_unknown(schema);
+        // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
+        statistics.num_rows = Precision::Inexact(rows);
+        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(row_bytes));
+        for (column, distinct) in statistics.column_statistics.iter_mut().zip(&self.distinct) {
+            if let Some(distinct) = distinct {
+                column.distinct_count = Precision::Inexact((distinct.ceil() as usize).min(rows.max(1)));
+            }
+        }
+        statistics
+    }
+}
 
 /// What a condition leaves of which nothing is known.
 pub(crate) const UNKNOWN_CONDITION: f64 = 0.3;

@@ -126,7 +126,7 @@ impl Relation {
 }
 
 /// Different values among `left` of `rows` rows that have `distinct` of them, spread evenly.
-fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
+pub(super) fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
     if left >= rows || distinct <= 1.0 {
         return distinct.min(left.max(1.0));
     }

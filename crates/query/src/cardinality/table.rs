@@ -8,8 +8,8 @@ use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
 use hobt_types::statistics::{Bound, Summary, histogram_key};
 use hobt_types::{KeyColumn, Value};
 
-use super::relation::ColumnRows;
-use super::{UNKNOWN_CONDITION, share_by, together};
+use super::relation::{ColumnRows, distinct_left};
+use super::{LeafEstimate, UNKNOWN_CONDITION, share_by, together};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
 use crate::source::HeapTable;
 
@@ -84,6 +84,16 @@ impl<'t> TableKnowledge<'t> {
         };
         let null_share = summary.as_ref().map_or(0.0, |summary| summary.histogram.nulls() / summary.rows);
         ColumnKnowledge { distinct: distinct.max(1.0), null_share }
+    }
+
+    /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
+    pub(crate) fn leaf(&self, predicates: &[ColumnPredicate], unread: &[&Expr], projection: &[usize]) -> LeafEstimate {
+        let rows = self.rows_of(predicates, unread);
+        let distinct = |place: &usize| {
+            let is_known = self.is_unique(&[*place]) || self.summary(*place).is_some();
+            is_known.then(|| distinct_left(self.column(*place).distinct, self.rows.max(1.0), rows))
+        };
+        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
     }
 
     /// Whether a unique index says that no two rows agree in these columns.

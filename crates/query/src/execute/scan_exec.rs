@@ -11,7 +11,6 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, Date32Type, SchemaRef};
-use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -38,6 +37,7 @@ use super::places::PlaceBuilder;
 use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, Missing};
+use crate::cardinality::LeafEstimate;
 use crate::source::HeapTable;
 use crate::wrap::external;
 
@@ -62,8 +62,8 @@ pub struct ScanExec {
     missing: Option<Missing>,
     /// What conditions say of the table's columns.
     predicates: Arc<[ColumnPredicate]>,
-    /// Rows that are left behind the conditions above, if somebody has asked statistics.
-    estimated: Option<f64>,
+    /// What is expected of the rows that are left behind the conditions above, if somebody has asked statistics.
+    estimated: Option<Arc<LeafEstimate>>,
     /// Whether rows may be left out that conditions refuse: somebody above looks at these again, and at nothing else.
     sifts: bool,
     /// The filters of joins above.
@@ -125,10 +125,10 @@ impl ScanExec {
         ScanExec { predicates, ..self }
     }
 
-    /// The same, of whose rows about so many are left behind the conditions above.
+    /// The same, of whose rows so much is expected behind the conditions above.
     #[must_use]
-    pub(crate) fn estimating(self, rows: f64) -> ScanExec {
-        ScanExec { estimated: Some(rows), ..self }
+    pub(crate) fn estimating(self, estimated: LeafEstimate) -> ScanExec {
+        ScanExec { estimated: Some(Arc::new(estimated)), ..self }
     }
 
     /// The same, which leaves rows out that conditions refuse, as far as it can tell.
@@ -147,7 +147,7 @@ impl ScanExec {
         let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
         let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
-        ScanExec { sifts: self.sifts, estimated: self.estimated, ..fresh.knowing(Arc::clone(&self.predicates)) }
+        ScanExec { sifts: self.sifts, estimated: self.estimated.clone(), ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
 
     /// What conditions say of the table's columns.
@@ -287,13 +287,10 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let rows = self.estimated.unwrap_or_else(|| self.table.row_count() as f64).ceil() as usize;
-        let rows = if args.partition().is_some() { rows / self.run.degree() } else { rows };
-        // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
-        let mut statistics = Statistics::new_unknown(&self.schema);
-        statistics.num_rows = Precision::Inexact(rows);
-        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.table.row_width(&self.projection)));
-        Ok(Arc::new(statistics))
+        let parts = if args.partition().is_some() { self.run.degree() } else { 1 };
+        let all = || LeafEstimate { rows: self.table.row_count() as f64, distinct: Vec::new() };
+        let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
+        Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }
 }
 

@@ -20,7 +20,6 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
@@ -43,6 +42,7 @@ use super::profile::OperatorProfile;
 use super::statement::StatementRun;
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
+use crate::cardinality::LeafEstimate;
 use crate::source::HeapTable;
 use crate::wrap::external;
 use rows::RowBuilder;
@@ -64,8 +64,8 @@ pub struct SeekExec {
     parts: Arc<[Vec<Share>]>,
     /// What conditions say of the table's columns.
     predicates: Arc<[ColumnPredicate]>,
-    /// Rows that are left behind the conditions above, if somebody has asked statistics.
-    estimated: Option<f64>,
+    /// What is expected of the rows that are left behind the conditions above, if somebody has asked statistics.
+    estimated: Option<Arc<LeafEstimate>>,
     /// How many rows of each output partition are wanted.
     limit: Option<usize>,
     /// The filters of joins above.
@@ -159,10 +159,10 @@ impl SeekExec {
         SeekExec { predicates, ..self }
     }
 
-    /// The same, of whose rows about so many are left behind the conditions above.
+    /// The same, of whose rows so much is expected behind the conditions above.
     #[must_use]
-    pub(crate) fn estimating(self, rows: f64) -> SeekExec {
-        SeekExec { estimated: Some(rows), ..self }
+    pub(crate) fn estimating(self, estimated: LeafEstimate) -> SeekExec {
+        SeekExec { estimated: Some(Arc::new(estimated)), ..self }
     }
 
     /// The same, of which so many rows of each output partition are wanted.
@@ -228,7 +228,7 @@ impl SeekExec {
             properties: Arc::clone(&self.properties),
             parts: Arc::clone(&self.parts),
             predicates: Arc::clone(&self.predicates),
-            estimated: self.estimated,
+            estimated: self.estimated.clone(),
             limit: self.limit,
             filters: Vec::new(),
             profile: OnceLock::new(),
@@ -377,14 +377,10 @@ impl ExecutionPlan for SeekExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let rows = self.estimated.unwrap_or(self.path.rows).ceil();
         let parts = if args.partition().is_some() { self.parts.len() } else { 1 };
-        // The estimate is of rows, a number of them at most.
-        let rows = rows as usize / parts;
-        let mut statistics = Statistics::new_unknown(&self.schema);
-        statistics.num_rows = Precision::Inexact(rows);
-        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(self.table.row_width(&self.projection)));
-        Ok(Arc::new(statistics))
+        let all = || LeafEstimate { rows: self.path.rows, distinct: Vec::new() };
+        let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
+        Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }
 }
 

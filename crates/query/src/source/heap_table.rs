@@ -26,7 +26,7 @@ use crate::access_path::{
     AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates, read_predicates,
 };
 use crate::binder::ScanSample;
-use crate::cardinality::TableKnowledge;
+use crate::cardinality::{LeafEstimate, TableKnowledge};
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
 use crate::wrap::external;
@@ -354,11 +354,12 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
-/// Rows of some partitions that fulfil conditions, as far as statistics tell.
-fn estimated_rows(heap: &HeapTable, partitions: &[usize], conditions: &[Expr]) -> f64 {
+/// What is expected of the rows of some partitions that fulfil conditions, as far as statistics tell.
+fn expected(heap: &HeapTable, partitions: &[usize], conditions: &[Expr], projection: &[usize]) -> LeafEstimate {
     let (predicates, unread) = read_predicates(heap, conditions);
     let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
-    TableKnowledge::of(heap, partitions).rows_of(&predicates, &unread) * share
+    let whole = TableKnowledge::of(heap, partitions).leaf(&predicates, &unread, projection);
+    LeafEstimate { rows: whole.rows * share, ..whole }
 }
 
 /// An error of a database's storage as the user sees it.
@@ -425,14 +426,15 @@ impl HeapTable {
             AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
             AccessPath::Scan { partitions } => {
                 let missing = missing_to(self, &projection, conditions).map_err(external)?;
+                let estimated = expected(self, &partitions, conditions, &projection);
                 let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
-                let estimated = estimated_rows(self, &partitions, conditions);
                 Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known).estimating(estimated))
             }
             AccessPath::Seek(path) => {
                 let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
                 // What the tree says of the ranges is as new as the rows.
-                let estimated = estimated_rows(self, &all, conditions).min(path.rows);
+                let mut estimated = expected(self, &all, conditions, &projection);
+                estimated.rows = estimated.rows.min(path.rows);
                 Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
             }
         })
