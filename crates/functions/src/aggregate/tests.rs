@@ -81,6 +81,24 @@ fn extremes_of_text_follow_the_collation() {
 }
 
 #[test]
+fn extremes_of_numbers_are_the_same_with_and_without_nulls() {
+    use AggregateKind::{Max, Min};
+    for length in 1..70i64 {
+        let values: Vec<i64> = (0..length).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed())).collect();
+        let (least, most) = (values.iter().min().copied(), values.iter().max().copied());
+        let plain: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+        let with_null: ArrayRef = Arc::new(values.iter().copied().map(Some).chain([None]).collect::<Int64Array>());
+        for array in [plain, with_null] {
+            assert_eq!(over(Max, SqlType::BigInt, Arc::clone(&array)), Ok(Value::Int(most.expect("some values"))));
+            assert_eq!(over(Min, SqlType::BigInt, array), Ok(Value::Int(least.expect("some values"))));
+        }
+    }
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.5, f64::MAX, f64::MIN, 0.0]));
+    assert_eq!(over(Max, SqlType::Float, Arc::clone(&floats)), Ok(Value::Float(f64::MAX)));
+    assert_eq!(over(Min, SqlType::Float, floats), Ok(Value::Float(f64::MIN)));
+}
+
+#[test]
 fn deviations_match_their_definition() {
     use AggregateKind::{StdevP, Var, VarP};
     let values = ints((1..=5).map(Some).collect());

@@ -30,6 +30,19 @@ fn text(value: &str) -> Value {
 }
 
 #[test]
+fn ints_become_text() {
+    for value in [0, 7, -1, 10, 99, 100, i32::MAX, i32::MIN, -1_000_000_000] {
+        assert_eq!(cast(Value::Int(value.into()), SqlType::Int, varchar(11)), Ok(text(&value.to_string())));
+    }
+    assert_eq!(cast(Value::Int(12345), SqlType::Int, varchar(4)), Ok(text("*")));
+    let national = SqlType::NVarChar(MaxLength::Limited(10));
+    assert_eq!(cast(Value::Int(1_234_567_890), SqlType::Int, national), Ok(text("1234567890")));
+    let array = value_to_array(&Value::Int(i32::MIN.into()), SqlType::Int).unwrap();
+    assert_eq!(cast_array(&array, SqlType::Int, national, None, false).map_err(|error| error.number), Err(8115));
+    assert_eq!(cast(Value::Int(5), SqlType::Int, SqlType::Char(3)), Ok(text("5  ")));
+}
+
+#[test]
 fn text_becomes_numbers() {
     let int = |value: &str, to| cast(text(value), varchar(50), to);
     assert_eq!(int(" 42 ", SqlType::Int), Ok(Value::Int(42)));
