@@ -56,6 +56,12 @@ pub(super) struct Plans {
 pub(super) struct PlanOfStatement {
     /// The statement; `None` for one whose plan nobody wants.
     statement: Option<(Span, &'static str)>,
+    /// The rest of it, where there is one: most statements of a loop run without a plan.
+    kept: Option<Box<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
     /// The plan, and whose run it is of.
     plan: Option<(Arc<StatementRun>, Arc<dyn ExecutionPlan>)>,
     /// What the statement changes.
@@ -69,6 +75,20 @@ pub(super) struct PlanOfStatement {
     grant_kb: u64,
 }
 
+impl PlanOfStatement {
+    fn kept(&mut self) -> &mut Kept {
+        self.kept.get_or_insert_default()
+    }
+
+    fn plan(&self) -> Option<&(Arc<StatementRun>, Arc<dyn ExecutionPlan>)> {
+        self.kept.as_ref()?.plan.as_ref()
+    }
+
+    fn change(&self) -> Option<&ChangeShown> {
+        self.kept.as_ref()?.change.as_ref()
+    }
+}
+
 /// What a statement changes.
 pub(super) struct ChangeShown {
     pub(super) database: DatabaseUse,
@@ -80,8 +100,8 @@ pub(super) struct ChangeShown {
 }
 
 impl Interpreter<'_> {
-    /// A statement is about to run; gives what is kept of the one around it.
-    pub(super) fn begin_plan(&mut self, statement: &Statement) -> PlanOfStatement {
+    /// A statement is about to run; gives what is kept of the one around it. `None` if there is nothing to keep.
+    pub(super) fn begin_plan(&mut self, statement: &Statement) -> Option<PlanOfStatement> {
         let has_plan = matches!(
             statement.kind,
             StatementKind::Select(_)
@@ -90,8 +110,12 @@ impl Interpreter<'_> {
                 | StatementKind::Delete(_)
                 | StatementKind::Merge(_)
         );
+        // What runs within an INSERT … EXEC is not its plan.
+        if !has_plan && self.plans.current.statement.is_none() {
+            return None;
+        }
         let of = has_plan.then(|| (statement.span, statement_kind::command(&statement.kind)));
-        std::mem::replace(&mut self.plans.current, PlanOfStatement { statement: of, ..PlanOfStatement::default() })
+        Some(std::mem::replace(&mut self.plans.current, PlanOfStatement { statement: of, kept: None }))
     }
 
     /// It has run, and what is kept of it goes to whom it concerns.
@@ -100,11 +124,12 @@ impl Interpreter<'_> {
     /// The client wants no more.
     pub(super) fn end_plan(
         &mut self,
-        outer: PlanOfStatement,
+        outer: Option<PlanOfStatement>,
         cost: Option<&mut StatementStatistics>,
         rows: u64,
     ) -> Result<(), Failure> {
-        let ended = std::mem::replace(&mut self.plans.current, outer);
+        let Some(outer) = outer else { return Ok(()) };
+        let Some(ended) = std::mem::replace(&mut self.plans.current, outer).kept else { return Ok(()) };
         if let (Some(entry), Some(cost)) = (&ended.entry, &cost) {
             entry.record(&Measure { spills: ended.spills, grant_kb: ended.grant_kb, ..Measure::of(cost, rows) });
         }
@@ -129,8 +154,10 @@ impl Interpreter<'_> {
     }
 
     /// Gives up what is kept of a statement that failed.
-    pub(super) fn leave_plan(&mut self, outer: PlanOfStatement) {
-        self.plans.current = outer;
+    pub(super) fn leave_plan(&mut self, outer: Option<PlanOfStatement>) {
+        if let Some(outer) = outer {
+            self.plans.current = outer;
+        }
     }
 
     /// Whether somebody wants to see what statements did.
@@ -151,56 +178,60 @@ impl Interpreter<'_> {
     pub(super) fn run_ends(&mut self, run: &Arc<StatementRun>, succeeded: bool, elapsed: Duration) {
         self.plans.depth -= 1;
         let current = &mut self.plans.current;
-        let is_plans = current.plan.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, run));
-        let is_values = current.plan.is_none() && current.change.is_some() && self.plans.depth == 0;
+        let is_plans = current.plan().is_some_and(|(of, _)| Arc::ptr_eq(of, run));
+        let is_values = current.plan().is_none() && current.change().is_some() && self.plans.depth == 0;
         if !is_plans && !is_values {
             return;
         }
-        let plan = current.plan.take().map(|(_, plan)| plan);
+        let kept = current.kept();
+        let plan = kept.plan.take().map(|(_, plan)| plan);
         if !succeeded {
-            current.change = None;
+            kept.change = None;
             return;
         }
-        current.spills = plan.as_ref().map_or(0, spills);
+        kept.spills = plan.as_ref().map_or(0, spills);
         self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
             let tree = self.tree(plan.as_ref(), true);
-            self.plans.current.shown = self.shown_statement(tree, run.degree());
+            self.plans.current.kept().shown = self.shown_statement(tree, run.degree());
         }
-        self.plans.current.change = None;
+        self.plans.current.kept().change = None;
     }
 
     /// Keeps a plan that is about to run, if it is the statement's.
     pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &Arc<dyn ExecutionPlan>) {
         let current = &mut self.plans.current;
-        let has_values = current.change.as_ref().is_some_and(|change| change.rows > 0);
-        let (Some(statement), 1, None, false) = (current.statement, self.plans.depth, &current.plan, has_values) else {
+        let has_values = current.change().is_some_and(|change| change.rows > 0);
+        let (Some(statement), 1, None, false) = (current.statement, self.plans.depth, current.plan(), has_values)
+        else {
             return;
         };
         run.show_plan(plan, &self.text, statement);
-        current.plan = Some((Arc::clone(run), Arc::clone(plan)));
+        current.kept().plan = Some((Arc::clone(run), Arc::clone(plan)));
     }
 
     /// Notes what memory the statement was let in for.
     pub(super) fn note_grant(&mut self, kilobytes: u64) {
-        self.plans.current.grant_kb += kilobytes;
+        if kilobytes > 0 {
+            self.plans.current.kept().grant_kb += kilobytes;
+        }
     }
 
     /// Whether the statement's plan has been made.
     pub(super) fn has_plan(&self) -> bool {
-        self.plans.current.plan.is_some()
+        self.plans.current.plan().is_some()
     }
 
     /// The statement's plan is made anew.
     pub(super) fn forget_plan(&mut self) {
-        self.plans.current.plan = None;
+        self.plans.current.kept.iter_mut().for_each(|kept| kept.plan = None);
     }
 
     /// Notes what the statement changes, if nobody has.
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> ChangeShown) {
         let current = &mut self.plans.current;
-        if self.plans.depth == 1 && current.statement.is_some() && current.change.is_none() {
-            current.change = Some(change());
+        if self.plans.depth == 1 && current.statement.is_some() && current.change().is_none() {
+            current.kept().change = Some(change());
         }
     }
 
@@ -216,7 +247,7 @@ impl Interpreter<'_> {
             let tree = self.tree(plan, false);
             self.shown_statement(tree, run.degree()).into_iter().for_each(|shown| store.fill(entry, shown));
         }
-        self.plans.current.entry = entry;
+        self.plans.current.kept().entry = entry;
     }
 
     /// Where the cost of the statement that runs is noted, if it has run before.
@@ -249,11 +280,11 @@ impl Interpreter<'_> {
         let mut node = match plan {
             Some(plan) => explain(plan, &self.statement_texts(), has_run),
             None => {
-                let rows = current.change.as_ref().map_or(1, |change| change.rows);
+                let rows = current.change().map_or(1, |change| change.rows);
                 constant_rows(rows, has_run)
             }
         };
-        if let (Some(change), Some((_, kind))) = (&current.change, current.statement) {
+        if let (Some(change), Some((_, kind))) = (current.change(), current.statement) {
             node = changes(kind, &change.database, &change.table, change.columns.as_deref(), node);
             node.actual = node.children[0].actual.clone().filter(|_| has_run);
         }
