@@ -36,7 +36,7 @@ use crate::wrap::sql_error_of;
 /// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
 const FEW_ROWS: usize = 1000;
 
-/// Runs `plan`, which [`insert_plan`] has given, and writes its rows. With `parallel` every worker writes; without, one
+/// Runs `plan`, which `insert_plan` has given, and writes its rows. With `parallel` every worker writes; without, one
 /// does, and few rows go into the heap's last page. Returns the number of rows.
 ///
 /// # Errors
