@@ -1,9 +1,13 @@
-//! Plans as one page of HTML that needs nothing else: its style sheet is inside, there are no scripts.
+//! Plans as one page of HTML that needs nothing else: its style sheet is inside, there are no scripts. Or as one
+//! document of XML.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_query::plan_tree::{Actual, PlanNode, ShownStatement, argument, count, error_of, removed, worst_estimate};
+use hobt_query::plan_tree::{
+    Actual, PlanNode, ShownStatement, argument, count, error_of, removed, to_xml, worst_estimate,
+};
 use minijinja::{Environment, Value, context};
 
 const TEMPLATE: &str = include_str!("plan_page.html");
@@ -11,8 +15,17 @@ const TEMPLATE: &str = include_str!("plan_page.html");
 /// The most plans on a page.
 pub(super) const PLANS_MAX: usize = 500;
 
+/// What a file of this name has in it: the plans as XML where its name ends as SQL Server's tools have it, else a page.
+pub(super) fn file(path: &Path, statements: &[Arc<ShownStatement>]) -> String {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+    if ending != "sqlplan" && ending != "xml" {
+        return page(statements);
+    }
+    to_xml(&statements.iter().map(|statement| ShownStatement::clone(statement)).collect::<Vec<_>>())
+}
+
 /// The page of these statements.
-pub(super) fn page(statements: &[Arc<ShownStatement>]) -> String {
+fn page(statements: &[Arc<ShownStatement>]) -> String {
     let mut environment = Environment::new();
     // The name's ending switches escaping on.
     environment.add_template("plan_page.html", TEMPLATE).expect("the template is sound");

@@ -255,6 +255,9 @@ GO
     let written = page("plans.html");
     assert!(written.contains("class=\"operator worst\"") && written.contains("GENERATE_SERIES(1, 3000)"), "{written}");
     assert!(!written.contains("WHERE a = 1") && page("again.html").contains("SELECT MAX(a) FROM #t"));
+    // By its name it is what Management Studio opens.
+    let ended = sql(folder.path(), &["--plan-page", "p.sqlplan", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
+    assert!(ended.code == Some(0) && page("p.sqlplan").starts_with("<ShowPlanXML "), "{}", ended.err);
     // What cannot be written is said.
     let ended = sql(folder.path(), &["--plan-page", "missing/plans.html", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
     assert!(ended.code != Some(0) && ended.err.contains("missing/plans.html cannot be written"), "{}", ended.err);

@@ -31,7 +31,7 @@ pub(super) enum WantedPlans {
     None,
     /// Behind the statement's rows.
     Drawn,
-    /// Into a page of HTML.
+    /// Into a page of HTML, or a document of XML.
     Page(PathBuf),
 }
 

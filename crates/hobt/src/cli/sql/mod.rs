@@ -75,7 +75,7 @@ pub(super) struct Arguments {
     /// Draws the plan of each statement behind its rows
     #[arg(long)]
     plan: bool,
-    /// Writes the plans of all statements as a page of HTML
+    /// Writes the plans of all statements as a page of HTML; as XML where the name ends with .sqlplan
     #[arg(long = "plan-page", value_name = "FILE")]
     plan_page: Option<PathBuf>,
     /// How rows are shown

@@ -131,7 +131,7 @@ impl Output {
             Some(path) if std::mem::take(&mut self.plans.is_behind) => {
                 let failed =
                     |error: io::Error| io::Error::other(format!("{} cannot be written: {error}", path.display()));
-                std::fs::write(path, plan_page::page(&self.plans.shown)).map_err(failed)
+                std::fs::write(path, plan_page::file(path, &self.plans.shown)).map_err(failed)
             }
             _ => Ok(()),
         }
