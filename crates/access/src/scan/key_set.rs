@@ -118,7 +118,12 @@ impl KeySet {
         slots: &mut Vec<usize>,
     ) {
         let (low, high) = (self.low, self.high);
-        let is_between = |key: i64| key >= low && key <= high;
+        if low > high {
+            return;
+        }
+        // One comparison: what is below wraps round to what is far above.
+        let span = high.wrapping_sub(low).cast_unsigned();
+        let is_between = |key: i64| key.wrapping_sub(low).cast_unsigned() <= span;
         match &self.members {
             Members::All => each(values, key, slots, is_between),
             Members::Bits(words) => each(values, key, slots, |key| {
@@ -126,7 +131,7 @@ impl KeySet {
                 has_bit(words, key.wrapping_sub(low).cast_unsigned())
             }),
             Members::Bloom(words) => {
-                each(values, key, slots, |key| is_between(key) && has_bloom(words, key));
+                each(values, key, slots, |key| is_between(key) & has_bloom(words, key));
             }
         }
     }
@@ -268,6 +273,8 @@ mod tests {
         assert!(narrower.narrow(&KeySet::between(2, i64::MAX)));
         assert_eq!(narrower.bounds(), Some((2, 5)));
         assert!(!narrower.narrow(&KeySet::of(&[3])));
+        assert!(narrower.narrow(&KeySet::between(9, 12)));
+        assert_eq!((narrower.bounds(), slots_of(&narrower, &[2, 5, 7, 9]).len()), (None, 0));
         assert_eq!(KeySet::of(&[4, 2, 4]).list(), Some(&[2, 4][..]));
     }
 

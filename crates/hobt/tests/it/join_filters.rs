@@ -27,8 +27,9 @@ fn tables(seed: u64) -> Vec<String> {
         format!(
             "SELECT value AS id, CASE WHEN value % 11 = 0 THEN NULL ELSE value * 7 % {spread} - 3 END AS i,
              CAST(value * 3 % {spread} AS smallint) AS s, CAST(value % {spread} AS bigint) * 1000000007 AS b,
-             CASE WHEN value % 13 = 0 THEN NULL ELSE CAST('Key' + CAST(value * 5 % {spread} AS varchar(9)) AS varchar(20)) END AS t,
-             CAST(value % {spread} AS decimal(20, 3)) / 8 AS n, DATEADD(day, value % {spread}, CAST('20240101' AS date)) AS d,
+             CAST(CASE WHEN value % 13 <> 0 THEN 'Key' + CAST(value * 5 % {spread} AS varchar(9)) END AS varchar(20)) AS t,
+             CAST(value % {spread} AS decimal(20, 3)) / 8 AS n,
+             DATEADD(day, value % {spread}, CAST('20240101' AS date)) AS d,
              CAST(CAST(value % {spread} AS binary(16)) AS uniqueidentifier) AS u, REPLICATE('x', value % 40) AS filler
              FROM GENERATE_SERIES(1, {rows})"
         )
@@ -100,7 +101,8 @@ fn source(random: &mut SplitMix64, table: &str, name: &str) -> String {
         ),
         2 => format!("(SELECT x.*, COUNT(*) OVER (PARTITION BY i) c FROM {table} x) {name}"),
         3 => format!(
-            "(SELECT id, i, s, b, t, n, d, u FROM {table} x UNION ALL SELECT id, s, s, b, t, n, d, u FROM {table} x WHERE {filter}) {name}"
+            "(SELECT id, i, s, b, t, n, d, u FROM {table} x
+              UNION ALL SELECT id, s, s, b, t, n, d, u FROM {table} x WHERE {filter}) {name}"
         ),
         _ => format!("{table} {name}"),
     }
@@ -124,7 +126,8 @@ fn query(random: &mut SplitMix64) -> String {
             source(random, "g", "g")
         ),
         1 => format!(
-            "SELECT COUNT(*), SUM(CAST(g.id AS bigint)) FROM {} WHERE NOT EXISTS (SELECT * FROM {} WHERE {on} AND {second})",
+            "SELECT COUNT(*), SUM(CAST(g.id AS bigint)) FROM {}
+             WHERE NOT EXISTS (SELECT * FROM {} WHERE {on} AND {second})",
             source(random, "g", "g"),
             source(random, "f", "f")
         ),
@@ -142,7 +145,8 @@ fn query(random: &mut SplitMix64) -> String {
             let more = equation(random, "f", "k");
             let kind_of_more = pick(random, &["JOIN", "LEFT JOIN", "RIGHT JOIN"]);
             format!(
-                "SELECT {show}, COUNT(k.id) FROM {one} {kind} {other} ON {on} {kind_of_more} {} ON {more} WHERE {first}",
+                "SELECT {show}, COUNT(k.id) FROM {one} {kind} {other} ON {on} {kind_of_more} {} ON {more}
+                 WHERE {first}",
                 source(random, "h", "k")
             )
         }
@@ -170,7 +174,8 @@ fn a_join_gives_the_same_with_and_without_its_filter() {
             let query = query(&mut random);
             let dop = 1 + random.below(2);
             let with = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop})"));
-            let left_out = "SELECT COALESCE(SUM(rows_removed + pages_skipped), 0) FROM sys.hobt_query_filters WHERE session_id = @@SPID";
+            let left_out = "SELECT COALESCE(SUM(rows_removed + pages_skipped), 0)
+                FROM sys.hobt_query_filters WHERE session_id = @@SPID";
             removed += rows(&mut session, left_out).expect("a number")[0][0].parse::<u64>().expect("a number");
             let hint = "USE HINT('HOBT_DISABLE_JOIN_FILTER')";
             let without = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop}, {hint})"));

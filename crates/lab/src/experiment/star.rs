@@ -91,8 +91,8 @@ impl Experiment for StarExperiment {
     }
 
     fn question(&self) -> &'static str {
-        "What does a join with a part of a dimension cost, and what is it worth that the join tells the scan of the fact \
-         table which keys it wants?"
+        "What does a join with a part of a dimension cost, and what is it worth that the join tells the scan of the \
+         fact table which keys it wants?"
     }
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
