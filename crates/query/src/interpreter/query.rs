@@ -220,6 +220,8 @@ impl Interpreter<'_> {
         };
         let mut logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         if self.make_statistics(&logical)? {
+            // What was read for them is over, and the statement is the session's again.
+            self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
             logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         }
         // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide

@@ -42,6 +42,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrd
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
+use super::join_filter::KeyTapExec;
 use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
@@ -182,7 +183,11 @@ impl Mapper<'_> {
     /// What stands below an operator that only passes on.
     fn passes_on(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
         let only = || plan.children().first().map(|input| self.map(input));
-        if plan.is::<CancelExec>() || plan.is::<CooperativeExec>() || plan.is::<UnseenRowsExec>() {
+        if plan.is::<CancelExec>()
+            || plan.is::<CooperativeExec>()
+            || plan.is::<UnseenRowsExec>()
+            || plan.is::<KeyTapExec>()
+        {
             return only();
         }
         if plan.is::<InnerExec>() {

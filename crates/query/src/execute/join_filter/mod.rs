@@ -41,6 +41,7 @@ use keys::Collected;
 pub(crate) use keys::number_of;
 pub use rule::JoinFilterRule;
 pub(super) use sieve::{Kept, SeekSieve, Sieve};
+pub(super) use tap::KeyTapExec;
 
 /// The keys of one side of an equation of a join.
 #[derive(Debug)]

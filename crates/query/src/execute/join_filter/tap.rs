@@ -31,7 +31,7 @@ pub(super) struct Tapped {
 
 /// Passes rows on and notes their keys; see the module's page.
 #[derive(Debug)]
-pub(super) struct KeyTapExec {
+pub(in crate::execute) struct KeyTapExec {
     input: Arc<dyn ExecutionPlan>,
     tapped: Vec<Tapped>,
 }
