@@ -172,6 +172,9 @@ fn print_cost(cost: &StatementStatistics) {
         }
         print!("{}", filters.to_text());
     }
+    if cost.join_splits > 0 {
+        println!("Joins put their rows on disk {} time(s): there was no memory for a build side", cost.join_splits);
+    }
     if !cost.rows_per_worker.is_empty() {
         let rows: Vec<String> = cost.rows_per_worker.iter().map(ToString::to_string).collect();
         println!("Rows per worker of the widest scan: {}", rows.join(", "));

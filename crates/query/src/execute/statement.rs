@@ -57,6 +57,8 @@ pub struct StatementRun {
     counts_index_use: bool,
     /// Whether joins tell scans which keys they want.
     uses_join_filters: AtomicBool,
+    /// How often both sides of a join were put on disk.
+    join_splits: Arc<AtomicU64>,
     /// What it does now is the engine's doing.
     is_internal: AtomicBool,
     /// Whether its plan is shown behind its run.
@@ -101,6 +103,11 @@ impl StatementRun {
     /// Whether joins tell scans which keys they want.
     pub(crate) fn uses_join_filters(&self) -> bool {
         self.uses_join_filters.load(Ordering::Relaxed)
+    }
+
+    /// How often both sides of a join were put on disk, because the build side did not fit into memory.
+    pub(crate) fn join_splits(&self) -> &Arc<AtomicU64> {
+        &self.join_splits
     }
 
     /// Whether a user's use of indexes is counted now.
@@ -233,6 +240,7 @@ impl StatementRun {
             whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
             uses_join_filters: AtomicBool::new(true),
+            join_splits: Arc::default(),
             is_internal: AtomicBool::new(false),
             keeps_plan: AtomicBool::new(false),
             running: Mutex::default(),

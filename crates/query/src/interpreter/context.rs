@@ -167,6 +167,7 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         waits: waits.collect(),
         rows_per_worker: widest.unwrap_or_default(),
         filters: filters.collect(),
+        join_splits: run.join_splits().load(Relaxed),
         ..StatementStatistics::default()
     }
 }

@@ -137,6 +137,8 @@ pub struct StatementStatistics {
     pub plan: Option<Arc<ShownStatement>>,
     /// What filters that were pushed down have left out, with the table's name.
     pub filters: Vec<(String, FilterProfile)>,
+    /// How often both sides of a join were put on disk, because the build side did not fit into memory.
+    pub join_splits: u64,
 }
 
 /// One thing that a running batch sends.

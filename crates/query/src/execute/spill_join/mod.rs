@@ -24,6 +24,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
@@ -70,18 +71,23 @@ fn can_spill(join: &HashJoinExec) -> bool {
     !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1
 }
 
-/// Whether the statement is over before its rows have come.
+/// The statement, as far as a join knows it.
 #[derive(Clone)]
-struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
+struct Stop {
+    /// Whether it is over before its rows have come.
+    is_over: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// How often sides of joins were put into files.
+    splits: Arc<AtomicU64>,
+}
 
 impl Stop {
     fn of(run: &Arc<StatementRun>) -> Stop {
-        let run = Arc::clone(run);
-        Stop(Arc::new(move || run.is_cancelled()))
+        let (splits, run) = (Arc::clone(run.join_splits()), Arc::clone(run));
+        Stop { is_over: Arc::new(move || run.is_cancelled()), splits }
     }
 
     fn check(&self) -> Result<()> {
-        if (self.0)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
+        if (self.is_over)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
     }
 }
 

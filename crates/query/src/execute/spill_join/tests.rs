@@ -1,6 +1,7 @@
 //! A join that spills gives what one in memory gives, whatever its kind.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
@@ -92,7 +93,13 @@ fn texts(batches: &[RecordBatch]) -> Vec<String> {
 }
 
 fn spilled(join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    Arc::new(SpillJoinExec::new(join, Stop(Arc::new(|| false))))
+    spilled_counting(join, &Arc::default())
+}
+
+/// The same, which counts how often it put rows into files.
+fn spilled_counting(join: Arc<dyn ExecutionPlan>, splits: &Arc<AtomicU64>) -> Arc<dyn ExecutionPlan> {
+    let stop = Stop { is_over: Arc::new(|| false), splits: Arc::clone(splits) };
+    Arc::new(SpillJoinExec::new(join, stop))
 }
 
 fn hashed(plan: &Arc<dyn ExecutionPlan>, keys: &[Arc<dyn PhysicalExpr>]) -> Arc<dyn ExecutionPlan> {
@@ -105,7 +112,7 @@ fn a_join_that_spills_gives_what_one_in_memory_gives() {
     for (seed, spread) in [(1, 9000), (2, 1)] {
         // A sort of texts wants more memory than there is here.
         let (mut random, has_text) = (SplitMix64::new(seed), spread > 1);
-        let (schema, left) = rows(&mut random, 12_000, spread, has_text);
+        let (schema, left) = rows(&mut random, if has_text { 12_000 } else { 24_000 }, spread, has_text);
         let (_, right) = rows(&mut random, if spread < 100 { 5 } else { 2000 }, spread, has_text);
         let source = |batches: Vec<RecordBatch>| {
             let source = MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None);
@@ -130,7 +137,11 @@ fn a_join_that_spills_gives_what_one_in_memory_gives() {
                 let join: Arc<dyn ExecutionPlan> = Arc::new(join.expect("a join"));
                 let mut expected = texts(&run(&join, u64::MAX));
                 for bytes in [LITTLE, u64::MAX] {
-                    let mut given = texts(&run(&spilled(reset_plan_states(Arc::clone(&join)).expect("a join")), bytes));
+                    let splits = Arc::default();
+                    let join = reset_plan_states(Arc::clone(&join)).expect("a join");
+                    let mut given = texts(&run(&spilled_counting(join, &splits), bytes));
+                    let has_spilled = splits.load(Ordering::Relaxed) > 0;
+                    assert_eq!(has_spilled, bytes == LITTLE, "{join_type} {mode:?} spread {spread}");
                     expected.sort_unstable();
                     given.sort_unstable();
                     assert!(

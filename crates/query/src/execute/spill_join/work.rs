@@ -1,6 +1,7 @@
 //! The work of one output partition of a join that may spill.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -163,6 +164,7 @@ impl Work {
         probe: SendableRecordBatchStream,
         level: usize,
     ) -> Result<Vec<Pair>> {
+        self.stop.splits.fetch_add(1, Ordering::Relaxed);
         let batch = self.context.session_config().batch_size();
         let builds = split(build, &self.left.keys, level, batch, &self.left.spills, &self.stop).await?;
         let probes = split(probe, &self.right.keys, level, batch, &self.right.spills, &self.stop).await?;
