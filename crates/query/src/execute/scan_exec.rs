@@ -43,8 +43,9 @@ use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
 const BATCH_VALUE_BYTES: usize = 16 << 20;
-/// Page ranges that a worker looks at before others of its thread have their turn.
-const RANGES_AT_ONCE: usize = 64;
+/// Page ranges that a worker looks at before others of its thread have their turn. The task that it woke last waits in
+/// its thread for that, and no idle thread can take it.
+const RANGES_AT_ONCE: usize = 2;
 /// How many batches one worker's part of the operators' memory should hold.
 const BATCHES_IN_PART: usize = 16;
 
