@@ -239,6 +239,9 @@ impl fmt::Display for PlanExpr {
                 }
                 write!(f, " ELSE {otherwise} END")
             }
+            PlanExpr::Function { name, arguments } if name == "like" && arguments.len() == 2 => {
+                write!(f, "{} like {}", Operand(&arguments[0]), Operand(&arguments[1]))
+            }
             PlanExpr::Function { name, arguments } => {
                 write!(f, "{name}(")?;
                 list(f, arguments, ",")?;
