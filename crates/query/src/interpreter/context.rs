@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hobt_base::SqlError;
@@ -167,7 +168,7 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         waits: waits.collect(),
         rows_per_worker: widest.unwrap_or_default(),
         filters: filters.collect(),
-        join_splits: run.join_splits().load(Relaxed),
+        join_splits: run.join_splits().load(Ordering::Relaxed),
         ..StatementStatistics::default()
     }
 }
