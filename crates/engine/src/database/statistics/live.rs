@@ -211,6 +211,15 @@ impl RowChanges {
         (!objects.is_empty()).then_some(RowChanges { table: table.id, hobts, objects })
     }
 
+    /// Tells tables apart, and one table before and after its partitions or statistics changed: a statement that changes
+    /// them may write rows of both.
+    fn number(&self) -> u64 {
+        let hobts = self.hobts.iter().flat_map(|hobt| hobt.0.to_le_bytes());
+        let objects = self.objects.iter().flat_map(|object| object.id.to_le_bytes());
+        let bytes: Vec<u8> = self.table.0.to_le_bytes().into_iter().chain(hobts).chain(objects).collect();
+        hobt_types::statistics::hash_key(&bytes)
+    }
+
     /// An empty one of the same table, for another worker or statement.
     #[must_use]
     pub fn another(&self) -> RowChanges {
@@ -335,6 +344,8 @@ fn merge_gathered(own: &mut Option<Gatherer>, others: Option<Gatherer>) {
 pub struct RowChangeNotes {
     live: Arc<LiveStatistics>,
     empty: Arc<RowChanges>,
+    /// Under which a statement keeps what it notes.
+    number: u64,
 }
 
 impl RowChangeNotes {
@@ -346,15 +357,14 @@ impl RowChangeNotes {
         is_live: bool,
     ) -> Option<RowChangeNotes> {
         let empty = RowChanges::of(snapshot, table, is_live)?;
-        Some(RowChangeNotes { live: Arc::clone(live), empty: Arc::new(empty) })
+        Some(RowChangeNotes { live: Arc::clone(live), number: empty.number(), empty: Arc::new(empty) })
     }
 
     /// Has the statement note changes, which are handed over when its transaction commits, and are forgotten if it is
     /// undone.
     pub fn note(&self, ctx: &StatementContext, note: impl FnOnce(&mut RowChanges)) {
-        let number = self.empty.table.0.cast_unsigned().into();
         let mut is_first = false;
-        let changes = ctx.note(number, || {
+        let changes = ctx.note(self.number, || {
             is_first = true;
             Mutex::new(self.empty.another())
         });
