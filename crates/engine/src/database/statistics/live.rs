@@ -211,8 +211,8 @@ impl RowChanges {
         (!objects.is_empty()).then_some(RowChanges { table: table.id, hobts, objects })
     }
 
-    /// Tells tables apart, and one table before and after its partitions or statistics changed: a statement that changes
-    /// them may write rows of both.
+    /// Tells tables apart, and one table before and after its partitions or statistics changed: a statement that
+    /// changes them may write rows of both.
     fn number(&self) -> u64 {
         let hobts = self.hobts.iter().flat_map(|hobt| hobt.0.to_le_bytes());
         let objects = self.objects.iter().flat_map(|object| object.id.to_le_bytes());

@@ -121,8 +121,11 @@ impl Pusher {
             JoinSide::Left => (Arc::clone(left), Arc::clone(right)),
             _ => (Arc::clone(right), Arc::clone(left)),
         };
+        // A row that loses its partner is another row where those without one are shown too: what stands between here
+        // and the join that wants the keys must not see it.
+        let needs_partners = matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi);
         let mut wanted = Vec::new();
-        for (mine, theirs) in join.on().iter().map(of_sides).filter(|(mine, _)| mine == &key) {
+        for (mine, theirs) in join.on().iter().map(of_sides).filter(|(mine, _)| needs_partners && mine == &key) {
             let is_alike = mine.data_type(&plan.children()[own].schema())?
                 == theirs.data_type(&plan.children()[other].schema())?;
             wanted.extend(is_alike.then(|| (other, pushed.of(theirs))));

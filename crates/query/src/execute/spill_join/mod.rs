@@ -35,7 +35,8 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
 };
 use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
@@ -68,7 +69,15 @@ pub(crate) fn spilling(
 fn can_spill(join: &HashJoinExec) -> bool {
     // Of several orders that its rows have at once a sort gives one.
     let orders = join.properties().equivalence_properties().oeq_class().len();
-    !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1
+    // Pairs of files are dealt out as they come: where somebody above may rely on rows of a key being in one partition,
+    // only a join whose sides are both divided by it keeps that.
+    let keeps_promise = *join.partition_mode() == PartitionMode::Partitioned
+        || join.properties().output_partitioning().partition_count() == 1
+        || matches!(
+            join.properties().output_partitioning(),
+            Partitioning::RoundRobinBatch(_) | Partitioning::UnknownPartitioning(_)
+        );
+    !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1 && keeps_promise
 }
 
 /// The statement, as far as a join knows it.

@@ -11,7 +11,7 @@
 //! The store takes its memory from the instance's budget and at most a part of it. Who comes when it is full takes the
 //! place of those who have not run for the longest time; where the budget has nothing left, nothing is kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -48,6 +48,14 @@ struct Entries {
     plans: HashMap<StatementId, Vec<Arc<PlanEntry>>>,
     /// The texts of batches, by their handles.
     texts: HashMap<u64, Arc<str>>,
+}
+
+impl Entries {
+    /// Forgets the texts of which no plan is left.
+    fn forget_texts(&mut self) {
+        let left: HashSet<u64> = self.plans.keys().map(|(text, ..)| *text).collect();
+        self.texts.retain(|text, _| left.contains(text));
+    }
 }
 
 /// Which statement of which text, and where it ran.
@@ -353,14 +361,13 @@ impl PlanStore {
             }
         }
         entries.plans.retain(|_, plans| !plans.is_empty());
-        let Entries { plans, texts } = entries;
-        texts.retain(|text, _| plans.keys().any(|(of, ..)| of == text));
+        entries.forget_texts();
     }
 
     /// Forgets all plans: `DBCC FREEPROCCACHE`. With a handle those of one text.
     pub fn clear(&self, plan_handle: Option<&[u8]>) {
         let mut entries = self.entries.lock();
-        let Entries { plans, texts } = &mut *entries;
+        let plans = &mut entries.plans;
         let goes = |entry: &PlanEntry| {
             plan_handle.is_none_or(|handle| handle == plan_handle_of(&entry.key) || handle == handle_of(entry.key.text))
         };
@@ -374,7 +381,7 @@ impl PlanStore {
             });
         }
         plans.retain(|_, all| !all.is_empty());
-        texts.retain(|text, _| plans.keys().any(|(of, ..)| of == text));
+        entries.forget_texts();
     }
 
     /// All plans, in the order of their texts and places.

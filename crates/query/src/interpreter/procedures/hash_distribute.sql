@@ -20,6 +20,11 @@ BEGIN
     RAISERROR('%d is no number of partitions to distribute over. Use 2 to 15000.', 16, 1, @partitions)
     RETURN 1
 END
+IF @hash_column IS NULL OR @filegroup IS NULL OR @function IS NULL
+BEGIN
+    RAISERROR('@function, @filegroup and @hash_column are names: leave them out where the default is meant.', 16, 1)
+    RETURN 1
+END
 DECLARE @scheme_now nvarchar(128)
 SELECT @scheme_now = s.name FROM sys.indexes AS i JOIN sys.partition_schemes AS s ON s.data_space_id = i.data_space_id
 WHERE i.object_id = @id AND i.index_id < 2
@@ -58,6 +63,12 @@ WHERE ic.object_id = @id AND ic.index_id = 1 AND ic.key_ordinal > 0
 IF @unique = 1 AND NOT EXISTS (SELECT 1 FROM sys.index_columns WHERE object_id = @id AND index_id = 1 AND key_ordinal > 0 AND column_id = @column_id)
 BEGIN
     RAISERROR('The unique index ''%s'' would not be unique any more: its key has no column ''%s''. Distribute by a column of its key, or make the index nonclustered first.', 16, 1, @index, @column)
+    RETURN 1
+END
+IF @unique = 1 AND @type NOT IN (N'bit', N'tinyint', N'smallint', N'int', N'bigint', N'decimal', N'numeric', N'money', N'smallmoney',
+    N'date', N'time', N'datetime', N'datetime2', N'smalldatetime', N'uniqueidentifier')
+BEGIN
+    RAISERROR('The unique index ''%s'' might not be unique any more: values of type %s can be equal and have other hashes. Distribute by a number, a date or a uniqueidentifier of its key, or make the index nonclustered first.', 16, 1, @index, @type)
     RETURN 1
 END
 DECLARE @reference nvarchar(128)
