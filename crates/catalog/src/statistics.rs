@@ -330,24 +330,18 @@ impl SystemHeaps {
         snapshot: &mut DatabaseSnapshot,
         long: &mut LongValues,
     ) -> Result<(), CatalogError> {
-        let mut parts = assemble_parts(self.rows()?)?;
+        let mut parts = assemble_parts(self.rows()?);
         for row in self.rows::<StatisticsRow>()? {
             let parts = parts.remove(&(row.table, row.statistics)).unwrap_or_default();
-            let statistics = of_row(row, parts, long)?;
-            let Some(table) = snapshot.tables.get(&statistics.table).cloned() else {
-                return Err(damaged(SystemTable::Statistics, format!("table {} does not exist", statistics.table)));
-            };
+            // They only advise: what contradicts itself, or is of a table that is gone, is as if nobody had gathered
+            // it.
+            let Ok(statistics) = of_row(row, parts, long) else { continue };
+            let Some(table) = snapshot.tables.get(&statistics.table).cloned() else { continue };
             if statistics.columns_in(&table).is_some() && is_current(&table, &statistics) {
                 snapshot.set_statistics(table.id, statistics.id, Some(Arc::new(statistics)));
             }
         }
-        match parts.into_keys().next() {
-            Some((table, id)) => {
-                let what = format!("statistics {id} of table {table} do not exist");
-                Err(damaged(SystemTable::StatisticsParts, what))
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -382,23 +376,20 @@ fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues)
     })
 }
 
-/// Parts put together of their pieces, by table and statistics.
-fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> Result<HashMap<(i32, i32), Vec<StatisticsPart>>, CatalogError> {
+/// Parts put together of their pieces, by table and statistics; without those that are not whole.
+fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> HashMap<(i32, i32), Vec<StatisticsPart>> {
     let key = |row: &StatisticsPartRow| (row.table, row.statistics, row.hobt);
     rows.sort_by_key(|row| (key(row), row.piece));
     let mut parts: HashMap<(i32, i32), Vec<StatisticsPart>> = HashMap::new();
     for pieces in rows.chunk_by(|left, right| key(left) == key(right)) {
         let (table, statistics, hobt) = key(&pieces[0]);
-        let wrong = |what: String| {
-            damaged(SystemTable::StatisticsParts, format!("statistics {statistics} of table {table}: {what}"))
-        };
         if !pieces.iter().map(|row| row.piece).eq(0..i32::try_from(pieces.len()).unwrap_or(i32::MAX)) {
-            return Err(wrong("a piece is missing or there twice".to_owned()));
+            continue;
         }
         let image: Vec<u8> = pieces.iter().flat_map(|row| row.image.iter().copied()).collect();
-        let summary = decode(&image).map_err(|error| wrong(error.to_string()))?;
+        let Ok(summary) = decode(&image) else { continue };
         let part = StatisticsPart { hobt: HobtId(hobt.cast_unsigned()), summary: Arc::new(summary) };
         parts.entry((table, statistics)).or_default().push(part);
     }
-    Ok(parts)
+    parts
 }

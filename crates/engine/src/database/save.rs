@@ -83,7 +83,6 @@ impl Database {
     /// # Errors
     /// The device failed: what is on disk is not known, and recovery will look at the next start.
     pub fn checkpoint(self: &Arc<Database>) -> Result<()> {
-        self.fold_statistics()?;
         let mut files = self.files.lock();
         // Under the lock: who closes the database waits for it, and leaves no files behind.
         self.check_usable()?;

@@ -96,6 +96,27 @@ fn a_partition_takes_its_statistics_along() {
 }
 
 #[test]
+fn a_partition_that_goes_and_comes_back_is_known_once_and_the_database_opens_again() {
+    let (folder, instance) = instance_with(FACT);
+    {
+        let mut session = used(&instance);
+        ok(
+            &mut session,
+            "CREATE TABLE other (d int NOT NULL, c int NOT NULL);
+             CREATE CLUSTERED INDEX cx ON other (d) ON ps (d);
+             ALTER TABLE fact SWITCH PARTITION 2 TO other PARTITION 2;
+             ALTER TABLE other SWITCH PARTITION 2 TO fact PARTITION 2",
+        );
+        assert_eq!(steps(&mut session, "fact").len(), 6);
+        assert!(steps(&mut session, "other").is_empty());
+    }
+    instance.close().expect("it closes");
+    let instance = Instance::open(folder.path()).expect("it opens again");
+    let mut session = used(&instance);
+    assert_eq!(number(&mut session, "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('fact'), 1)"), 6000.0);
+}
+
+#[test]
 fn a_stream_carries_a_histogram_to_another_table_of_the_same_type_and_no_other() {
     let (_folder, instance) = instance_with("");
     let mut session = used(&instance);

@@ -17,9 +17,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{
-    Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, LogicalPlanBuilder, Projection,
-};
+use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::relation::{Relation, relation_of};
@@ -126,7 +124,10 @@ impl Graph {
         let mut owners: HashMap<Column, u64> = HashMap::new();
         for (source, place) in sources.iter().zip(0..) {
             for column in source.schema().columns() {
-                owners.insert(column, 1_u64 << place);
+                // Two columns of one name cannot be told apart once their sources stand side by side.
+                if owners.insert(column, 1_u64 << place).is_some() {
+                    return None;
+                }
             }
         }
         let set_of = |expr: &Expr| -> Option<u64> {
@@ -134,6 +135,9 @@ impl Graph {
         };
         let mut known = Vec::new();
         for (left, right) in equations {
+            if left.is_volatile() || right.is_volatile() {
+                return None;
+            }
             let (left_set, right_set) = (set_of(&left)?, set_of(&right)?);
             if left_set == 0 || right_set == 0 || left_set & right_set != 0 {
                 return None;
@@ -181,7 +185,7 @@ impl Graph {
         let plan = self.build(all, &ways)?;
         // The columns come in the order that whoever stands above knows.
         let columns: Vec<Expr> = written.schema().columns().into_iter().map(Expr::Column).collect();
-        LogicalPlanBuilder::from(plan).project(columns)?.build().map(Some)
+        Projection::try_new(columns, Arc::new(plan)).map(|plan| Some(LogicalPlan::Projection(plan)))
     }
 
     fn all(&self) -> u64 {

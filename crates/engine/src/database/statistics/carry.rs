@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::HobtId;
+use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange, Statistics, StatisticsPart, Table};
 use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
@@ -98,12 +98,31 @@ impl Database {
             }
             let mut switched = Statistics::clone(&statistics);
             switched.modified = switched.modified.saturating_add(summary.rows as i64);
+            switched.parts.retain(|part| part.hobt != hobt);
             switched.parts.push(StatisticsPart { hobt, summary });
             let switched = Arc::new(switched);
             self.write_rows(ctx, |system, rows| system.put_statistics(rows, &switched))?;
             change.add(SnapshotChange::SetStatistics(switched));
+            self.forget_part_at_commit(ctx, to.id, statistics.id, hobt);
         }
+        for source in known.iter().filter(|source| source.part(hobt).is_some()) {
+            let mut left = Statistics::clone(source);
+            left.parts.retain(|part| part.hobt != hobt);
+            let left = Arc::new(left);
+            self.write_rows(ctx, |system, rows| system.put_statistics(rows, &left))?;
+            change.add(SnapshotChange::SetStatistics(left));
+        }
+        known.iter().for_each(|source| self.forget_part_at_commit(ctx, from.id, source.id, hobt));
         Ok(())
+    }
+
+    /// What was left behind of a partition is part of what is known of it by then, or of another table's.
+    fn forget_part_at_commit(&self, ctx: &StatementContext, table: ObjectId, id: i32, hobt: HobtId) {
+        let live = Arc::clone(&self.live_statistics);
+        ctx.on_commit(move || {
+            live.forget_part(table, id, hobt);
+            Ok(())
+        });
     }
 
     /// The parts of a statistics object, with what came since, by the HOBTs that the partitions have now.

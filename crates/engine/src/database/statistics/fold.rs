@@ -1,5 +1,5 @@
-//! What changes of rows left behind for statistics, folded into what the catalog keeps: at checkpoints and when a
-//! database is closed, so that the next start knows it.
+//! What changes of rows left behind for statistics, folded into what the catalog keeps when a database is closed, so
+//! that the next start knows it. Not at checkpoints: nobody is to be in the way of who changes tables meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,6 +67,11 @@ impl Database {
         statistics: &Arc<Statistics>,
     ) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Statistics(table.id), Sharing::Exclusive)])?;
+        // What was known before the claim may be gone.
+        let snapshot = self.snapshot_of(ctx);
+        let Some(table) = snapshot.tables.get(&table.id) else { return Ok(()) };
+        let found = snapshot.statistics_of(table).into_iter().find(|each| each.id == statistics.id);
+        let Some(statistics) = &found else { return Ok(()) };
         let left = self.live_statistics.take(ctx, table.id, statistics.id);
         let folded = folded(statistics, table, left);
         let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();

@@ -7,8 +7,8 @@
 //! deleted   what went since                                    ┘
 //! ```
 //! An update of the statistics gathers a new base, and what was left behind until it began is dropped with the old one.
-//! A partition that was truncated has lost its base. What is left behind is in memory alone until a checkpoint folds
-//! it into the base; after a crash a partition's count of rows says how much is not known.
+//! A partition that was truncated has lost its base. What is left behind is in memory alone until the database is
+//! closed, which folds it into the base; after a crash a partition's count of rows says how much is not known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -126,6 +126,14 @@ impl LiveStatistics {
         let kept: Vec<(HobtId, TailPart)> = taken.iter().map(|(hobt, part)| (*hobt, part.clone())).collect();
         put_back_if_undone(ctx, tail, kept);
         taken
+    }
+
+    /// Forgets what was left behind of a partition.
+    pub(super) fn forget_part(&self, table: ObjectId, id: i32, hobt: HobtId) {
+        if let Some(tail) = self.find(table, id) {
+            tail.parts.lock().remove(&hobt);
+        }
+        self.merged.lock().remove(&(table, id));
     }
 
     /// Forgets what was left behind for a statistics object, or for all of a table.

@@ -150,7 +150,9 @@ impl Interpreter<'_> {
         };
         let rows = table_rows(place, table)?;
         let sample = sample_of(statistics, options, rows);
-        database.begin_statistics_update(&run.context, statistics, &hobts);
+        let whole = partitions.is_none().then_some(HobtId(0));
+        let begun: Vec<HobtId> = hobts.iter().copied().chain(whole).collect();
+        database.begin_statistics_update(&run.context, statistics, &begun);
         let gathering =
             Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
         let mut parts = self.gather(run, &gathering)?;
@@ -287,7 +289,7 @@ impl Interpreter<'_> {
             return Err(corrupt(why).into());
         }
         let of_base = table.base_index().partitions.iter().map(|partition| partition.hobt);
-        let hobts: Vec<HobtId> = of_base.collect();
+        let hobts: Vec<HobtId> = of_base.chain([HobtId(0)]).collect();
         run.uses_database(&place.database);
         place.database.database().begin_statistics_update(&run.context, statistics, &hobts);
         let summary = stream.summary.with_columns(statistics.columns.len());
