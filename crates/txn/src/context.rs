@@ -333,6 +333,11 @@ impl StatementContext {
         self.transaction.undo.lock().push(Box::new(action));
     }
 
+    /// Notes that what was kept for the transaction's end takes so many bytes more.
+    pub fn take_undo_memory(&self, bytes: usize) {
+        self.transaction.undo_memory.take(bytes);
+    }
+
     /// To be called before a row is changed: there is memory for what takes that back, and for its version.
     ///
     /// # Errors
@@ -346,6 +351,7 @@ impl StatementContext {
 
     /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.
     pub fn on_commit(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
+        self.transaction.undo_memory.take(size_of_val(&action) + ACTION_BYTES);
         self.transaction.commit.lock().push(Box::new(action));
     }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, StorageSettings};
-use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn, SessionId};
+use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
 use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
-use hobt_txn::{StatementContext, StatementContextSettings, TransactionLog};
+use hobt_txn::{StatementContext, TransactionLog};
 use parking_lot::{Mutex, RwLock};
 
 use super::pending::PendingChanges;
@@ -119,13 +119,7 @@ impl Database {
         for file in &new.files {
             storage.create_file(file.description()).map_err(fail)?;
         }
-        let settings = StatementContextSettings {
-            session: SessionId(0),
-            stamp: parts.shared.clock.next(),
-            degree_of_parallelism: 1,
-            memory: Arc::clone(&parts.shared.memory),
-        };
-        let ctx = StatementContext::new(&settings, Arc::default());
+        let ctx = parts.shared.internal_context();
         let heaps = SystemHeaps::create(storage, &ctx, new.id == MASTER)
             .and_then(|heaps| write_first_rows(&heaps, &ctx, &new).map(|()| heaps))
             .map_err(|error| of_catalog(&new.name, error))?;
@@ -426,13 +420,7 @@ fn list_as_master_does(
 ) -> std::result::Result<(), CatalogError> {
     let known = heaps.file_ids()?;
     let is_listed = |id: &FileId| files.iter().any(|file| file.header.file == *id);
-    let settings = StatementContextSettings {
-        session: SessionId(0),
-        stamp: parts.shared.clock.next(),
-        degree_of_parallelism: 1,
-        memory: Arc::clone(&parts.shared.memory),
-    };
-    let ctx = StatementContext::new(&settings, Arc::default());
+    let ctx = parts.shared.internal_context();
     for file in files.iter().filter(|file| !known.contains(&file.header.file)) {
         heaps.insert_file(&ctx, &file.database_file())?;
     }

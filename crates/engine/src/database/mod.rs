@@ -150,6 +150,19 @@ pub(crate) struct Shared {
     pub(crate) missing_indexes: Arc<MissingIndexes>,
 }
 
+impl Shared {
+    /// A statement of nobody's session, and a transaction of its own.
+    fn internal_context(&self) -> Arc<StatementContext> {
+        let settings = StatementContextSettings {
+            session: SessionId(0),
+            stamp: self.clock.next(),
+            degree_of_parallelism: 1,
+            memory: Arc::clone(&self.memory),
+        };
+        StatementContext::new(&settings, Arc::default())
+    }
+}
+
 /// A database that is open.
 pub struct Database {
     id: DatabaseId,
@@ -493,13 +506,7 @@ impl Database {
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
     ) -> Result<()> {
-        let settings = StatementContextSettings {
-            session: SessionId(0),
-            stamp: self.shared.clock.next(),
-            degree_of_parallelism: 1,
-            memory: Arc::clone(&self.shared.memory),
-        };
-        let ctx = StatementContext::new(&settings, Arc::default());
+        let ctx = self.shared.internal_context();
         let written = self.write_rows(&ctx, write);
         let ended = if written.is_ok() { ctx.commit() } else { ctx.roll_back() };
         if let Err(error) = ended {

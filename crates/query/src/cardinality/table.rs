@@ -68,7 +68,7 @@ impl<'t> TableKnowledge<'t> {
         found.sort_by_key(|each| std::cmp::Reverse(each.updated));
         let database = self.heap.database().database();
         found.into_iter().find_map(|each| {
-            let summary = database.statistics_state(each, &self.hobts, self.is_live).summary;
+            let summary = database.statistics_state(each, &self.hobts).summary;
             (summary.rows > 0.0).then_some(summary)
         })
     }
@@ -129,7 +129,7 @@ impl<'t> TableKnowledge<'t> {
                 return None;
             }
             let database = self.heap.database().database();
-            let summary = database.statistics_state(statistics, &self.hobts, self.is_live).summary;
+            let summary = database.statistics_state(statistics, &self.hobts).summary;
             (summary.rows > 0.0).then(|| (summary.density(covered), places[..covered].to_vec()))
         };
         self.statistics.iter().filter_map(of).max_by_key(|(_, columns)| columns.len())

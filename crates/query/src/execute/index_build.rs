@@ -111,7 +111,7 @@ impl<'r> IndexBuild<'r> {
         let keys: Vec<usize> = definition.key.iter().map(|part| part.column).collect();
         let gathered = keys.iter().map(|place| leaf.position_of(*place)).collect::<Option<Vec<usize>>>();
         let of_key = statistics_columns(table, &keys).filter(|_| builders.iter().all(Option::is_some));
-        let gatherers = of_key.map(|columns| builders.iter().map(|_| Gatherer::new(Arc::clone(&columns))).collect());
+        let gatherers = of_key.map(|columns| builders.iter().map(|_| Gatherer::new(columns.clone())).collect());
         let (gathered, gatherers) = (gathered.unwrap_or_default(), gatherers.unwrap_or_default());
         let table = Arc::clone(table);
         let (old, new) = (target.table().base_index(), table.base_index());

@@ -113,7 +113,7 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize) -> Option
         return None;
     }
     let newest = known.into_iter().max_by_key(|each| each.updated)?;
-    let state = database.statistics_state(newest, &hobts, is_maintained);
+    let state = database.statistics_state(newest, &hobts);
     let known_rows = state.summary.rows;
     let is_stale = match is_maintained {
         // Rows came or went that nobody has seen: before a crash, or while nothing was kept.

@@ -63,7 +63,7 @@ fn state_of(context: &ViewContext, table: &Table, statistics: &Statistics, hobt:
     let all = table.base_index().partitions.iter().map(|partition| partition.hobt);
     let hobts: Vec<HobtId> = all.filter(|each| hobt.is_none_or(|hobt| hobt == *each)).collect();
     let database = context.database.database();
-    database.statistics_state(statistics, &hobts, database.options().statistics.is_maintained)
+    database.statistics_state(statistics, &hobts)
 }
 
 fn stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {

@@ -136,6 +136,14 @@ impl DistinctSketch {
         }
     }
 
+    /// Bytes that it holds.
+    pub fn held_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Exact(table) => table.slots.capacity() * size_of::<u64>(),
+            Form::Registers(_) => REGISTERS,
+        }
+    }
+
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Form::Exact(table) if table.count == 0)

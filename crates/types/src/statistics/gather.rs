@@ -156,6 +156,12 @@ impl Gatherer {
         self.rows
     }
 
+    /// Bytes that it holds, about.
+    pub fn held_bytes(&self) -> usize {
+        let sketches: usize = self.prefixes.iter().map(|seen| seen.distinct.held_bytes()).sum();
+        size_of::<Gatherer>() + sketches + self.sample.held_bytes()
+    }
+
     /// Takes in all that another of the same columns has seen.
     ///
     /// # Panics
@@ -175,7 +181,7 @@ impl Gatherer {
     }
 
     /// The summary of the rows so far; more may come.
-    pub fn summary(&mut self) -> Summary {
+    pub fn summary(&self) -> Summary {
         let rows = self.rows as f64;
         let prefix = |(at, seen): (usize, &Seen)| {
             let counted = self.sample.counts(at);
@@ -198,7 +204,7 @@ impl Gatherer {
     }
 
     /// The summary of all rows.
-    pub fn finish(mut self) -> Summary {
+    pub fn finish(self) -> Summary {
         self.summary()
     }
 

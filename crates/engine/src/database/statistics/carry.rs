@@ -80,7 +80,6 @@ impl Database {
         (from, to): (&Table, &Table),
         hobt: HobtId,
     ) -> Result<()> {
-        let is_live = self.options().statistics.is_maintained;
         let known = snapshot.statistics_of(from);
         for statistics in snapshot.statistics_of(to) {
             // Both tables have the same columns in the same order.
@@ -88,11 +87,7 @@ impl Database {
             let wanted = places(&statistics, to);
             let source = known.iter().find(|each| wanted.is_some() && places(each, from) == wanted);
             let Some(source) = source else { continue };
-            let only = Statistics {
-                parts: source.parts.iter().filter(|part| part.hobt == hobt).cloned().collect(),
-                ..Statistics::clone(source)
-            };
-            let summary = self.statistics_state(&only, &[hobt], is_live).summary;
+            let summary = Arc::new(self.part_now(source, hobt));
             if summary.rows <= 0.0 {
                 continue;
             }
@@ -132,16 +127,11 @@ impl Database {
         old: &Table,
         moved: &HashMap<HobtId, Option<HobtId>>,
     ) -> Vec<StatisticsPart> {
-        let is_live = self.options().statistics.is_maintained;
         let mut parts = Vec::new();
         // What belongs to no partition by itself any more.
         let mut rest: Vec<Arc<Summary>> = statistics.part(HobtId(0)).cloned().into_iter().collect();
         for partition in &old.base_index().partitions {
-            let only = Statistics {
-                parts: statistics.parts.iter().filter(|part| part.hobt == partition.hobt).cloned().collect(),
-                ..statistics.clone()
-            };
-            let summary = self.statistics_state(&only, &[partition.hobt], is_live).summary;
+            let summary = Arc::new(self.part_now(statistics, partition.hobt));
             match moved.get(&partition.hobt) {
                 _ if summary.rows <= 0.0 => {}
                 Some(None) => rest.push(summary),

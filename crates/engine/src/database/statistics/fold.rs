@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::{HobtId, ObjectId, SessionId};
+use hobt_base::HobtId;
 use hobt_catalog::{SnapshotChange, Statistics, StatisticsPart, Table};
-use hobt_txn::{StatementContext, StatementContextSettings};
-use hobt_types::statistics::Summary;
+use hobt_txn::StatementContext;
 
 use super::super::Database;
 use super::super::pending::{Name, Sharing};
-use super::live::TailPart;
+use super::part::{PartChanges, Together};
 use crate::error::{EngineError, Result};
 
 impl Database {
@@ -41,13 +40,7 @@ impl Database {
     }
 
     fn fold(self: &Arc<Database>, table: &Table, statistics: &Arc<Statistics>) -> Result<()> {
-        let settings = StatementContextSettings {
-            session: SessionId(0),
-            stamp: self.shared.clock.next(),
-            degree_of_parallelism: 1,
-            memory: Arc::clone(&self.shared.memory),
-        };
-        let ctx = StatementContext::new(&settings, Arc::default());
+        let ctx = self.shared.internal_context();
         let done = self.fold_in(&ctx, table, statistics);
         let ended = if done.is_ok() { ctx.commit() } else { ctx.roll_back() };
         if let Err(error) = ended {
@@ -73,7 +66,7 @@ impl Database {
         let found = snapshot.statistics_of(table).into_iter().find(|each| each.id == statistics.id);
         let Some(statistics) = &found else { return Ok(()) };
         let left = self.live_statistics.take(ctx, table.id, statistics.id);
-        let folded = folded(statistics, table, left);
+        let folded = folded(statistics, table, &left);
         let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
         let folded = Arc::new(folded);
         self.write_rows(ctx, |system, rows| system.put_statistics_beside(rows, &folded, statistics, &hobts))?;
@@ -83,33 +76,20 @@ impl Database {
 }
 
 /// A statistics object whose parts have what was left behind of them.
-fn folded(statistics: &Statistics, table: &Table, mut left: HashMap<HobtId, TailPart>) -> Statistics {
+fn folded(statistics: &Statistics, table: &Table, left: &HashMap<HobtId, PartChanges>) -> Statistics {
     let modified: u64 = left.values().map(|part| part.modifications).sum();
     let mut parts: Vec<StatisticsPart> = Vec::new();
     let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
     for hobt in std::iter::once(HobtId(0)).chain(hobts) {
         let base = statistics.part(hobt);
-        match left.remove(&hobt).filter(TailPart::says_something) {
+        match left.get(&hobt).filter(|left| left.says_something()) {
             None => parts.extend(base.map(|summary| StatisticsPart { hobt, summary: Arc::clone(summary) })),
-            Some(tail) => {
-                let base = base.filter(|_| !tail.has_lost_base).map(|base| &**base);
-                let present: Vec<&Summary> = base.into_iter().chain(tail.inserted.as_ref()).collect();
-                let mut summary = match present.as_slice() {
-                    [] => Summary::empty(statistics.columns.len()),
-                    [one] => Summary::clone(one),
-                    several => Summary::merged(several),
-                };
-                if let Some(deleted) = &tail.deleted {
-                    summary = summary.without(deleted);
-                }
-                if summary.rows > 0.0 {
-                    parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
-                }
+            Some(left) => {
+                let together = Together::of_part(base.map(|base| &**base), Some(left));
+                let summary = Arc::new(together.summary(statistics.columns.len()));
+                parts.extend((summary.rows > 0.0).then_some(StatisticsPart { hobt, summary }));
             }
         }
     }
     Statistics { parts, modified: statistics.modified.saturating_add(modified.cast_signed()), ..statistics.clone() }
 }
-
-/// Names what [`Database::fold_statistics`] folds, in an order that does not change from run to run.
-pub(super) type Keys = Vec<(ObjectId, i32)>;

@@ -1,8 +1,17 @@
-//! Statistics objects: made, updated, dropped. What changes of rows leave behind for them stands in `live`.
+//! Statistics objects: made, updated, dropped.
+//!
+//! ```text
+//! rows ──► changes (few_rows) ──commit──► live (part, accumulated) ──close──► fold ──► the catalog
+//!                                          ▲ who asks         carry: partitions are made anew, moved
+//! ```
 
+mod accumulated;
 mod carry;
+mod changes;
+mod few_rows;
 mod fold;
 mod live;
+mod part;
 
 use std::sync::Arc;
 
@@ -16,10 +25,9 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 
 pub(crate) use carry::Gathered;
+pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
 pub(crate) use live::LiveStatistics;
-pub use live::{
-    RowChangeNotes, RowChanges, ShownCounts, StatisticsState, key_columns as statistics_columns, statistics_type,
-};
+pub use live::{ShownCounts, StatisticsState};
 
 /// The most columns of a statistics object.
 const COLUMNS_MAX: usize = 64;

@@ -54,8 +54,7 @@ impl Interpreter<'_> {
         };
         let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
         let database = place.database.database();
-        let is_live = database.options().statistics.is_maintained;
-        let summary = database.statistics_state(&statistics, &hobts, is_live).summary;
+        let summary = database.statistics_state(&statistics, &hobts).summary;
         let types = statistics_types(&table, &statistics);
         let shown = Shown { database: place.database.clone(), table, statistics, summary, types };
         let wanted: Vec<&str> = PARTS.into_iter().filter(|part| OptionItem::find(options, part).is_some()).collect();

@@ -102,6 +102,11 @@ impl Sample {
         true
     }
 
+    /// Bytes that it holds, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.hashes.capacity() * size_of::<u64>()
+    }
+
     /// Takes a row.
     pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>, hashes: &[u64]) {
         if self.is_last_current
@@ -121,6 +126,8 @@ impl Sample {
     }
 
     pub(super) fn merge(&mut self, mut other: Sample) {
+        // Otherwise the first rows of all whom this one takes in would have the same chance.
+        other.random = SplitMix64::new(self.random.next_u64());
         while self.level < other.level {
             self.thin();
         }
@@ -238,7 +245,7 @@ impl Entry {
 
 #[cfg(test)]
 impl Sample {
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes.len()
+    pub(super) fn level(&self) -> u32 {
+        self.level
     }
 }

@@ -268,7 +268,8 @@ fn a_gatherer_holds_no_more_than_its_sample() {
         let value: Vec<u8> = (0..60).flat_map(|_| (random.next_u64() | 1).to_le_bytes()).collect();
         gatherer.add(&[Some(&value)]).expect("bytes");
     }
-    assert!(gatherer.sample.held_bytes() <= 16 << 20);
+    // 16 MiB of keys and values, in a buffer that doubles when it grows.
+    assert!(gatherer.held_bytes() <= 33 << 20, "{}", gatherer.held_bytes());
     let summary = gatherer.finish();
     assert!(summary.histogram.steps().len() <= STEPS_MAX);
     assert!((summary.histogram.distinct() / 60_000.0 - 1.0).abs() < 0.025);
@@ -285,5 +286,27 @@ fn a_small_sample_is_coarser_and_still_has_all_rows() {
             *truth.entry(number).or_default() += 1;
         }
         check(&gatherer.finish(), &truth, if sample_rows_max < 8_192 { 1.0 } else { 0.03 });
+    }
+}
+
+#[test]
+fn gatherers_of_a_few_rows_each_add_up_to_a_sample_of_all() {
+    let columns = GatherColumns::new(vec![column(SqlType::Int)]);
+    for rows_each in [1, 3, 100] {
+        let mut all = Gatherer::with_sample(columns.clone(), 1_024);
+        let mut truth = BTreeMap::new();
+        let numbers: Vec<i32> = uniform(6, 30_000, 10_000).collect();
+        for numbers in numbers.chunks(rows_each) {
+            let mut few = Gatherer::with_sample(columns.clone(), 1_024);
+            for number in numbers {
+                few.add(&[Some(&number.to_le_bytes())]).expect("an int");
+                *truth.entry(*number).or_default() += 1;
+            }
+            all.merge(few);
+        }
+        let taken: f64 = all.sample.sorted_values().iter().map(|row| row.rows).sum();
+        let expected = all.rows() as f64 / (1_u64 << all.sample.level()) as f64;
+        assert!((taken / expected - 1.0).abs() < 0.15, "{taken} of {expected} rows, {rows_each} at a time");
+        check(&all.finish(), &truth, 0.2);
     }
 }

@@ -1,0 +1,341 @@
+//! What a statement notes of the rows that it inserts, deletes and changes, until its transaction commits.
+//!
+//! Rows are first kept as they are: most statements change few, and a note of one row is some tens of bytes, which is
+//! played into what was left behind at the commit. What is more is gathered on the way, and a load's rows are from
+//! the start.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use hobt_base::{HobtId, ObjectId};
+use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
+use hobt_txn::StatementContext;
+use hobt_types::statistics::GatherColumns;
+use hobt_types::{KeyColumn, MaxLength, SqlType};
+use parking_lot::Mutex;
+
+use super::super::Database;
+use super::few_rows::{Change, FewRows};
+use super::live::LiveStatistics;
+use super::part::PartChanges;
+
+/// What is noted of a table's rows.
+#[derive(Debug)]
+pub(super) struct NotedTable {
+    id: ObjectId,
+    /// The state of the table that this is of, and what was stored of its statistics then.
+    table: Weak<Table>,
+    stored: Vec<Weak<Statistics>>,
+    is_live: bool,
+    hobts: Vec<HobtId>,
+    objects: Vec<NotedObject>,
+    /// The columns that any of the objects looks at, by their places in the table.
+    places: Vec<usize>,
+}
+
+/// The same for one statistics object.
+#[derive(Debug)]
+struct NotedObject {
+    id: i32,
+    /// The places of its columns in the table, and in [`NotedTable::places`].
+    places: Vec<usize>,
+    slots: Vec<usize>,
+    /// `None` where rows are counted alone: the object has a filter, or no key is made of its columns.
+    columns: Option<GatherColumns>,
+}
+
+impl NotedTable {
+    fn new(snapshot: &DatabaseSnapshot, table: &Arc<Table>, is_live: bool) -> NotedTable {
+        let of_table = snapshot.statistics_of(table);
+        let with_places = of_table.iter().filter_map(|each| Some((each, each.columns_in(table)?)));
+        let with_places: Vec<_> = with_places.collect();
+        let mut places: Vec<usize> = with_places.iter().flat_map(|(_, places)| places.iter().copied()).collect();
+        places.sort_unstable();
+        places.dedup();
+        let slot = |place: &usize| places.binary_search(place).expect("every place is there");
+        let object = |(statistics, own): (&Arc<Statistics>, Vec<usize>)| NotedObject {
+            id: statistics.id,
+            slots: own.iter().map(slot).collect(),
+            columns: statistics_columns(table, &own).filter(|_| statistics.filter.is_none() && is_live),
+            places: own,
+        };
+        let stored = snapshot.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
+        NotedTable {
+            objects: with_places.into_iter().map(object).collect(),
+            id: table.id,
+            table: Arc::downgrade(table),
+            stored: stored.iter().map(Arc::downgrade).collect(),
+            is_live,
+            hobts: table.base_index().partitions.iter().map(|partition| partition.hobt).collect(),
+            places,
+        }
+    }
+
+    fn is_of(&self, snapshot: &DatabaseSnapshot, table: &Arc<Table>, is_live: bool) -> bool {
+        let stored = snapshot.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
+        // No other can have the address of one that is known, if only weakly.
+        std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(table))
+            && self.is_live == is_live
+            && self.stored.len() == stored.len()
+            && self.stored.iter().zip(stored).all(|(own, stored)| std::ptr::eq(own.as_ptr(), Arc::as_ptr(stored)))
+    }
+}
+
+/// Where changes are noted, by partition (from 0).
+trait Parts {
+    fn part(&mut self, partition: usize) -> &mut PartChanges;
+}
+
+impl Parts for BTreeMap<usize, PartChanges> {
+    fn part(&mut self, partition: usize) -> &mut PartChanges {
+        self.entry(partition).or_default()
+    }
+}
+
+/// What was left behind of a table whose partitions have these HOBTs.
+struct LeftBehind<'a> {
+    hobts: &'a [HobtId],
+    parts: &'a mut HashMap<HobtId, PartChanges>,
+}
+
+impl Parts for LeftBehind<'_> {
+    fn part(&mut self, partition: usize) -> &mut PartChanges {
+        let part = self.parts.entry(self.hobts[partition]).or_default();
+        part.settle_if_many();
+        part
+    }
+}
+
+impl NotedObject {
+    /// Notes one of few rows in the parts that it concerns.
+    fn note(&self, change: &Change<'_>, parts: &mut impl Parts) {
+        let Change { from, to, old, new } = change;
+        if let (Some(old), Some(new)) = (old, new)
+            && from == to
+            && self.slots.iter().all(|slot| old[*slot] == new[*slot])
+        {
+            return;
+        }
+        if let Some(old) = old {
+            self.note_row(parts.part(*from), false, old);
+        }
+        if let Some(new) = new {
+            self.note_row(parts.part(*to), true, new);
+        }
+        // One row was changed, wherever it is now.
+        parts.part(*to).modifications += 1;
+    }
+
+    fn note_row(&self, part: &mut PartChanges, inserts: bool, values: &[Option<&[u8]>]) {
+        match *self.slots {
+            [one] => part.note(inserts, self.columns.as_ref(), &[values[one]]),
+            ref slots => {
+                let own: Vec<_> = slots.iter().map(|slot| values[*slot]).collect();
+                part.note(inserts, self.columns.as_ref(), &own);
+            }
+        }
+    }
+}
+
+/// What one statement, or one worker of it, has changed of a table's rows.
+#[derive(Debug)]
+pub struct RowChanges {
+    table: Arc<NotedTable>,
+    few: FewRows,
+    /// What was gathered, by statistics object and partition: those that changed.
+    gathered: Vec<BTreeMap<usize, PartChanges>>,
+    /// Bytes of that when it was last looked at, about.
+    gathered_bytes: usize,
+}
+
+impl RowChanges {
+    fn new(table: Arc<NotedTable>) -> RowChanges {
+        RowChanges { table, few: FewRows::default(), gathered: Vec::new(), gathered_bytes: 0 }
+    }
+
+    /// Notes a row that is inserted into a partition (from 0); `value` gives its values as pages hold them.
+    pub fn inserted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        self.few.add(&self.table.places, (partition, partition), None::<fn(usize) -> Option<&'v [u8]>>, Some(value));
+        self.gather_if_many();
+    }
+
+    /// The same of many; `value` gives one by its row and column.
+    pub fn inserted_rows<'v>(
+        &mut self,
+        partition: usize,
+        rows: usize,
+        value: impl Fn(usize, usize) -> Option<&'v [u8]>,
+    ) {
+        let table = Arc::clone(&self.table);
+        for (object, parts) in table.objects.iter().zip(self.parts()) {
+            let part = parts.part(partition);
+            part.modifications += rows as u64;
+            let Some(columns) = &object.columns else { continue };
+            if let [one] = *object.places {
+                (0..rows).for_each(|row| part.note(true, Some(columns), &[value(row, one)]));
+                continue;
+            }
+            let mut values = Vec::with_capacity(object.places.len());
+            for row in 0..rows {
+                values.clear();
+                values.extend(object.places.iter().map(|place| value(row, *place)));
+                part.note(true, Some(columns), &values);
+            }
+        }
+    }
+
+    /// The same of one that is deleted.
+    pub fn deleted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
+        self.few.add(&self.table.places, (partition, partition), Some(value), None::<fn(usize) -> Option<&'v [u8]>>);
+        self.gather_if_many();
+    }
+
+    /// The same of one that gets other values: statistics of columns that keep theirs are not touched, if the row stays
+    /// in its partition.
+    pub fn updated<'v>(
+        &mut self,
+        (from, to): (usize, usize),
+        old: impl Fn(usize) -> Option<&'v [u8]>,
+        new: impl Fn(usize) -> Option<&'v [u8]>,
+    ) {
+        self.few.add(&self.table.places, (from, to), Some(old), Some(new));
+        self.gather_if_many();
+    }
+
+    /// Adds what another worker of the statement has changed of the same table.
+    pub fn merge(&mut self, mut other: RowChanges) {
+        other.gather();
+        for (own, others) in self.parts().iter_mut().zip(other.gathered) {
+            for (partition, others) in others {
+                own.part(partition).merge(others);
+            }
+        }
+        self.look_at_bytes();
+    }
+
+    fn parts(&mut self) -> &mut [BTreeMap<usize, PartChanges>] {
+        self.gathered.resize_with(self.table.objects.len(), BTreeMap::new);
+        &mut self.gathered
+    }
+
+    fn gather_if_many(&mut self) {
+        if self.few.are_many() {
+            self.gather();
+        }
+    }
+
+    /// Gathers the rows that are kept as they are.
+    fn gather(&mut self) {
+        let few = std::mem::take(&mut self.few);
+        let table = Arc::clone(&self.table);
+        let gathered = self.parts();
+        few.for_each(table.places.len(), |change| {
+            for (object, parts) in table.objects.iter().zip(&mut *gathered) {
+                object.note(change, parts);
+            }
+        });
+        self.few = few.emptied();
+        self.look_at_bytes();
+    }
+
+    fn look_at_bytes(&mut self) {
+        self.gathered_bytes = self.gathered.iter().flat_map(BTreeMap::values).map(PartChanges::held_bytes).sum();
+    }
+
+    /// Bytes that it holds, about.
+    fn held_bytes(&self) -> usize {
+        self.few.held_bytes() + self.gathered_bytes
+    }
+
+    /// Leaves it behind for the statistics of the table.
+    fn hand_over(self, live: &LiveStatistics) {
+        let RowChanges { table, few, gathered, .. } = self;
+        let mut gathered = gathered.into_iter();
+        for object in &table.objects {
+            let later = gathered.next().unwrap_or_default();
+            live.tail(table.id, object.id).change(|parts| {
+                let mut left = LeftBehind { hobts: &table.hobts, parts };
+                for (partition, later) in later {
+                    left.part(partition).merge(later);
+                    left.part(partition);
+                }
+                few.for_each(table.places.len(), |change| object.note(change, &mut left));
+            });
+        }
+    }
+}
+
+/// Where statements note what they change of a table's rows.
+#[derive(Clone, Debug)]
+pub struct RowChangeNotes {
+    live: Arc<LiveStatistics>,
+    table: Arc<NotedTable>,
+}
+
+impl RowChangeNotes {
+    /// Has the statement note changes, which are handed over when its transaction commits, and are forgotten if it is
+    /// undone.
+    pub fn note(&self, ctx: &StatementContext, note: impl FnOnce(&mut RowChanges)) {
+        let mut is_first = false;
+        // One table before and after its partitions or statistics changed is two: a statement that changes them may
+        // write rows of both. The note keeps its table, so the address is nobody else's as long.
+        let number = Arc::as_ptr(&self.table).addr() as u64;
+        let changes = ctx.note(number, || {
+            is_first = true;
+            Mutex::new(RowChanges::new(Arc::clone(&self.table)))
+        });
+        if is_first {
+            let (changes, live) = (Arc::clone(&changes), Arc::clone(&self.live));
+            ctx.on_commit(move || {
+                let nothing = RowChanges::new(Arc::clone(&changes.lock().table));
+                let changes = std::mem::replace(&mut *changes.lock(), nothing);
+                changes.hand_over(&live);
+                Ok(())
+            });
+        }
+        let mut changes = changes.lock();
+        let before = changes.held_bytes();
+        note(&mut changes);
+        ctx.take_undo_memory(changes.held_bytes().saturating_sub(before));
+    }
+
+    /// An empty one for a worker that notes apart from others.
+    pub fn of_worker(&self) -> RowChanges {
+        RowChanges::new(Arc::clone(&self.table))
+    }
+}
+
+/// The type as which statistics know a column: a `max` type by its first bytes.
+pub fn statistics_type(sql_type: SqlType) -> SqlType {
+    match sql_type {
+        SqlType::VarChar(MaxLength::Max) => SqlType::VarChar(MaxLength::Limited(8000)),
+        SqlType::NVarChar(MaxLength::Max) => SqlType::NVarChar(MaxLength::Limited(4000)),
+        SqlType::VarBinary(MaxLength::Max) => SqlType::VarBinary(MaxLength::Limited(8000)),
+        other => other,
+    }
+}
+
+/// The columns by which a statistics object orders its rows, given by their places in the table; `None` if one of them
+/// has no keys.
+pub fn statistics_columns(table: &Table, places: &[usize]) -> Option<GatherColumns> {
+    let column = |place: &usize| {
+        let column = &table.columns[*place];
+        KeyColumn::new(statistics_type(column.sql_type), column.collation.unwrap_or_default(), true, false)
+    };
+    places.iter().map(column).collect::<Option<Vec<KeyColumn>>>().map(GatherColumns::new)
+}
+
+impl Database {
+    /// Where statements that change rows of a table note them; `None` where it has no statistics.
+    pub(crate) fn row_change_notes(&self, snapshot: &DatabaseSnapshot, table: &Arc<Table>) -> Option<RowChangeNotes> {
+        let is_live = self.options().statistics.is_maintained;
+        let live = &self.live_statistics;
+        let known = live.noted.read().get(&table.id).filter(|known| known.is_of(snapshot, table, is_live)).cloned();
+        let noted = known.unwrap_or_else(|| {
+            let noted = Arc::new(NotedTable::new(snapshot, table, is_live));
+            live.noted.write().insert(table.id, Arc::clone(&noted));
+            noted
+        });
+        (!noted.objects.is_empty()).then(|| RowChangeNotes { live: Arc::clone(live), table: noted })
+    }
+}
