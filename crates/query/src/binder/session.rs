@@ -46,7 +46,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {
-        logical.insert(at.unwrap_or(logical.len()), Arc::new(JoinOrderRule));
+        logical.insert(at.unwrap_or(logical.len()), Arc::new(JoinOrderRule::default()));
     }
     SessionStateBuilder::new()
         .with_optimizer_rules(logical)

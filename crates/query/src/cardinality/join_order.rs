@@ -6,11 +6,15 @@
 //! builds its hash table. Sources that are no tables (outer joins, groups) keep their places inside and are ordered by
 //! themselves.
 //!
+//! The optimiser runs its rules several times over. A tree whose sources, equations and conditions are what they were
+//! is not looked at again: its order would come out the same.
+//!
 //! The enumeration of connected subsets is DPsub of Moerkotte and Neumann ("Analysis of two existing and one new
 //! dynamic programming algorithm for the generation of optimal bushy join trees", 2006); beyond [`EXHAUSTIVE_MAX`]
 //! sources the pair that leaves fewest rows is joined next (greedy operator ordering, Fegaras 1998).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -19,6 +23,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use parking_lot::Mutex;
 
 use super::relation::{Relation, relation_of};
 use crate::execute::JoinWay;
@@ -39,9 +44,12 @@ const PAIR_COST: f64 = 0.2;
 /// How much cheaper an order must be than the one that was written, for it to be taken.
 const GAIN_MIN: f64 = 0.95;
 
-/// Orders joins; see the module.
+/// Orders the joins of one statement; see the module.
 #[derive(Debug, Default)]
-pub(crate) struct JoinOrderRule;
+pub(crate) struct JoinOrderRule {
+    /// The trees that have been ordered, as [`Graph::fingerprint`] knows them.
+    ordered: Mutex<Vec<u64>>,
+}
 
 impl OptimizerRule for JoinOrderRule {
     fn name(&self) -> &str {
@@ -53,27 +61,55 @@ impl OptimizerRule for JoinOrderRule {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        reordered(plan)
+        self.reordered(plan)
     }
 }
 
-/// A plan with all its trees of joins in order.
-fn reordered(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    plan.transform_down_with_subqueries(|node| {
-        let LogicalPlan::Join(join) = &node else { return Ok(Transformed::no(node)) };
-        if !is_free(join) {
-            return Ok(Transformed::no(node));
+impl JoinOrderRule {
+    /// A plan with all its trees of joins in order.
+    fn reordered(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        plan.transform_down_with_subqueries(|node| {
+            let Some(graph) = Graph::of(&node) else { return Ok(Transformed::no(node)) };
+            let mut done = match self.better_ways(&graph) {
+                Some(ways) => self.built(graph, &ways, &node).map(Transformed::yes)?,
+                None => self.within(node)?,
+            };
+            // The tree is done, and so are its sources.
+            done.tnr = TreeNodeRecursion::Jump;
+            Ok(done)
+        })
+    }
+
+    /// The ways of an order that is cheaper than the one that was written, if it is not known that there is none.
+    fn better_ways(&self, graph: &Graph) -> Option<HashMap<u64, Way>> {
+        let relations = graph.relations();
+        let fingerprint = graph.fingerprint(&relations);
+        let mut ordered = self.ordered.lock();
+        if ordered.contains(&fingerprint) {
+            return None;
         }
-        let Some(graph) = Graph::of(&node) else { return Ok(Transformed::no(node)) };
-        let sources = graph.sources.iter().map(|source| reordered(source.clone()).map(|done| done.data));
-        let sources = sources.collect::<Result<Vec<LogicalPlan>>>()?;
-        let graph = Graph { sources, ..graph };
-        match graph.ordered(&node)? {
-            Some(plan) => Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump)),
-            // What is inside the sources is found on the way down.
-            None => Ok(Transformed::no(node)),
+        ordered.push(fingerprint);
+        drop(ordered);
+        graph.better_ways(&relations)
+    }
+
+    /// A tree in a better order than it was written in, and its sources in theirs.
+    fn built(&self, graph: Graph, ways: &HashMap<u64, Way>, written: &LogicalPlan) -> Result<LogicalPlan> {
+        let sources = graph.sources.into_iter().map(|source| self.reordered(source).map(|done| done.data));
+        let graph = Graph { sources: sources.collect::<Result<Vec<LogicalPlan>>>()?, ..graph };
+        let plan = graph.build(graph.all(), ways)?;
+        // The columns come in the order that whoever stands above knows.
+        let columns: Vec<Expr> = written.schema().columns().into_iter().map(Expr::Column).collect();
+        Projection::try_new(columns, Arc::new(plan)).map(LogicalPlan::Projection)
+    }
+
+    /// A tree as it was written, with its sources in their best order.
+    fn within(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        if !is_of_tree(&plan) {
+            return self.reordered(plan);
         }
-    })
+        plan.map_children(|child| self.within(child))
+    }
 }
 
 /// Whether a join may change its place among others.
@@ -102,6 +138,13 @@ struct Graph {
     equations: Vec<Equation>,
     /// Other conditions, with the sources that each needs.
     conditions: Vec<(Expr, u64)>,
+    written: Written,
+}
+
+/// The order in which a tree was written: a source by its place, or two parts that are joined.
+enum Written {
+    Source(usize),
+    Join(Box<Written>, Box<Written>),
 }
 
 /// One way to join a set of sources.
@@ -113,11 +156,20 @@ struct Way {
     parts: Option<(u64, u64)>,
 }
 
+impl Way {
+    fn to_source(relation: &Arc<Relation>) -> Way {
+        Way { cost: 0.0, relation: Arc::clone(relation), parts: None }
+    }
+}
+
 impl Graph {
-    /// Of a tree with at least three sources, or two; `None` where nothing is to be ordered.
+    /// Of a tree with at least two sources; `None` where nothing is to be ordered.
     fn of(plan: &LogicalPlan) -> Option<Graph> {
+        if !matches!(plan, LogicalPlan::Join(_)) || !is_of_tree(plan) {
+            return None;
+        }
         let (mut sources, mut equations, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
-        collect(plan, &mut sources, &mut equations, &mut conditions);
+        let written = collect(plan, &mut sources, &mut equations, &mut conditions);
         if sources.len() < 2 || sources.len() > SOURCES_MAX || sources.iter().any(is_hinted) {
             return None;
         }
@@ -165,27 +217,46 @@ impl Graph {
             }
             placed.push((condition, set));
         }
-        Some(Graph { sources, equations: known, conditions: placed })
+        Some(Graph { sources, equations: known, conditions: placed, written })
     }
 
-    /// The tree in the cheapest order; `None` if `written` is about as cheap.
-    fn ordered(&self, written: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-        let relations: Vec<Arc<Relation>> = self.sources.iter().map(|source| Arc::new(relation_of(source))).collect();
-        let mut next = 0;
-        let current = self.written_way(written, &relations, &mut next);
-        let ways = match self.sources.len() {
-            few if few <= EXHAUSTIVE_MAX => self.cheapest(&relations),
-            _ => self.greedy(&relations),
-        };
-        let all = self.all();
-        let Some(best) = ways.get(&all) else { return Ok(None) };
-        if best.cost >= current.cost * GAIN_MIN {
-            return Ok(None);
+    /// What is known of the sources, of their columns those that something is said of.
+    fn relations(&self) -> Vec<Arc<Relation>> {
+        let sides = self.equations.iter().flat_map(|each| [&each.left, &each.right]);
+        let exprs = sides.chain(self.conditions.iter().map(|(condition, _)| condition));
+        let named: HashSet<&Column> = exprs.flat_map(Expr::column_refs).collect();
+        self.sources.iter().map(|source| Arc::new(relation_of(source).of_columns(&named))).collect()
+    }
+
+    /// A number that is the same for trees whose best order is the same, however they are written.
+    fn fingerprint(&self, relations: &[Arc<Relation>]) -> u64 {
+        fn hash_of(value: impl Hash) -> u64 {
+            let mut hasher = DefaultHasher::new();
+            value.hash(&mut hasher);
+            hasher.finish()
         }
-        let plan = self.build(all, &ways)?;
-        // The columns come in the order that whoever stands above knows.
-        let columns: Vec<Expr> = written.schema().columns().into_iter().map(Expr::Column).collect();
-        Projection::try_new(columns, Arc::new(plan)).map(|plan| Some(LogicalPlan::Projection(plan)))
+        let source = |(plan, relation): (&LogicalPlan, &Arc<Relation>)| {
+            hash_of((plan.schema().columns(), relation.rows.to_bits()))
+        };
+        let equation = |each: &Equation| {
+            let (left, right) = (hash_of(&each.left), hash_of(&each.right));
+            hash_of((left.min(right), left.max(right)))
+        };
+        let sources = self.sources.iter().zip(relations).map(source);
+        let rest = self.equations.iter().map(equation).chain(self.conditions.iter().map(|(each, _)| hash_of(each)));
+        // A sum, since a tree that was put in order has its parts elsewhere.
+        sources.chain(rest).fold(0, |sum: u64, part| sum.wrapping_add(part))
+    }
+
+    /// The cheapest ways, if the order that was written is not about as cheap.
+    fn better_ways(&self, relations: &[Arc<Relation>]) -> Option<HashMap<u64, Way>> {
+        let ways = match relations.len() {
+            few if few <= EXHAUSTIVE_MAX => self.cheapest(relations),
+            _ => self.greedy(relations),
+        };
+        let best = ways.get(&self.all())?;
+        let (_, written) = self.way_of(&self.written, relations);
+        (best.cost < written.cost * GAIN_MIN).then_some(ways)
     }
 
     fn all(&self) -> u64 {
@@ -193,16 +264,19 @@ impl Graph {
     }
 
     /// The equations between two sets, each with the expression over `left` first.
-    fn between(&self, left: u64, right: u64) -> Vec<(Expr, Expr)> {
+    fn between(&self, left: u64, right: u64) -> impl Iterator<Item = (&Expr, &Expr)> {
         let is_in = |part: u64, set: u64| part & !set == 0;
-        let found = self.equations.iter().filter_map(|each| {
+        self.equations.iter().filter_map(move |each| {
             if is_in(each.left_set, left) && is_in(each.right_set, right) {
-                return Some((each.left.clone(), each.right.clone()));
+                return Some((&each.left, &each.right));
             }
             let is_turned = is_in(each.left_set, right) && is_in(each.right_set, left);
-            is_turned.then(|| (each.right.clone(), each.left.clone()))
-        });
-        found.collect()
+            is_turned.then_some((&each.right, &each.left))
+        })
+    }
+
+    fn has_equation(&self, left: u64, right: u64) -> bool {
+        self.between(left, right).next().is_some()
     }
 
     /// The other conditions that can be looked at as soon as two sets are joined, and not before.
@@ -225,7 +299,7 @@ impl Graph {
 
     /// Two sets joined, the first of which is kept.
     fn joined(&self, (kept_set, kept): (u64, &Way), (probing_set, probing): (u64, &Way)) -> Way {
-        let equations = self.between(kept_set, probing_set);
+        let equations: Vec<(&Expr, &Expr)> = self.between(kept_set, probing_set).collect();
         let further = self.due(kept_set, probing_set).count();
         let relation = kept.relation.joined(&probing.relation, JoinType::Inner, &equations, further);
         let own = match equations.is_empty() {
@@ -236,36 +310,23 @@ impl Graph {
         Way { cost, relation: Arc::new(relation), parts: Some((kept_set, probing_set)) }
     }
 
-    /// The order that was written, with what it costs.
-    fn written_way(&self, plan: &LogicalPlan, relations: &[Arc<Relation>], next: &mut usize) -> Way {
-        fn walk(graph: &Graph, plan: &LogicalPlan, relations: &[Arc<Relation>], next: &mut usize) -> (u64, Way) {
-            match plan {
-                LogicalPlan::Join(join) if is_free(join) => {
-                    let (left_set, left) = walk(graph, &join.left, relations, next);
-                    let (right_set, right) = walk(graph, &join.right, relations, next);
-                    (left_set | right_set, graph.joined((left_set, &left), (right_set, &right)))
-                }
-                LogicalPlan::Projection(projection) if inner_join(plan).is_some() && is_pruning(projection) => {
-                    walk(graph, &projection.input, relations, next)
-                }
-                LogicalPlan::Filter(filter) if inner_join(plan).is_some() => {
-                    walk(graph, &filter.input, relations, next)
-                }
-                _ => {
-                    let place = *next;
-                    *next += 1;
-                    (1 << place, Way { cost: 0.0, relation: Arc::clone(&relations[place]), parts: None })
-                }
+    /// The way that was written to a part of the tree, and the set of its sources.
+    fn way_of(&self, written: &Written, relations: &[Arc<Relation>]) -> (u64, Way) {
+        match written {
+            Written::Source(place) => (1 << place, Way::to_source(&relations[*place])),
+            Written::Join(left, right) => {
+                let (left_set, left) = self.way_of(left, relations);
+                let (right_set, right) = self.way_of(right, relations);
+                (left_set | right_set, self.joined((left_set, &left), (right_set, &right)))
             }
         }
-        walk(self, plan, relations, next).1
     }
 
     /// The cheapest way to each set of sources that something joins, all sources among them.
     fn cheapest(&self, relations: &[Arc<Relation>]) -> HashMap<u64, Way> {
         let mut ways: HashMap<u64, Way> = HashMap::new();
         for (relation, place) in relations.iter().zip(0..) {
-            ways.insert(1 << place, Way { cost: 0.0, relation: Arc::clone(relation), parts: None });
+            ways.insert(1 << place, Way::to_source(relation));
         }
         let is_connected = self.is_connected();
         for set in 1..=self.all() {
@@ -296,14 +357,6 @@ impl Graph {
         ways
     }
 
-    fn has_equation(&self, left: u64, right: u64) -> bool {
-        let is_in = |part: u64, set: u64| part & !set == 0;
-        self.equations.iter().any(|each| {
-            (is_in(each.left_set, left) && is_in(each.right_set, right))
-                || (is_in(each.left_set, right) && is_in(each.right_set, left))
-        })
-    }
-
     /// Whether equations join all sources, so that no pairs need be made of all rows.
     fn is_connected(&self) -> bool {
         let mut reached = 1_u64;
@@ -326,7 +379,7 @@ impl Graph {
         let mut ways: HashMap<u64, Way> = HashMap::new();
         let mut open: Vec<u64> = Vec::new();
         for (relation, place) in relations.iter().zip(0..) {
-            ways.insert(1 << place, Way { cost: 0.0, relation: Arc::clone(relation), parts: None });
+            ways.insert(1 << place, Way::to_source(relation));
             open.push(1 << place);
         }
         while open.len() > 1 {
@@ -356,7 +409,7 @@ impl Graph {
             return Ok(self.sources[set.trailing_zeros() as usize].clone());
         };
         let (left, right) = (self.build(kept, ways)?, self.build(probing, ways)?);
-        let on = self.between(kept, probing);
+        let on = self.between(kept, probing).map(|(left, right)| (left.clone(), right.clone())).collect();
         let filter = conjunction(self.due(kept, probing).cloned());
         let join = Join::try_new(
             Arc::new(left),
@@ -379,38 +432,43 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|inner| Ok(is_subquery(inner))).unwrap_or(true)
 }
 
-/// The join below what only leaves columns or rows out.
-fn inner_join(plan: &LogicalPlan) -> Option<&Join> {
+/// Whether a plan belongs to a tree of joins: a join of it, or what only leaves columns or rows of one out.
+fn is_of_tree(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Join(join) => is_free(join).then_some(join),
-        LogicalPlan::Projection(projection) if is_pruning(projection) => inner_join(&projection.input),
-        LogicalPlan::Filter(filter) if !has_subquery(&filter.predicate) => inner_join(&filter.input),
-        _ => None,
+        LogicalPlan::Join(join) => is_free(join),
+        LogicalPlan::Projection(projection) => is_pruning(projection) && is_of_tree(&projection.input),
+        LogicalPlan::Filter(filter) => !has_subquery(&filter.predicate) && is_of_tree(&filter.input),
+        _ => false,
     }
 }
 
-/// Takes a tree of joins apart.
+/// Takes a tree of joins apart; gives the order in which it was written.
 fn collect(
     plan: &LogicalPlan,
     sources: &mut Vec<LogicalPlan>,
     equations: &mut Vec<(Expr, Expr)>,
     conditions: &mut Vec<Expr>,
-) {
+) -> Written {
     match plan {
-        LogicalPlan::Join(join) if is_free(join) => {
-            collect(&join.left, sources, equations, conditions);
-            collect(&join.right, sources, equations, conditions);
+        LogicalPlan::Join(join) if is_of_tree(plan) => {
+            let left = collect(&join.left, sources, equations, conditions);
+            let right = collect(&join.right, sources, equations, conditions);
             equations.extend(join.on.iter().cloned());
             conditions.extend(join.filter.iter().flat_map(split_conjunction).cloned());
+            Written::Join(Box::new(left), Box::new(right))
         }
-        LogicalPlan::Projection(projection) if inner_join(plan).is_some() => {
-            collect(&projection.input, sources, equations, conditions);
+        LogicalPlan::Projection(projection) if is_of_tree(plan) => {
+            collect(&projection.input, sources, equations, conditions)
         }
-        LogicalPlan::Filter(filter) if inner_join(plan).is_some() => {
-            collect(&filter.input, sources, equations, conditions);
+        LogicalPlan::Filter(filter) if is_of_tree(plan) => {
+            let written = collect(&filter.input, sources, equations, conditions);
             conditions.extend(split_conjunction(&filter.predicate).into_iter().cloned());
+            written
         }
-        source => sources.push(source.clone()),
+        source => {
+            sources.push(source.clone());
+            Written::Source(sources.len() - 1)
+        }
     }
 }
 
@@ -423,4 +481,72 @@ fn is_hinted(plan: &LogicalPlan) -> bool {
         Ok(heap.is_some_and(|heap| heap.join_way() != JoinWay::Free))
     });
     hinted.unwrap_or(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+    use datafusion::optimizer::OptimizerContext;
+
+    fn source(name: &str, rows: usize) -> LogicalPlan {
+        let values = LogicalPlanBuilder::values(vec![vec![lit(1_i64)]; rows]).expect("rows of one type");
+        values.alias(name).and_then(LogicalPlanBuilder::build).expect("a name for it")
+    }
+
+    /// Sources joined one behind the other by their only columns.
+    fn chain(sources: Vec<(&str, LogicalPlan)>) -> LogicalPlan {
+        let column = |name: &str| Column::new(Some(name), "column1");
+        let join = |(before, left): (String, LogicalPlan), (name, right): (&str, LogicalPlan)| {
+            let on = (vec![column(&before)], vec![column(name)]);
+            let joined = LogicalPlanBuilder::from(left).join(right, JoinType::Inner, on, None);
+            (name.to_owned(), joined.and_then(LogicalPlanBuilder::build).expect("both have the column"))
+        };
+        let mut sources = sources.into_iter();
+        let (first, plan) = sources.next().expect("a first source");
+        sources.fold((first.to_owned(), plan), join).1
+    }
+
+    fn pass(rule: &JoinOrderRule, plan: LogicalPlan) -> (LogicalPlan, bool) {
+        let done = rule.rewrite(plan, &OptimizerContext::new()).expect("an order");
+        (done.data, done.transformed)
+    }
+
+    #[test]
+    fn a_tree_in_its_best_order_is_looked_at_once() {
+        let rule = JoinOrderRule::default();
+        let plan = chain(["a", "b", "c", "d", "e", "f"].map(|name| (name, source(name, 1))).into());
+        let (first, is_new) = pass(&rule, plan.clone());
+        assert!(!is_new && first == plan);
+        assert_eq!(rule.ordered.lock().len(), 1);
+        pass(&rule, first);
+        assert_eq!(rule.ordered.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_tree_that_was_put_in_order_is_not_looked_at_again() {
+        let rule = JoinOrderRule::default();
+        let plan = chain(vec![("a", source("a", 1000)), ("b", source("b", 1000)), ("c", source("c", 1))]);
+        let (ordered, is_new) = pass(&rule, plan.clone());
+        assert!(is_new && ordered != plan && ordered.schema() == plan.schema());
+        assert_eq!(pass(&rule, ordered.clone()), (ordered, false));
+        assert_eq!(rule.ordered.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_tree_inside_a_source_is_ordered_by_itself_in_either_case() {
+        let inside = || chain(vec![("a", source("a", 900)), ("b", source("b", 900)), ("c", source("c", 1))]);
+        let grouped = LogicalPlanBuilder::from(inside())
+            .aggregate(vec![Expr::Column(Column::new(Some("c"), "column1"))], Vec::<Expr>::new())
+            .and_then(|groups| groups.alias("g"))
+            .and_then(LogicalPlanBuilder::build)
+            .expect("groups");
+        for rows in [1, 5000] {
+            let rule = JoinOrderRule::default();
+            let around = vec![("x", source("x", rows)), ("y", source("y", rows)), ("g", grouped.clone())];
+            let (ordered, is_new) = pass(&rule, chain(around));
+            assert!(is_new && !ordered.exists(|node| Ok(*node == inside())).expect("a walk"));
+            assert_eq!(rule.ordered.lock().len(), 2);
+        }
+    }
 }

@@ -6,8 +6,8 @@
 //! the less each further one counts.
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
+use datafusion::common::{Column, Statistics};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 mod join_order;
@@ -52,6 +52,12 @@ pub(crate) const UNKNOWN_CONDITION: f64 = 0.3;
 
 /// What a `LIKE` leaves whose pattern says no range.
 const LIKE_CONDITION: f64 = 0.1;
+
+/// The column that an expression is made of, if it is made of one.
+fn only_column(expr: &Expr) -> Option<&Column> {
+    let mut columns = expr.column_refs().into_iter();
+    columns.next().filter(|_| columns.next().is_none())
+}
 
 /// What a condition leaves of rows, of whose expressions `known` says what it can.
 pub(crate) fn share_by(condition: &Expr, known: &dyn Fn(&Expr) -> ColumnRows) -> f64 {

@@ -1,6 +1,6 @@
 //! The rows of a logical plan, and what is known of its columns: from the tables at its leaves up to its root.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use datafusion::common::Column;
 use datafusion::datasource::source_as_provider;
@@ -8,7 +8,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, TableScan};
 
 use super::table::TableKnowledge;
-use super::{UNKNOWN_CONDITION, share_by, together};
+use super::{UNKNOWN_CONDITION, only_column, share_by, together};
 use crate::access_path::{partitions_read, read_predicates};
 use crate::source::HeapTable;
 
@@ -22,6 +22,14 @@ pub(crate) struct ColumnRows {
     pub(crate) distinct: f64,
     /// The share of rows that are NULL.
     pub(crate) null_share: f64,
+}
+
+impl ColumnRows {
+    /// Of one of which nothing is known, in so many rows: as many values as the root, SQL Server's guess for an
+    /// equation.
+    pub(super) fn guess(rows: f64) -> ColumnRows {
+        ColumnRows { distinct: rows.sqrt().max(1.0), null_share: 0.0 }
+    }
 }
 
 /// What is known of some rows.
@@ -39,14 +47,16 @@ impl Relation {
         Relation { rows, width: width_of(plan), columns: HashMap::new() }
     }
 
+    /// The same, of whose columns no others are known any more.
+    pub(super) fn of_columns(mut self, wanted: &HashSet<&Column>) -> Relation {
+        self.columns.retain(|column, _| wanted.contains(column));
+        self
+    }
+
     /// What is known of what an expression makes of a row: of one column what is known of that.
     pub(crate) fn expression(&self, expr: &Expr) -> ColumnRows {
-        let mut columns = expr.column_refs().into_iter();
-        let known = match (columns.next(), columns.next()) {
-            (Some(only), None) => self.columns.get(only).copied(),
-            _ => None,
-        };
-        known.unwrap_or(ColumnRows { distinct: self.rows.sqrt().max(1.0), null_share: 0.0 })
+        let known = only_column(expr).and_then(|only| self.columns.get(only)).copied();
+        known.unwrap_or_else(|| ColumnRows::guess(self.rows))
     }
 
     /// The same rows, of which only this share is left.
@@ -65,7 +75,7 @@ impl Relation {
         &self,
         other: &Relation,
         join_type: JoinType,
-        equations: &[(Expr, Expr)],
+        equations: &[(&Expr, &Expr)],
         further: usize,
     ) -> Relation {
         let mut shares = vec![UNKNOWN_CONDITION; further];
@@ -76,16 +86,16 @@ impl Relation {
             shares.push(not_null / left.distinct.max(right.distinct).max(1.0));
         }
         let pairs = self.rows * other.rows * together(shares);
-        let matched = |rows: f64, distinct: fn(&(Expr, Expr)) -> (&Expr, &Expr), own: &Relation, others: &Relation| {
-            let share = equations.iter().map(|equation| {
-                let (mine, theirs) = distinct(equation);
+        let matched = |rows: f64, is_turned: bool, own: &Relation, others: &Relation| {
+            let share = equations.iter().map(|&(left, right)| {
+                let (mine, theirs) = if is_turned { (right, left) } else { (left, right) };
                 let (mine, theirs) = (own.expression(mine), others.expression(theirs));
                 (theirs.distinct / mine.distinct.max(1.0)).min(1.0) * (1.0 - mine.null_share)
             });
             rows * share.fold(1.0, f64::min) * UNKNOWN_CONDITION.powi(i32::try_from(further.min(4)).unwrap_or(4))
         };
-        let left_matched = || matched(self.rows, |(left, right)| (left, right), self, other);
-        let right_matched = || matched(other.rows, |(left, right)| (right, left), other, self);
+        let left_matched = || matched(self.rows, false, self, other);
+        let right_matched = || matched(other.rows, true, other, self);
         let (rows, has_left, has_right) = match join_type {
             JoinType::Inner => (pairs, true, true),
             JoinType::Left => (pairs.max(self.rows), true, true),
@@ -216,9 +226,7 @@ fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
         while let Expr::Alias(alias) = inner {
             inner = &alias.expr;
         }
-        let mut refs = inner.column_refs().into_iter();
-        let only = refs.next().filter(|_| refs.next().is_none())?;
-        Some((name, *below.columns.get(only)?))
+        Some((name, *below.columns.get(only_column(inner)?)?))
     });
     Relation { rows: below.rows, width: width_of(plan), columns: columns.collect() }
 }
@@ -226,7 +234,8 @@ fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
 fn of_join(join: &Join) -> Relation {
     let (left, right) = (relation_of(&join.left), relation_of(&join.right));
     let further = join.filter.as_ref().map_or(0, |filter| split_conjunction(filter).len());
-    left.joined(&right, join.join_type, &join.on, further)
+    let equations: Vec<(&Expr, &Expr)> = join.on.iter().map(|(left, right)| (left, right)).collect();
+    left.joined(&right, join.join_type, &equations, further)
 }
 
 fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
@@ -271,7 +280,7 @@ mod tests {
     #[test]
     fn a_key_brings_each_row_of_the_other_side_once() {
         let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4));
-        let joined = fact.joined(&dimension, JoinType::Inner, &[(column("f"), column("d"))], 0);
+        let joined = fact.joined(&dimension, JoinType::Inner, &[(&column("f"), &column("d"))], 0);
         assert_eq!(joined.rows, 1e6);
         assert_eq!(joined.width, 16.0);
     }
@@ -279,9 +288,9 @@ mod tests {
     #[test]
     fn a_filtered_dimension_brings_its_share() {
         let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4).kept(0.01));
-        let joined = fact.joined(&dimension, JoinType::Inner, &[(column("f"), column("d"))], 0);
+        let joined = fact.joined(&dimension, JoinType::Inner, &[(&column("f"), &column("d"))], 0);
         assert!((joined.rows - 1e4).abs() < 1.0, "{}", joined.rows);
-        let semi = fact.joined(&dimension, JoinType::LeftSemi, &[(column("f"), column("d"))], 0);
+        let semi = fact.joined(&dimension, JoinType::LeftSemi, &[(&column("f"), &column("d"))], 0);
         assert!((semi.rows - 1e4).abs() < 1.0, "{}", semi.rows);
     }
 

@@ -9,7 +9,7 @@ use hobt_types::statistics::{Bound, Summary, histogram_key};
 use hobt_types::{KeyColumn, Value};
 
 use super::relation::{ColumnRows, distinct_left};
-use super::{LeafEstimate, UNKNOWN_CONDITION, share_by, together};
+use super::{LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
 use crate::source::HeapTable;
 
@@ -28,15 +28,6 @@ pub(crate) struct TableKnowledge<'t> {
     /// Rows of these partitions.
     pub(crate) rows: f64,
     is_live: bool,
-}
-
-/// What is known of a column.
-#[derive(Clone, Debug)]
-pub(crate) struct ColumnKnowledge {
-    /// Different values, NULL among them.
-    pub(crate) distinct: f64,
-    /// The share of rows that are NULL.
-    pub(crate) null_share: f64,
 }
 
 impl<'t> TableKnowledge<'t> {
@@ -73,27 +64,28 @@ impl<'t> TableKnowledge<'t> {
         })
     }
 
-    /// What is known of a column.
-    pub(crate) fn column(&self, column: usize) -> ColumnKnowledge {
-        let summary = self.summary(column);
+    /// What is known of a column; `None` if nothing is.
+    fn known(&self, column: usize) -> Option<ColumnRows> {
+        let (summary, is_unique) = (self.summary(column), self.is_unique(&[column]));
         let distinct = match &summary {
-            _ if self.is_unique(&[column]) => self.rows,
+            _ if is_unique => self.rows,
             Some(summary) => summary.distinct(1).min(self.rows),
-            // As many as the root: SQL Server's guess for an equation with a column of which nothing is known.
-            None => self.rows.sqrt(),
+            None => return None,
         };
-        let null_share = summary.as_ref().map_or(0.0, |summary| summary.histogram.nulls() / summary.rows);
-        ColumnKnowledge { distinct: distinct.max(1.0), null_share }
+        let null_share = summary.map_or(0.0, |summary| summary.histogram.nulls() / summary.rows);
+        Some(ColumnRows { distinct: distinct.max(1.0), null_share })
+    }
+
+    /// The same, or a guess.
+    pub(crate) fn column(&self, column: usize) -> ColumnRows {
+        self.known(column).unwrap_or_else(|| ColumnRows::guess(self.rows))
     }
 
     /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
     pub(crate) fn leaf(&self, predicates: &[ColumnPredicate], unread: &[&Expr], projection: &[usize]) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
-        let distinct = |place: &usize| {
-            let is_known = self.is_unique(&[*place]) || self.summary(*place).is_some();
-            is_known.then(|| distinct_left(self.column(*place).distinct, self.rows.max(1.0), rows))
-        };
-        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
+        let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
+        LeafEstimate { rows, distinct: projection.iter().map(|column| self.known(*column).map(left)).collect() }
     }
 
     /// Whether a unique index says that no two rows agree in these columns.
@@ -106,16 +98,10 @@ impl<'t> TableKnowledge<'t> {
 
     /// What is known of an expression: of one over one column what is known of that.
     fn expression(&self, expr: &Expr) -> ColumnRows {
-        let mut columns = expr.column_refs().into_iter();
-        let only = columns.next().filter(|_| columns.next().is_none());
-        let place = only.and_then(|column| self.table().column_named(&column.name));
-        match place {
-            Some(place) => {
-                let known = self.column(place);
-                ColumnRows { distinct: known.distinct, null_share: known.null_share }
-            }
+        match only_column(expr).and_then(|column| self.table().column_named(&column.name)) {
+            Some(place) => self.column(place),
             None if matches!(expr, Expr::Literal(..)) => ColumnRows { distinct: 1.0, null_share: 0.0 },
-            None => ColumnRows { distinct: self.rows.sqrt().max(1.0), null_share: 0.0 },
+            None => ColumnRows::guess(self.rows),
         }
     }
 

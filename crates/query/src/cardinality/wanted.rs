@@ -8,6 +8,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
+use super::only_column;
 use crate::source::HeapTable;
 
 /// A column of a table that a plan reads.
@@ -72,9 +73,7 @@ fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn> {
         }
         LogicalPlan::Projection(projection) => {
             let at = plan.schema().maybe_index_of_column(column)?;
-            let mut refs = projection.expr[at].column_refs().into_iter();
-            let only = refs.next().filter(|_| refs.next().is_none())?;
-            origin(&projection.input, only)
+            origin(&projection.input, only_column(&projection.expr[at])?)
         }
         LogicalPlan::Join(join) => {
             let sides = [&join.left, &join.right];
