@@ -12,8 +12,7 @@ use hobt_catalog::{IndexKind, Table};
 use hobt_engine::{MissingIndex, MissingIndexGroup};
 use hobt_types::{Collation, KeyColumn};
 
-use super::predicate::{self, Test};
-use super::{AccessHint, DESCENT_PAGES};
+use super::{AccessHint, ColumnPredicate, DESCENT_PAGES, Test};
 use crate::source::HeapTable;
 
 /// SQL Server's units of cost: of a scan, of each page behind the first, and of each row.
@@ -37,7 +36,7 @@ impl Missing {
 }
 
 /// The index that is missing to a scan of `table`, whose columns `projection` are wanted of rows that fulfil
-/// `conditions`.
+/// `conditions`, which say `predicates` of single columns.
 ///
 /// # Errors
 /// A heap or tree of it cannot be opened.
@@ -45,6 +44,7 @@ pub(crate) fn missing_to(
     table: &HeapTable,
     projection: &[usize],
     conditions: &[Expr],
+    predicates: &[ColumnPredicate],
 ) -> Result<Option<Missing>, SqlError> {
     let run = table.run();
     let definition = table.table();
@@ -57,7 +57,8 @@ pub(crate) fn missing_to(
     if pages <= DESCENT_PAGES {
         return Ok(None);
     }
-    let Some((columns, rows_left)) = columns_of(table, projection, conditions, rows) else { return Ok(None) };
+    let columns = columns_of(definition, projection, (conditions, predicates), rows);
+    let Some((columns, rows_left)) = columns else { return Ok(None) };
     let cost = |pages: f64, rows: f64| COST_SCAN + COST_PAGE * pages + COST_ROW * rows;
     let now = cost(pages, rows);
     let part = if rows > 0.0 { rows_left / rows } else { 0.0 };
@@ -88,10 +89,12 @@ fn ids(table: &Table, places: &[usize]) -> Vec<i32> {
 
 /// Which columns the index has, and how many rows it would bring; `None` if the conditions say nothing that a key can
 /// use.
-fn columns_of(table: &HeapTable, projection: &[usize], conditions: &[Expr], rows: f64) -> Option<(Columns, f64)> {
-    let definition = table.table();
-    let schema = datafusion::catalog::TableProvider::schema(table);
-    let predicates = predicate::predicates(definition, &schema, conditions);
+fn columns_of(
+    definition: &Table,
+    projection: &[usize],
+    (conditions, predicates): (&[Expr], &[ColumnPredicate]),
+    rows: f64,
+) -> Option<(Columns, f64)> {
     let mut columns = Columns { equality: Vec::new(), inequality: Vec::new(), included: Vec::new() };
     let mut left = rows;
     for (place, column) in definition.columns.iter().enumerate() {

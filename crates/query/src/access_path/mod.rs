@@ -106,18 +106,12 @@ pub(crate) struct SeekPath {
     pub(crate) pages: f64,
 }
 
-/// What `conditions` say of single columns of `table`.
-pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Arc<[ColumnPredicate]> {
-    let schema = datafusion::catalog::TableProvider::schema(table);
-    predicate::predicates(table.table(), &schema, conditions).into()
-}
-
-/// The same, and the conditions that say something else.
+/// What `conditions` say of single columns of `table`, and those that say something else.
 pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = datafusion::catalog::TableProvider::schema(table);
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for condition in conditions.iter().flat_map(split_conjunction) {
-        let found = predicate::predicates(table.table(), &schema, std::slice::from_ref(condition));
+        let found = predicate::predicates(table.table(), &schema, condition);
         if found.is_empty() {
             unread.push(condition);
         }

@@ -74,11 +74,10 @@ struct Operand {
     is_compared: bool,
 }
 
-/// What conditions joined by AND say of a table's columns.
-pub(crate) fn predicates(table: &Table, schema: &SchemaRef, conditions: &[Expr]) -> Vec<ColumnPredicate> {
-    let reader = Reader { table, schema };
+/// What a condition says of a table's columns.
+pub(crate) fn predicates(table: &Table, schema: &SchemaRef, condition: &Expr) -> Vec<ColumnPredicate> {
     let mut found = Vec::new();
-    conditions.iter().for_each(|condition| reader.read(condition, &mut found));
+    Reader { table, schema }.read(condition, &mut found);
     found
 }
 

@@ -23,7 +23,7 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
 use crate::access_path::{
-    AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, predicates, read_predicates,
+    AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, read_predicates,
 };
 use crate::binder::ScanSample;
 use crate::cardinality::{LeafEstimate, TableKnowledge};
@@ -354,11 +354,26 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
+/// Conditions on the rows of a table.
+struct Wanted<'c> {
+    conditions: &'c [Expr],
+    /// What they say of single columns.
+    known: Arc<[ColumnPredicate]>,
+    /// Those that say something else.
+    unread: Vec<&'c Expr>,
+}
+
+impl<'c> Wanted<'c> {
+    fn of(table: &HeapTable, conditions: &'c [Expr]) -> Wanted<'c> {
+        let (known, unread) = read_predicates(table, conditions);
+        Wanted { conditions, known: known.into(), unread }
+    }
+}
+
 /// What is expected of the rows of some partitions that fulfil conditions, as far as statistics tell.
-fn expected(heap: &HeapTable, partitions: &[usize], conditions: &[Expr], projection: &[usize]) -> LeafEstimate {
-    let (predicates, unread) = read_predicates(heap, conditions);
+fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Wanted<'_>, projection: &[usize]) -> LeafEstimate {
     let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
-    let whole = TableKnowledge::of(heap, partitions).leaf(&predicates, &unread, projection);
+    let whole = TableKnowledge::of(heap, partitions).leaf(&wanted.known, &wanted.unread, projection);
     LeafEstimate { rows: whole.rows * share, ..whole }
 }
 
@@ -399,9 +414,9 @@ impl TableProvider for HeapTable {
         if let Some(reading) = self.row_reading {
             return self.scan_locked(session, (projection, schema), conditions, limit, reading);
         }
-        let known = predicates(self, conditions);
-        let path = choose(self, &projection, &known).map_err(external)?;
-        let plan = self.scan_by(path.clone(), (projection.clone(), schema), conditions, known)?;
+        let wanted = Wanted::of(self, conditions);
+        let path = choose(self, &projection, &wanted.known).map_err(external)?;
+        let plan = self.scan_by(path.clone(), (projection.clone(), schema), &wanted)?;
         let plan = self.with_unseen(plan, path, projection)?;
         // Conditions stay above, but rows that others are changing may fulfil them yet.
         Ok(match plan.downcast_ref::<ScanExec>() {
@@ -412,28 +427,27 @@ impl TableProvider for HeapTable {
 }
 
 impl HeapTable {
-    /// Reads the columns `projection` of the rows that `path` leads to, of which those are wanted that fulfil
-    /// `conditions`.
+    /// Reads the columns `projection` of the rows that `path` leads to.
     fn scan_by(
         &self,
         path: AccessPath,
         (projection, schema): (Vec<usize>, SchemaRef),
-        conditions: &[Expr],
-        known: Arc<[ColumnPredicate]>,
+        wanted: &Wanted<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.this.upgrade().expect("a provider in use is alive");
+        let known = Arc::clone(&wanted.known);
         Ok(match path {
             AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
             AccessPath::Scan { partitions } => {
-                let missing = missing_to(self, &projection, conditions).map_err(external)?;
-                let estimated = expected(self, &partitions, conditions, &projection);
+                let missing = missing_to(self, &projection, wanted.conditions, &known).map_err(external)?;
+                let estimated = expected(self, &partitions, wanted, &projection);
                 let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
                 Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known).estimating(estimated))
             }
             AccessPath::Seek(path) => {
                 let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
                 // What the tree says of the ranges is as new as the rows.
-                let mut estimated = expected(self, &all, conditions, &projection);
+                let mut estimated = expected(self, &all, wanted, &projection);
                 estimated.rows = estimated.rows.min(path.rows);
                 Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
             }
@@ -510,16 +524,16 @@ impl HeapTable {
         let output = projection.iter().map(position).collect();
         let read_schema = Arc::new(inner.schema.project(&read)?);
         let described = DFSchema::try_from(read_schema.as_ref().clone())?;
-        let known = predicates(&inner, conditions);
+        let wanted = Wanted::of(&inner, conditions);
         let path = match reading.range {
-            Some(_) => choose_to_lock(&inner, &read, &known).map_err(external)?,
-            None => choose(&inner, &read, &known).map_err(external)?,
+            Some(_) => choose_to_lock(&inner, &read, &wanted.known).map_err(external)?,
+            None => choose(&inner, &read, &wanted.known).map_err(external)?,
         };
         if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
             // Nobody puts a row anywhere: that is what the lock of the table says.
             self.run.ask_for_whole(self.database.id(), self.table.id);
         }
-        let input = inner.scan_by(path.clone(), (read, read_schema), conditions, known)?;
+        let input = inner.scan_by(path.clone(), (read, read_schema), &wanted)?;
         let conditions = conjunction(conditions.iter().cloned());
         let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
         let settings =

@@ -1,7 +1,7 @@
 //! `CREATE`, `UPDATE` and `DROP STATISTICS`.
 //!
 //! What rows are like is gathered by a query (`gather`) of the statement; what is written behind `WITH` stands in
-//! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`estimate`).
+//! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`cardinality`).
 
 mod gather;
 mod options;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hobt_base::{HobtId, ObjectId, Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
 use hobt_engine::{EngineError, StatisticsDefinition, statistics_type};
-use hobt_tsql::ast::{Condition, CreateStatistics, Identifier, ObjectName, UpdateStatistics};
+use hobt_tsql::ast::{CreateStatistics, Identifier, ObjectName, UpdateStatistics};
 use hobt_types::{SqlType, Value};
 
 use self::gather::Gathering;
@@ -61,7 +61,7 @@ impl Interpreter<'_> {
     pub(in super::super) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
         let (place, table) = self.table_of_statistics(&create.table)?;
         let options = Options::of(&create.options)?;
-        let definition = self.statistics_definition(create, &table, &options)?;
+        let definition = definition_of(create, &table, &options)?;
         let run = self.new_run(Some(&hints(&options)))?;
         self.in_run(&run, |this| {
             let created = place.database.database().create_statistics(&run.context, &table, &definition);
@@ -69,38 +69,6 @@ impl Interpreter<'_> {
             this.update_one(&run, &place, &table, &created, &options, create.name.position)
         })?;
         Ok(Outcome::QUIET)
-    }
-
-    fn statistics_definition(
-        &mut self,
-        create: &CreateStatistics,
-        table: &Table,
-        options: &Options,
-    ) -> Result<StatisticsDefinition, Failure> {
-        let mut columns = Vec::with_capacity(create.columns.len());
-        for column in &create.columns {
-            let found = table.column_named(&column.value).ok_or_else(|| {
-                let text = format!("Column name '{}' does not exist in the target table or view.", column.value);
-                SqlError::new(number::NO_SUCH_KEY_COLUMN, text).at(column.position)
-            })?;
-            columns.push(found);
-        }
-        let filter = create.condition.as_ref().map(|condition| self.filter(condition, create)).transpose()?;
-        let is_incremental = options.incremental.unwrap_or(false);
-        Ok(StatisticsDefinition {
-            name: create.name.value.clone(),
-            columns,
-            filter,
-            origin: StatisticsOrigin::User,
-            is_incremental,
-            no_recompute: options.no_recompute,
-            sample_millionths: persisted(options).unwrap_or(0),
-        })
-    }
-
-    /// The text of a filter, which the query that gathers will bind: what it may not be is refused there.
-    fn filter(&mut self, condition: &Condition, _create: &CreateStatistics) -> Result<String, Failure> {
-        Ok(super::constraint::condition_definition(condition))
     }
 
     pub(in super::super) fn update_statistics(&mut self, update: &UpdateStatistics) -> Result<Outcome, Failure> {
@@ -352,6 +320,37 @@ impl Interpreter<'_> {
             Ok(dropped.map_err(SqlError::from)?)
         })
     }
+}
+
+/// What is to be made.
+///
+/// # Errors
+/// 1911 a column that the table does not have.
+fn definition_of(
+    create: &CreateStatistics,
+    table: &Table,
+    options: &Options,
+) -> Result<StatisticsDefinition, SqlError> {
+    let mut columns = Vec::with_capacity(create.columns.len());
+    for column in &create.columns {
+        let found = table.column_named(&column.value).ok_or_else(|| {
+            let text = format!("Column name '{}' does not exist in the target table or view.", column.value);
+            SqlError::new(number::NO_SUCH_KEY_COLUMN, text).at(column.position)
+        })?;
+        columns.push(found);
+    }
+    // The query that gathers binds it: what it may not be is refused there.
+    let filter = create.condition.as_ref().map(super::constraint::condition_definition);
+    let is_incremental = options.incremental.unwrap_or(false);
+    Ok(StatisticsDefinition {
+        name: create.name.value.clone(),
+        columns,
+        filter,
+        origin: StatisticsOrigin::User,
+        is_incremental,
+        no_recompute: options.no_recompute,
+        sample_millionths: persisted(options).unwrap_or(0),
+    })
 }
 
 /// The types as which the columns of a statistics object are gathered.
