@@ -169,10 +169,9 @@ fn stats_histogram(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         let sql_type = statistics_type(table.columns[*first].sql_type);
         for (step, number) in state.summary.histogram.steps().iter().zip(1..) {
             let key = step.value.as_deref().map(|bytes| key_text(bytes, sql_type)).transpose()?;
-            let distinct = step.distinct_range_rows;
-            let average = if distinct > 0.0 { step.range_rows / distinct } else { 1.0 };
             let mut row = row![table.id.0, statistics.id, number, key.map_or(NULL, Value::Text)];
-            row.extend([real(step.range_rows), real(step.equal_rows), whole(distinct), real(average)]);
+            row.extend([real(step.range_rows), real(step.equal_rows), whole(step.distinct_range_rows)]);
+            row.push(real(step.average_range_rows()));
             rows.push(row);
         }
         Ok(())

@@ -41,6 +41,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// `AVG_RANGE_ROWS`, as SQL Server shows it: rows of one value of the range, 1 where it has no values.
+    pub fn average_range_rows(&self) -> f64 {
+        if self.distinct_range_rows > 0.0 { self.range_rows / self.distinct_range_rows } else { 1.0 }
+    }
+
     /// Rows of one value of the range.
     fn average(&self) -> f64 {
         // Fewer than one value stands for a guess of less than one: the range's rows are then that value's.

@@ -178,13 +178,12 @@ impl Shown {
     fn histogram(&self) -> Result<Vec<Vec<Value>>, SqlError> {
         let row = |step: &hobt_types::statistics::Step| {
             let key = value_from_bytes(self.types[0], step.value.as_deref());
-            let distinct = step.distinct_range_rows;
             Ok(vec![
                 key.map_err(|error| SqlError::internal(error.to_string()))?,
                 real(step.range_rows),
                 real(step.equal_rows),
-                whole(distinct),
-                real(if distinct > 0.0 { step.range_rows / distinct } else { 1.0 }),
+                whole(step.distinct_range_rows),
+                real(step.average_range_rows()),
             ])
         };
         self.summary.histogram.steps().iter().map(row).collect()
