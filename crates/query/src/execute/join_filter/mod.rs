@@ -18,6 +18,7 @@
 //! - `push.rs`: how far down the other side a filter goes.
 //! - `rule.rs`: which joins have one.
 //! - `sieve.rs`: what a scan does with it.
+//! - `trial.rs`: whether it is worth asking.
 //!
 //! Why not the filters of DataFusion: `docs/design/0028-join-filters.md`.
 
@@ -26,6 +27,7 @@ mod push;
 mod rule;
 mod sieve;
 mod tap;
+mod trial;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

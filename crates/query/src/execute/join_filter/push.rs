@@ -23,6 +23,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
@@ -57,9 +58,20 @@ impl Pushed {
 #[derive(Default)]
 pub(super) struct Pusher {
     outers: Vec<(Plan, Plan)>,
+    /// What is known of the rows of plans, each looked at once.
+    statistics: StatisticsContext,
+    /// Whoever was asked for: they are known by where they lie, where nobody else may come to lie.
+    asked: Vec<Plan>,
 }
 
 impl Pusher {
+    /// How many rows a plan is thought to have.
+    pub(super) fn rows_of(&mut self, plan: &Plan) -> Result<Option<usize>> {
+        self.asked.push(Arc::clone(plan));
+        let known = self.statistics.compute(plan.as_ref(), &StatisticsArgs::new())?;
+        Ok(known.num_rows.get_value().copied())
+    }
+
     /// The plan with the filter at its scans; `None` if it comes to none.
     pub(super) fn push(&mut self, plan: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
         if plan.fetch().is_some() {

@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::stats::Precision;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 use super::JoinFilter;
 use super::keys::has_number;
@@ -80,7 +78,7 @@ fn leaves_alone_out(join: &HashJoinExec) -> bool {
 fn with_filters(pusher: &mut Pusher, plan: &Plan, join: &HashJoinExec) -> Result<Plan> {
     let (mut left, mut right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     let mut tapped = Vec::new();
-    let rows = rows_of(&left)?;
+    let rows = pusher.rows_of(&left)?;
     for (build, probe) in join.on() {
         let key_type = build.data_type(&left.schema())?;
         if !has_number(&key_type) || probe.data_type(&right.schema())? != key_type {
@@ -114,13 +112,4 @@ fn tap(plan: &Plan, tapped: Vec<Tapped>) -> Result<Plan> {
 
 fn name_of(key: &Arc<dyn PhysicalExpr>) -> String {
     key.downcast_ref::<Column>().map_or_else(|| key.to_string(), |column| column.name().to_owned())
-}
-
-/// How many rows a plan is thought to have.
-fn rows_of(plan: &Plan) -> Result<Option<usize>> {
-    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
-    Ok(match statistics.num_rows {
-        Precision::Exact(rows) | Precision::Inexact(rows) => Some(rows),
-        Precision::Absent => None,
-    })
 }

@@ -2,7 +2,7 @@
 //! the filters' columns of each page, and read the others of the rows that are left.
 //!
 //! What conditions say of single columns is a filter too, there from the start. Filters are not relied on: who stands
-//! above looks at the conditions again, and one that leaves few rows out is not asked any more.
+//! above looks at the conditions again, and one that leaves few rows out is not asked for a while (`trial.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,15 +19,13 @@ use hobt_functions::carrier;
 use hobt_page::RowPage;
 
 use super::keys::{for_each_key, is_number};
+use super::trial::Trial;
 use super::{FilterCounts, LeafFilter, ReadyFilter};
 use crate::access_path::{ColumnPredicate, KeyForm, number_keys, wanted_keys, wanted_partitions};
 use crate::execute::profile::OperatorProfile;
 use crate::execute::scan_exec::{array_of, column_vector};
 use crate::execute::trace::substituted;
 use crate::source::HeapTable;
-
-/// Rows after which it is seen whether a filter is worth it.
-const TRIAL_ROWS: u64 = 1 << 16;
 
 /// What conditions say of columns, as filters: the column and its keys.
 fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
@@ -63,10 +61,7 @@ pub(in crate::execute) struct Sieve {
 struct Test {
     how: How,
     counts: Arc<FilterCounts>,
-    /// Rows that it has looked at and let pass in this trial.
-    seen: u64,
-    passed: u64,
-    is_off: bool,
+    trial: Trial,
     /// What it has left out since that was last noted.
     rows: u64,
     pages: u64,
@@ -220,9 +215,12 @@ impl Sieve {
         let live = page.row_count() - page.deleted_count();
         let slots = &mut self.slots;
         let (mut left, mut is_first) = (live, true);
-        for test in self.tests.iter_mut().filter(|test| !test.is_off) {
+        for test in &mut self.tests {
             if left == 0 {
                 break;
+            }
+            if !test.trial.is_asked(left as u64) {
+                continue;
             }
             match &mut test.how {
                 How::Column(filter) if is_first => filter.select(page, slots),
@@ -232,7 +230,9 @@ impl Sieve {
                         slots.clear();
                         slots.extend((0..page.row_count()).filter(|&slot| !page.is_deleted(slot)));
                     }
-                    test.is_off = !key.retain(&self.table, (id, page), values, slots)?;
+                    if !key.retain(&self.table, (id, page), values, slots)? {
+                        test.trial.end();
+                    }
                 }
             }
             is_first = false;
@@ -244,7 +244,7 @@ impl Sieve {
 
     /// The columns that are read before others.
     pub(in crate::execute) fn first_columns(&self) -> impl Iterator<Item = usize> + '_ {
-        self.tests.iter().filter(|test| !test.is_off).filter_map(|test| match &test.how {
+        self.tests.iter().filter(|test| !test.trial.rests()).filter_map(|test| match &test.how {
             How::Column(filter) => Some(filter.column()),
             How::Key(_) => None,
         })
@@ -296,8 +296,11 @@ impl SeekSieve {
                 self.tests.extend(filter.map(|filter| Test::new(How::Column(filter), &ready.keys, counts)));
             }
         }
-        for test in self.tests.iter_mut().filter(|test| !test.is_off) {
+        for test in &mut self.tests {
             let before = slots.len();
+            if !test.trial.is_asked(before as u64) {
+                continue;
+            }
             if let How::Column(filter) = &test.how {
                 filter.retain(page, slots);
             }
@@ -322,7 +325,7 @@ fn compares_numbers(table: &HeapTable, leaf: &LeafFilter) -> bool {
 impl Test {
     fn new(how: How, keys: &KeySet, counts: Arc<FilterCounts>) -> Test {
         counts.kind.get_or_init(|| keys.kind());
-        Test { how, counts, seen: 0, passed: 0, is_off: false, rows: 0, pages: 0 }
+        Test { how, counts, trial: Trial::default(), rows: 0, pages: 0 }
     }
 
     /// Adds what was left out since the last time to what others see.
@@ -333,16 +336,11 @@ impl Test {
 
     /// Notes what has come of a page's rows.
     fn note(&mut self, before: usize, after: usize) {
-        (self.seen, self.passed) = (self.seen + before as u64, self.passed + after as u64);
         self.rows += (before - after) as u64;
         self.pages += u64::from(after == 0 && before > 0);
-        if self.seen < TRIAL_ROWS {
-            return;
-        }
         // What the look costs beside what it spares.
         let (part, of) = if matches!(self.how, How::Column(_)) { (9, 10) } else { (3, 4) };
-        self.is_off |= self.passed * of > self.seen * part;
-        (self.seen, self.passed) = (0, 0);
+        self.trial.note(before as u64, after as u64, (part, of));
     }
 }
 
