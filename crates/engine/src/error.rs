@@ -85,6 +85,18 @@ impl EngineError {
     }
 }
 
+/// 1088.
+pub fn no_such_object(name: impl fmt::Display) -> SqlError {
+    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+    SqlError::new(number::NO_SUCH_OBJECT, text)
+}
+
+/// 2767.
+pub fn no_such_statistics(name: &str) -> SqlError {
+    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
+    SqlError::new(number::NO_SUCH_STATISTICS, text)
+}
+
 /// An error of the access methods as a client sees it: 824, 823, 1105, 701, 511 and others. `database` and `filegroup`
 /// are names; the filegroup's id stands in for an absent one.
 pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessError) -> SqlError {

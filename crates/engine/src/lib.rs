@@ -50,6 +50,7 @@
 //!   id name created state storage checkpoint check_usable mark_suspect storage_error(AccessError) -> EngineError
 //!   snapshot() -> Arc<DatabaseSnapshot>    snapshot_of(&ctx): with ctx's own changes
 //!   hobt(HobtId) -> Arc<Hobt>              hobt_to_read: leaves the database clean
+//!   row_count(&[HobtId]) -> u64            rows of heaps and B+trees
 //!   create_table(&ctx, &TableDefinition) -> Arc<Table>
 //!   drop_table / truncate_table(&ctx, schema, name, &mut lock) -> ObjectId         lock(ObjectId) takes Sch-M on it
 //!   create_module(&ctx, &ModuleDefinition) -> Arc<Module>          drop_module(&ctx, schema, name, ModuleKind)
@@ -79,19 +80,20 @@ mod path;
 mod settings;
 mod spill;
 
+pub use clock::time_of_day;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
     LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SequenceAlteration, SequenceDefinition, SequenceRange,
     SequenceState, ShownCounts, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter,
-    WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_named,
-    statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
+    WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_in,
+    partitions_named, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,
     FilegroupDefinition, IndexDefinition, KeyKind, ModuleDefinition, PartitionFunctionDefinition,
     PartitionSchemeDefinition, Replace, TableDefinition,
 };
-pub use error::{EngineError, disk_error, storage_error};
+pub use error::{EngineError, disk_error, no_such_object, no_such_statistics, storage_error};
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{Created, DatabaseDescription, DatabaseUse, Instance};

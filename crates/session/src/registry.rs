@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hobt_base::{SessionId, SqlError, number};
+use hobt_engine::time_of_day;
 use hobt_query::execute::{OperatorProfile, StatementRun};
 use hobt_query::interpreter::Progress;
 use hobt_query::interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
 use hobt_sync::WaitCounters;
 
 use crate::session::SessionOptions;
-use crate::views::now;
 
 /// The first id of a user's session.
 const FIRST_SESSION: i32 = 51;
@@ -134,7 +134,7 @@ impl Registry {
     pub(crate) fn add(&self, options: &SessionOptions, cancelled: Arc<AtomicBool>) -> SessionId {
         let mut sessions = self.lock();
         let id = (FIRST_SESSION..).find(|id| !sessions.contains_key(id)).unwrap_or(i32::MAX);
-        let time = now();
+        let time = time_of_day();
         sessions.insert(
             id,
             Connected {
@@ -182,7 +182,7 @@ impl Registry {
     pub(crate) fn batch_begins(&self, id: SessionId, text: &str) -> bool {
         let mut sessions = self.lock();
         let Some(session) = sessions.get_mut(&id.0).filter(|session| !session.killed) else { return false };
-        session.last_request_start = now();
+        session.last_request_start = time_of_day();
         session.request = Some(Request {
             started: Instant::now(),
             start_time: session.last_request_start,
@@ -198,7 +198,7 @@ impl Registry {
         let mut sessions = self.lock();
         let Some(session) = sessions.get_mut(&id.0) else { return false };
         session.request = None;
-        session.last_request_end = Some(now());
+        session.last_request_end = Some(time_of_day());
         session.row_count = row_count;
         database.clone_into(&mut session.database);
         session.killed
@@ -275,7 +275,7 @@ impl SessionDirectory for Registry {
             session.transaction = open.map(|(transaction, count)| OpenTransaction {
                 begun: known
                     .filter(|known| known.transaction.id() == transaction.id())
-                    .map_or_else(now, |known| known.begun),
+                    .map_or_else(time_of_day, |known| known.begun),
                 transaction,
                 count,
             });

@@ -16,7 +16,7 @@ use super::pending::{Name, Sharing};
 use super::table::{identity_twice, table_column};
 use super::table_change::TableChange;
 use crate::definition::{ColumnDefinition, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, no_such_object};
 
 /// What `ALTER COLUMN` makes of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -328,12 +328,7 @@ impl Database {
         lock: &mut LockTable<'_>,
     ) -> Result<()> {
         check_name(new_name)?;
-        let missing = || {
-            let text = format!(
-                "Cannot find the object \"{old_name}\" because it does not exist or you do not have permissions."
-            );
-            EngineError::statement(number::NO_SUCH_OBJECT, text)
-        };
+        let missing = || EngineError::Statement(no_such_object(old_name));
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let (change, old) = self.claim_locked(ctx, schema, old_name, lock, &|_| missing())?;
         let other = self.begin(ctx, vec![(Name::object(schema, new_name), Sharing::Exclusive)])?;

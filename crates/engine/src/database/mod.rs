@@ -70,6 +70,7 @@ pub use statistics::{
 };
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
+pub use truncate::partitions_in;
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
 
 pub(crate) use file_removal::{Unlisted, primary_file};
@@ -352,6 +353,14 @@ impl Database {
     pub fn store_to_read(&self, id: HobtId) -> Result<RowStore> {
         self.check_usable()?;
         self.find_store(id)
+    }
+
+    /// Rows of heaps and B+trees together, as they count them.
+    ///
+    /// # Errors
+    /// As [`Database::hobt`].
+    pub fn row_count(&self, hobts: impl IntoIterator<Item = HobtId>) -> Result<u64> {
+        hobts.into_iter().map(|hobt| Ok(self.store_to_read(hobt)?.hobt().row_count())).sum()
     }
 
     /// A heap or B+tree by its id, opened at first use, to be read or changed; a table that the caller's statement has

@@ -25,7 +25,7 @@ use super::statistics::Gathered;
 use super::table::cannot_drop;
 use super::{Change, Database};
 use crate::definition::IndexDefinition;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, no_such_object};
 
 /// Makes a new definition of an old one, and warnings.
 pub(super) type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;
@@ -100,12 +100,6 @@ fn hobts_of(table: &Table) -> HashSet<HobtId> {
     table.indexes.iter().flat_map(|index| &index.partitions).map(|partition| partition.hobt).collect()
 }
 
-/// 1088.
-fn no_such_table(name: &str) -> EngineError {
-    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-    EngineError::statement(number::NO_SUCH_OBJECT, text)
-}
-
 impl Database {
     /// Begins a change of a table's definition: claims its name, has it locked, and gives what `define` makes of it
     /// storage where it has none.
@@ -120,8 +114,9 @@ impl Database {
         lock: &mut LockTable<'_>,
         define: &mut Define<'_>,
     ) -> Result<TableChange> {
-        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(|| no_such_table(name))?;
-        let (change, old) = self.claim_locked(ctx, schema, name, lock, &|_| no_such_table(name))?;
+        let missing = || EngineError::Statement(no_such_object(name));
+        let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
+        let (change, old) = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
         let snapshot = self.snapshot_of(ctx);
         let (planned, warnings) = define(&snapshot, &old)?;
         let new = Arc::new(self.create_stores(ctx, &snapshot, planned)?);

@@ -127,8 +127,11 @@ fn check_aligned(table: &Table) -> Result<()> {
     Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text))
 }
 
-/// Of each partition whether it lies in one of the ranges. 7722.
-fn partitions_in(table: &Table, ranges: &[(i64, i64)]) -> Result<Vec<bool>> {
+/// Of each partition of a table whether it lies in one of the ranges, which are given from 1 and include their last.
+///
+/// # Errors
+/// 7722 a range names a partition that is not there.
+pub fn partitions_in(table: &Table, ranges: &[(i64, i64)]) -> Result<Vec<bool>> {
     let count = table.base_index().partitions.len();
     let place = |number: i64| {
         let place =

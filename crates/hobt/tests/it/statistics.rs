@@ -40,6 +40,15 @@ fn steps(session: &mut Session, table: &str) -> Vec<Vec<String>> {
     )
 }
 
+/// Rows that a query's plan is thought to give.
+fn estimate(session: &mut Session, query: &str) -> f64 {
+    ok(session, "SET SHOWPLAN_ALL ON");
+    let plan = ok(session, query);
+    ok(session, "SET SHOWPLAN_ALL OFF");
+    let first = plan.iter().find(|row| row[15] == "PLAN_ROW").unwrap_or_else(|| panic!("no plan of {query}: {plan:?}"));
+    first[8].parse().unwrap_or_else(|_| panic!("{first:?}"))
+}
+
 const FACT: &str = "
     CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (20010103, 20010105, 20010107);
     CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY]);
@@ -173,6 +182,24 @@ fn odd_columns_have_statistics_too() {
         number(&mut session, "SELECT SUM(rows) FROM sys.hobt_stats_properties WHERE object_id = OBJECT_ID('o')"),
         0.0
     );
+}
+
+#[test]
+fn a_column_of_max_type_is_estimated_by_its_histogram_and_gets_one_unasked() {
+    let (_folder, instance) = instance_with(
+        "CREATE TABLE m (v varchar(max), b varbinary(max));
+         INSERT INTO m SELECT IIF(value % 2 = 0, 'often', CONCAT('v', value)), CAST(value % 4 AS binary(4))
+         FROM GENERATE_SERIES(1, 2000)",
+    );
+    let mut session = used(&instance);
+    ok(&mut session, "SELECT COUNT(*) FROM m WHERE v = 'often' AND b = 0x01");
+    let made = "SELECT COL_NAME(c.object_id, c.column_id) FROM sys.stats AS s JOIN sys.stats_columns AS c
+                ON c.object_id = s.object_id AND c.stats_id = s.stats_id
+                WHERE s.object_id = OBJECT_ID('m') AND s.auto_created = 1 ORDER BY 1";
+    assert_eq!(ok(&mut session, made), [["b"], ["v"]]);
+    assert_eq!(estimate(&mut session, "SELECT * FROM m WHERE v = 'often'"), 1000.0);
+    assert_eq!(estimate(&mut session, "SELECT * FROM m WHERE v = 'v7'"), 1.0);
+    assert_eq!(estimate(&mut session, "SELECT * FROM m WHERE b = 0x00000001"), 500.0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::Expr;
 use hobt_base::HobtId;
 use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
+use hobt_engine::{statistics_columns, statistics_type};
 use hobt_types::statistics::{Bound, Summary, histogram_key};
 use hobt_types::{KeyColumn, Value};
 
@@ -36,11 +37,9 @@ impl<'t> TableKnowledge<'t> {
         let (database, table) = (heap.database().database(), heap.table());
         let of_base = &table.base_index().partitions;
         let hobts: Vec<HobtId> = partitions.iter().filter_map(|place| Some(of_base.get(*place)?.hobt)).collect();
-        let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| store.hobt().row_count());
-        let counted: u64 = hobts.iter().map(count).sum();
         let rows = match database.shown_counts(table.id).rows {
             Some(rows) => rows as f64 * hobts.len() as f64 / of_base.len().max(1) as f64,
-            None => counted as f64,
+            None => database.row_count(hobts.iter().copied()).unwrap_or(0) as f64,
         };
         let is_live = database.options().statistics.is_maintained;
         let statistics = database.snapshot().statistics_of(table);
@@ -158,10 +157,9 @@ impl<'t> TableKnowledge<'t> {
     /// The share of the rows that fulfil all tests of one column.
     fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
         let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
-        let key = KeyColumn::new(definition.sql_type, definition.collation.unwrap_or_default(), true, false);
-        let known = self.summary(column).zip(key);
-        let Some((summary, key)) = known else { return self.guess(column, tests) };
-        let encoded = |comparand: &Comparand| encoded(comparand, definition.sql_type, &key);
+        let known = self.summary(column).zip(statistics_columns(self.table(), &[column]));
+        let Some((summary, keys)) = known else { return self.guess(column, tests) };
+        let encoded = |comparand: &Comparand| encoded(comparand, statistics_type(definition.sql_type), &keys[0]);
         let histogram = &summary.histogram;
         let mut range: (Option<Limit>, Option<Limit>) = (None, None);
         let mut shares = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::LogicalPlan;
 use hobt_base::{HobtId, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
-use hobt_engine::{DatabaseUse, StatisticsDefinition};
+use hobt_engine::{DatabaseUse, StatisticsDefinition, statistics_columns};
 
 use super::ddl::Place;
 use super::failure::Failure;
@@ -89,16 +89,11 @@ fn automatic_name(table: &Table, column: usize) -> String {
 fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize) -> Option<Work> {
     let options = database.options();
     let definition = table.columns.get(column)?;
-    if table.is_system
-        || options.is_read_only
-        || hobt_types::KeyColumn::new(definition.sql_type, definition.collation.unwrap_or_default(), true, false)
-            .is_none()
-    {
+    if table.is_system || options.is_read_only || statistics_columns(table, &[column]).is_none() {
         return None;
     }
     let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
-    let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| store.hobt().row_count());
-    let rows: u64 = hobts.iter().map(count).sum();
+    let rows = database.row_count(hobts.iter().copied()).unwrap_or(0);
     if rows < ROWS_MIN {
         return None;
     }

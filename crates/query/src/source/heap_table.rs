@@ -292,7 +292,8 @@ impl HeapTable {
 
     /// Rows of all partitions, as far as they can be opened.
     pub fn row_count(&self) -> u64 {
-        self.stores().map_or(0, |stores| stores.iter().map(|store| store.hobt().row_count()).sum())
+        let hobts = self.table.base_index().partitions.iter().map(|partition| partition.hobt);
+        self.database.row_count(hobts).unwrap_or(0)
     }
 
     /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their

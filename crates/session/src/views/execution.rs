@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
-use hobt_engine::{DatabaseUse, LogDescription};
+use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
 use hobt_query::execute::{OperatorProfile, WORKER_THREAD};
 use hobt_query::interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_sync::processor;
@@ -401,7 +401,7 @@ fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 }
 
 fn sys_info(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
-    let up_ms = u64::try_from((super::now() - sources.started) / 10_000).unwrap_or(0);
+    let up_ms = u64::try_from((time_of_day() - sources.started) / 10_000).unwrap_or(0);
     let processors = int(processor::processor_count() as u64);
     let memory = sources.instance.memory();
     let affinity = sources.instance.runtime().affinity_mask;

@@ -1,7 +1,7 @@
 //! Reads and writes: by file, by size and latency, over time.
 
 use hobt_disk::{FileSnapshot, TransferSnapshot};
-use hobt_engine::{DatabaseUse, LogDescription};
+use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
@@ -63,7 +63,7 @@ fn virtual_file_stats(sources: &Sources, _: &ViewContext, arguments: &[Value]) -
         Some(Value::Int(asked)) => *asked == i64::from(id),
         _ => true,
     };
-    let sample = u64::try_from((super::now() - sources.started) / 10_000).unwrap_or(0);
+    let sample = u64::try_from((time_of_day() - sources.started) / 10_000).unwrap_or(0);
     let rows = files(sources)
         .into_iter()
         .filter(|(database, file, ..)| wanted(arguments.first(), database.id().0) && wanted(arguments.get(1), *file))

@@ -1,7 +1,7 @@
 //! The logs of databases: files, segments, room; and what transactions have written into them.
 
 use hobt_base::{Lsn, PAGE_SIZE};
-use hobt_engine::{DatabaseUse, LogDescription};
+use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
@@ -77,7 +77,7 @@ pub(super) static VIEWS: &[Definition] = &[
             let sessions = sources.registry.all();
             let rows = sessions.iter().filter_map(|session| {
                 let open = session.transaction.as_ref()?;
-                let (id, seconds) = (open.transaction.id(), (super::now() - open.begun) / 10_000_000);
+                let (id, seconds) = (open.transaction.id(), (time_of_day() - open.begun) / 10_000_000);
                 Some(row![id, id, NULL, session.id.0, false, NULL, 0, 0.0, seconds])
             });
             Ok(rows.collect())

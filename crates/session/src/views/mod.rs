@@ -28,10 +28,9 @@ mod value;
 mod waits;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hobt_base::{ObjectId, SqlError};
-use hobt_engine::Instance;
+use hobt_engine::{Instance, time_of_day};
 use hobt_query::interpreter::{PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
 use hobt_types::{SqlType, Value};
 
@@ -133,7 +132,7 @@ static DEFINITIONS: &[&[Definition]] = &[
 
 impl Views {
     pub(crate) fn new(instance: Arc<Instance>, registry: Arc<Registry>, plans: Arc<PlanStore>) -> Views {
-        Views { sources: Sources { instance, registry, plans, views: Arc::new(known_views()), started: now() } }
+        Views { sources: Sources { instance, registry, plans, views: Arc::new(known_views()), started: time_of_day() } }
     }
 
     fn find(&self, schema: &str, name: &str) -> Option<&Known> {
@@ -173,12 +172,6 @@ impl SystemViews for Views {
     fn view_name(&self, id: ObjectId) -> Option<(&'static str, &'static str)> {
         self.sources.views.iter().find(|view| view.id == id.0).map(|view| (view.schema, view.name))
     }
-}
-
-/// The time, 100 ns since 1970-01-01 UTC.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsStream, Table, name_equals, value_from_bytes};
-use hobt_engine::DatabaseUse;
+use hobt_engine::{DatabaseUse, no_such_statistics};
 use hobt_tsql::ast::OptionItem;
 use hobt_types::statistics::Summary;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
-use super::super::ddl::statistics::{no_such_statistics, statistics_types};
+use super::super::ddl::statistics::statistics_types;
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::NAME;

@@ -163,6 +163,17 @@ impl Interpreter<'_> {
         }
     }
 
+    /// The ranges behind `PARTITIONS`: their first partitions, from 1, and their last.
+    pub(super) fn partition_ranges(&mut self, partitions: &[PartitionRange]) -> Result<Vec<(i64, i64)>, Failure> {
+        let mut ranges = Vec::with_capacity(partitions.len());
+        for range in partitions {
+            let first = self.partition_number(Some(&range.first))?.unwrap_or(0);
+            let last = self.partition_number(range.last.as_ref())?.unwrap_or(first);
+            ranges.push((first, last));
+        }
+        Ok(ranges)
+    }
+
     /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`.
     pub(super) fn truncate_partitions(
         &mut self,
@@ -170,12 +181,7 @@ impl Interpreter<'_> {
         partitions: &[PartitionRange],
         position: Position,
     ) -> Result<(), Failure> {
-        let mut ranges = Vec::with_capacity(partitions.len());
-        for range in partitions {
-            let first = self.partition_number(Some(&range.first))?.unwrap_or(0);
-            let last = self.partition_number(range.last.as_ref())?.unwrap_or(first);
-            ranges.push((first, last));
-        }
+        let ranges = self.partition_ranges(partitions)?;
         self.in_context(&place.database, |this, context| {
             let truncated = this.locking_definition(context, &place.database, |lock| {
                 let table = (place.schema.as_str(), place.name.as_str());

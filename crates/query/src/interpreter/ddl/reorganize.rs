@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hobt_access::RowStore;
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{Index, IndexKind, Table};
-use hobt_engine::{IndexSelector, partitions_named};
+use hobt_engine::{IndexSelector, no_such_object, partitions_named};
 use hobt_tsql::ast::{OptionItem, PartitionSelector};
 use hobt_txn::locks::LockMode;
 
@@ -79,11 +79,7 @@ impl Interpreter<'_> {
                 snapshot.table(schema, &place.name).filter(|table| !table.is_system).map(Arc::clone)
             };
             let Some(table) = find() else {
-                let text = format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    place.name
-                );
-                return Err(SqlError::new(number::NO_SUCH_OBJECT, text).at(position).into());
+                return Err(no_such_object(&place.name).at(position).into());
             };
             let lock = self.lock(&run.context, &place.database, table.id, LockMode::IntentExclusive)?;
             run.hold_locks_for_statement(vec![lock]);

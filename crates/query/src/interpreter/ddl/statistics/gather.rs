@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use hobt_base::{HobtId, SqlError};
 use hobt_catalog::{DatabaseSnapshot, Statistics, StatisticsPart, Table, value_to_bytes};
-use hobt_engine::{IsolationOption, statistics_type};
+use hobt_engine::{IsolationOption, statistics_columns, statistics_type};
 use hobt_functions::array_value;
 use hobt_tsql::ast::{Query, StatementKind};
 use hobt_types::statistics::{SortedGatherer, Summary};
@@ -19,6 +19,7 @@ use super::super::super::failure::Failure;
 use super::super::super::run::Interpreter;
 use super::super::Place;
 use super::options::Sample;
+use super::statistics_types;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::StatementRun;
 
@@ -138,12 +139,8 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot_of(&run.context);
         let query = parsed(&gathering.text(&snapshot))?;
         let places = gathering.columns();
-        let types: Vec<SqlType> =
-            places.iter().map(|column| statistics_type(table.columns[*column].sql_type)).collect();
-        let keys = places.iter().zip(&types).map(|(column, sql_type)| {
-            KeyColumn::new(*sql_type, table.columns[*column].collation.unwrap_or_default(), true, false)
-        });
-        let columns: Option<Arc<[KeyColumn]>> = keys.collect();
+        let types = statistics_types(table, gathering.statistics);
+        let columns = statistics_columns(table, &places);
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let mut groups = Groups { types, columns, by_partition: HashMap::new() };
         let prepared = self.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, ObjectId, Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
-use hobt_engine::{EngineError, StatisticsDefinition, statistics_type};
+use hobt_engine::{
+    EngineError, StatisticsDefinition, no_such_object, no_such_statistics, partitions_in, statistics_type, time_of_day,
+};
 use hobt_tsql::ast::{CreateStatistics, Identifier, ObjectName, UpdateStatistics};
 use hobt_types::{SqlType, Value};
 
@@ -26,24 +28,6 @@ use crate::execute::StatementRun;
 /// Tables of no more rows than this are read whole where no sample is asked for.
 const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
 
-/// Microseconds of Unix time are 100 ns there.
-fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX)
-}
-
-/// 1088.
-fn no_such_table(name: &ObjectName) -> SqlError {
-    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-    SqlError::new(number::NO_SUCH_OBJECT, text).at(name.position())
-}
-
-/// 2767.
-pub(in super::super) fn no_such_statistics(name: &str) -> SqlError {
-    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
-    SqlError::new(number::NO_SUCH_STATISTICS, text)
-}
-
 impl Interpreter<'_> {
     /// The table that a statement about statistics names.
     ///
@@ -54,7 +38,7 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot();
         let schema = snapshot.schema_id(&place.schema);
         let table = schema.and_then(|schema| snapshot.table(schema, &place.name)).filter(|table| !table.is_system);
-        let table = Arc::clone(table.ok_or_else(|| no_such_table(name))?);
+        let table = Arc::clone(table.ok_or_else(|| no_such_object(name).at(name.position()))?);
         Ok((place, table))
     }
 
@@ -129,7 +113,7 @@ impl Interpreter<'_> {
             parts.extend(kept.cloned());
         }
         let updated = Statistics {
-            updated: Some(now()),
+            updated: Some(time_of_day()),
             unfiltered_rows: rows as i64,
             modified: 0,
             is_incremental: options.incremental.unwrap_or(statistics.is_incremental),
@@ -202,30 +186,9 @@ impl Interpreter<'_> {
             let text = "UPDATE STATISTICS ON PARTITIONS syntax is not supported for non-incremental statistics.";
             return Err(SqlError::new(number::NOT_INCREMENTAL, text).at(position).into());
         }
-        let count = table.base_index().partitions.len();
-        let mut wanted = vec![false; count];
-        for range in &options.partitions {
-            let mut number_of = |expression: &hobt_tsql::ast::Expression| -> Result<usize, Failure> {
-                let value = self.evaluate_as(expression, SqlType::Int)?;
-                let number = match value {
-                    Value::Int(number) => usize::try_from(number).unwrap_or(0),
-                    _ => 0,
-                };
-                if (1..=count).contains(&number) {
-                    return Ok(number - 1);
-                }
-                let text = format!(
-                    "Invalid partition number {number} specified for table '{}', partition number can range from 1 to \
-                     {count}.",
-                    table.name
-                );
-                Err(SqlError::new(number::NO_SUCH_PARTITION, text).at(expression.position()).into())
-            };
-            let first = number_of(&range.first)?;
-            let last = range.last.as_ref().map(number_of).transpose()?.unwrap_or(first);
-            wanted[first..(last + 1).max(first)].fill(true);
-        }
-        Ok(Some((0..count).filter(|partition| wanted[*partition]).collect()))
+        let ranges = self.partition_ranges(&options.partitions)?;
+        let wanted = partitions_in(table, &ranges).map_err(|error| error.to_sql_error().at(position))?;
+        Ok(Some((0..wanted.len()).filter(|partition| wanted[*partition]).collect()))
     }
 
     /// `STATS_STREAM`.
@@ -377,11 +340,8 @@ fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
     if let Some(rows) = database.shown_counts(table.id).rows {
         return Ok(rows as f64);
     }
-    let mut rows = 0;
-    for partition in &table.base_index().partitions {
-        rows += database.store_to_read(partition.hobt).map_err(SqlError::from)?.hobt().row_count();
-    }
-    Ok(rows as f64)
+    let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
+    Ok(database.row_count(hobts).map_err(SqlError::from)? as f64)
 }
 
 /// How much of the table is read; `None` for all of it.
