@@ -122,10 +122,13 @@ impl Interpreter<'_> {
         body: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<(i32, Frame), Failure> {
         let outer_text = std::mem::replace(&mut self.text, text);
+        // A script of many calls is hashed once, not behind each.
+        let outer_hash = self.plans.take_hash();
         let database = self.state.database.clone();
         let options = self.state.options.clone();
         let result = self.in_frame(frame, body);
         self.text = outer_text;
+        self.plans.put_hash(outer_hash);
         self.state.database = database;
         if self.state.options != options {
             self.environment.sessions.options_are(self.state.id, &options);

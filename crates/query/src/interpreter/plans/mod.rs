@@ -13,7 +13,7 @@ mod result;
 mod show;
 mod store;
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +47,20 @@ pub(super) struct Plans {
     showing: Option<Vec<ShownStatement>>,
     /// Whether each statement's plan goes with its cost.
     collects: bool,
-    /// The text that ran last, with its hash.
-    text: RefCell<Option<(Arc<str>, u64)>>,
+    /// The hash of the text that runs, once somebody has asked for it.
+    hash: Cell<Option<u64>>,
+}
+
+impl Plans {
+    /// Another text runs: gives what is known of the one that ran.
+    pub(super) fn take_hash(&mut self) -> Option<u64> {
+        self.hash.take()
+    }
+
+    /// The text runs again of which this is known.
+    pub(super) fn put_hash(&mut self, hash: Option<u64>) {
+        self.hash.set(hash);
+    }
 }
 
 /// What is kept of the plan of one statement.
@@ -263,15 +275,9 @@ impl Interpreter<'_> {
 
     /// The hash of the text that runs. A batch of many statements is hashed once.
     fn hash_of_text(&self) -> u64 {
-        let mut known = self.plans.text.borrow_mut();
-        match &*known {
-            Some((text, hash)) if Arc::ptr_eq(text, &self.text) => *hash,
-            _ => {
-                let hash = store::text_hash(&self.text);
-                *known = Some((Arc::clone(&self.text), hash));
-                hash
-            }
-        }
+        let hash = self.plans.hash.get().unwrap_or_else(|| store::text_hash(&self.text));
+        self.plans.hash.set(Some(hash));
+        hash
     }
 
     /// The tree of the statement's plan; of rows of values where there is none.

@@ -14,9 +14,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hobt_base::DatabaseId;
+use hobt_engine::time_of_day;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::Mutex;
@@ -51,6 +51,10 @@ struct Entries {
 }
 
 impl Entries {
+    fn find(&self, key: &StatementKey) -> Option<&Arc<PlanEntry>> {
+        self.plans.get(&key.statement())?.iter().find(|entry| entry.key == *key)
+    }
+
     /// Forgets the texts of which no plan is left.
     fn forget_texts(&mut self) {
         let left: HashSet<u64> = self.plans.keys().map(|(text, ..)| *text).collect();
@@ -225,11 +229,6 @@ pub struct CachedPlan {
     pub statement: Option<ShownStatement>,
 }
 
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos() / 100).unwrap_or(i64::MAX)
-}
-
 impl PlanEntry {
     /// Adds an execution.
     pub(super) fn record(&self, measure: &Measure) {
@@ -240,7 +239,7 @@ impl PlanEntry {
         stats.last = *measure;
         stats.min = if is_first { *measure } else { stats.min.joined(*measure, u64::min) };
         stats.max = stats.max.joined(*measure, u64::max);
-        stats.last_time = now();
+        stats.last_time = time_of_day();
     }
 
     /// Whether its plan has been looked into.
@@ -269,9 +268,7 @@ impl PlanStore {
 
     /// A statement with its plan, if it is known.
     pub(super) fn find(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
-        let entries = self.entries.lock();
-        let plans = entries.plans.get(&key.statement())?;
-        plans.iter().find(|entry| entry.key == *key).map(|entry| self.touch(entry))
+        self.entries.lock().find(key).map(|entry| self.touch(entry))
     }
 
     /// A statement with the plan that it had last.
@@ -281,7 +278,7 @@ impl PlanStore {
         plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(Arc::clone)
     }
 
-    /// Keeps a statement, without its plan so far; `None` if there is no room for it.
+    /// Keeps a statement, without its plan so far, if nobody has kept it meanwhile; `None` if there is no room for it.
     pub(super) fn insert(&self, key: StatementKey, text: &Arc<str>, span: Span) -> Option<Arc<PlanEntry>> {
         let bytes = ENTRY_BYTES + text.len() as u64;
         if bytes > ENTRY_BYTES_MAX.min(self.bytes_max) {
@@ -293,13 +290,16 @@ impl PlanStore {
             span: (span.start, span.end),
             statement: OnceLock::new(),
             query_hash: query_hash(statement),
-            created: now(),
+            created: time_of_day(),
             bytes: AtomicU64::new(bytes),
             stats: Mutex::default(),
             direct: AtomicU64::new(0),
             last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
         });
         let mut entries = self.entries.lock();
+        if let Some(known) = entries.find(&key) {
+            return Some(self.touch(known));
+        }
         self.make_room(&mut entries, bytes)?;
         entries.texts.entry(key.text).or_insert_with(|| Arc::clone(text));
         entries.plans.entry(key.statement()).or_default().push(Arc::clone(&entry));
@@ -465,6 +465,19 @@ mod tests {
         assert_eq!((stats.total.rows, stats.last.rows, stats.min.rows, stats.max.rows, stats.direct), (9, 3, 1, 5, 1));
         store.clear(Some(&all[0].sql_handle));
         assert!(store.all().is_empty());
+    }
+
+    #[test]
+    fn two_who_keep_one_statement_at_once_have_one_entry() {
+        let budget = MemoryBudget::new(1 << 30);
+        let store = PlanStore::new(&budget);
+        let key = StatementKey::new(text_hash("SELECT 1"), Span::default(), (DatabaseId(5), 0, 0), 1);
+        assert!(store.find(&key).is_none());
+        let first = store.insert(key, &Arc::from("SELECT 1"), Span::default()).expect("there is room");
+        let used = budget.used();
+        let second = store.insert(key, &Arc::from("SELECT 1"), Span::default()).expect("it is there");
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((store.all().len(), budget.used()), (1, used));
     }
 
     #[test]
