@@ -32,16 +32,21 @@ pub(crate) struct TableKnowledge<'t> {
 }
 
 impl<'t> TableKnowledge<'t> {
-    /// Of the partitions (from 0) of a table.
+    /// Of the partitions (from 0) of a table. Statistics that are as old as their last update are those of the whole
+    /// table, as SQL Server's are: the conditions say what of it the partitions have.
     pub(crate) fn of(heap: &'t HeapTable, partitions: &[usize]) -> TableKnowledge<'t> {
         let (database, table) = (heap.database().database(), heap.table());
+        let is_live = database.options().statistics.is_maintained;
         let of_base = &table.base_index().partitions;
-        let hobts: Vec<HobtId> = partitions.iter().filter_map(|place| Some(of_base.get(*place)?.hobt)).collect();
+        let known = partitions.iter().filter_map(|place| Some(of_base.get(*place)?.hobt));
+        let hobts: Vec<HobtId> = match is_live {
+            true => known.collect(),
+            false => of_base.iter().map(|partition| partition.hobt).collect(),
+        };
         let rows = match database.shown_counts(table.id).rows {
             Some(rows) => rows as f64 * hobts.len() as f64 / of_base.len().max(1) as f64,
             None => database.row_count(hobts.iter().copied()).unwrap_or(0) as f64,
         };
-        let is_live = database.options().statistics.is_maintained;
         let statistics = database.snapshot().statistics_of(table);
         TableKnowledge { heap, statistics, hobts, rows, is_live }
     }
@@ -83,8 +88,17 @@ impl<'t> TableKnowledge<'t> {
     /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
     pub(crate) fn leaf(&self, predicates: &[ColumnPredicate], unread: &[&Expr], projection: &[usize]) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
+        let is_one = |place: usize| {
+            let names_one = |test: &Test| matches!(test, Test::Equal(values) if values.len() == 1);
+            predicates.iter().any(|each| each.column == place && names_one(&each.test))
+        };
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
-        LeafEstimate { rows, distinct: projection.iter().map(|column| self.known(*column).map(left)).collect() }
+        let distinct = |place: &usize| match is_one(*place) {
+            // The condition stays above the table: what it leaves of the values would count twice.
+            true => Some(1.0),
+            false => self.known(*place).map(left),
+        };
+        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
     }
 
     /// Whether a unique index says that no two rows agree in these columns.
