@@ -151,6 +151,11 @@ impl TreeSeek {
         }
     }
 
+    /// Adds a range behind those that are still to come. What it sees stays what was decided at the beginning.
+    pub fn add_range(&mut self, range: KeyRange) {
+        self.ranges.push_back(range);
+    }
+
     /// The tree.
     pub fn tree(&self) -> &Arc<BTree> {
         &self.tree

@@ -223,33 +223,64 @@ impl Lookup {
         nulls_are_equal: bool,
         prefixes: &mut Vec<Vec<u8>>,
     ) -> Result<(), SqlError> {
-        let mut of_row: Vec<Vec<u8>> = Vec::new();
         for row in 0..rows {
-            of_row.clear();
-            of_row.push(Vec::new());
-            let mut arrays = values.iter();
-            for part in &self.parts {
-                match part {
-                    Part::Joined { form, sql_type, key, .. } => {
-                        let array = arrays.next().expect("an array for each equation");
-                        let mut bytes = Vec::new();
-                        if !encode(*form, *sql_type, key, array, row, nulls_are_equal, &mut bytes)? {
-                            of_row.clear();
-                            break;
-                        }
-                        of_row.iter_mut().for_each(|prefix| prefix.extend_from_slice(&bytes));
-                    }
-                    Part::Known(values) => {
-                        let longer = of_row.iter();
-                        of_row = longer
-                            .flat_map(|prefix| values.iter().map(move |value| [prefix, &value[..]].concat()))
-                            .collect();
-                    }
-                }
-            }
-            prefixes.append(&mut of_row);
+            prefixes.append(&mut self.prefixes_of(values, row, nulls_are_equal)?);
         }
         Ok(())
+    }
+
+    /// The beginnings of the keys that one row joins; see [`Lookup::add_prefixes`].
+    fn prefixes_of(&self, values: &[ArrayRef], row: usize, nulls_are_equal: bool) -> Result<Vec<Vec<u8>>, SqlError> {
+        let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+        let mut arrays = values.iter();
+        for part in &self.parts {
+            match part {
+                Part::Joined { form, sql_type, key, .. } => {
+                    let array = arrays.next().expect("an array for each equation");
+                    let mut bytes = Vec::new();
+                    if !encode(*form, *sql_type, key, array, row, nulls_are_equal, &mut bytes)? {
+                        return Ok(Vec::new());
+                    }
+                    prefixes.iter_mut().for_each(|prefix| prefix.extend_from_slice(&bytes));
+                }
+                Part::Known(values) => {
+                    let longer = prefixes.iter();
+                    prefixes = longer
+                        .flat_map(|prefix| values.iter().map(move |value| [prefix, &value[..]].concat()))
+                        .collect();
+                }
+            }
+        }
+        Ok(prefixes)
+    }
+
+    /// The ranges of the index, apart from each other, that one row leads to; see [`Lookup::add_prefixes`].
+    ///
+    /// # Errors
+    /// Values of another type than the equation's.
+    pub(crate) fn ranges_of_row(
+        &self,
+        values: &[ArrayRef],
+        row: usize,
+        nulls_are_equal: bool,
+    ) -> Result<impl Iterator<Item = KeyRange>, SqlError> {
+        let prefixes = self.prefixes_of(values, row, nulls_are_equal)?;
+        Ok(prefixes.into_iter().map(|prefix| self.range(&prefix)))
+    }
+
+    /// The keys that go on behind a prefix as conditions say.
+    fn range(&self, prefix: &[u8]) -> KeyRange {
+        match &self.ends {
+            Some(ends) => ends.behind(prefix),
+            None => KeyRange::prefix(prefix),
+        }
+    }
+
+    /// A way to read the index of which no range is known yet.
+    pub(crate) fn path_without_ranges(&self) -> SeekPath {
+        let (leaf, trees) = (self.leaf.clone(), self.trees.clone());
+        let (ranges, rows, pages) = (Vec::new(), 0.0, 0.0);
+        SeekPath { index: self.index, leaf, trees, ranges, covers: self.covers, rows, pages }
     }
 
     /// The ranges of the index that these prefixes begin, as a way to read it. What they bring is estimated by some of
@@ -260,11 +291,7 @@ impl Lookup {
     pub(crate) fn path(&self, table: &HeapTable, mut prefixes: Vec<Vec<u8>>) -> Result<SeekPath, SqlError> {
         prefixes.sort_unstable();
         prefixes.dedup();
-        let range = |prefix: &Vec<u8>| match &self.ends {
-            Some(ends) => ends.behind(prefix),
-            None => KeyRange::prefix(prefix),
-        };
-        let ranges: Vec<KeyRange> = prefixes.iter().map(range).collect();
+        let ranges: Vec<KeyRange> = prefixes.iter().map(|prefix| self.range(prefix)).collect();
         let sample = || ranges.iter().step_by(ranges.len().div_ceil(SAMPLES).max(1));
         let scale = ranges.len() as f64 / sample().count().max(1) as f64;
         let (mut rows, mut pages, mut span) = (0.0, 0.0, 0.0);

@@ -41,6 +41,7 @@ pub(crate) use explain::{Texts, explain, fills_new, shape, spills};
 pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
+pub(crate) use index_join::believes_few_rows;
 pub use index_join::{ForcedLoopRule, IndexJoinRule, JoinWay};
 pub(crate) use insert::insert_plan;
 pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_rows, insert_select};

@@ -5,8 +5,9 @@
 //! are workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single
 //! pages; the leaves that come next are read meanwhile.
 //!
-//! Leaves to others: the batches (`rows`), which ranges are sought (`access_path`).
+//! Leaves to others: the batches (`rows`), one seek for each row of somebody else (`row_seeks`), which ranges are sought (`access_path`).
 
+mod row_seeks;
 mod rows;
 
 use std::collections::VecDeque;
@@ -45,6 +46,7 @@ use crate::binder::has_sort_key;
 use crate::cardinality::LeafEstimate;
 use crate::source::HeapTable;
 use crate::wrap::external;
+pub(super) use row_seeks::RowSeeks;
 use rows::RowBuilder;
 
 /// Pages from which on more than one worker reads a seek's ranges.
@@ -127,7 +129,7 @@ impl SeekExec {
             parts[at % count].push(share);
         }
         let made = (self.table, self.path, self.direction, self.projection, self.schema);
-        SeekExec::of_parts(made, Vec::new(), parts, self.predicates)
+        SeekExec { estimated: self.estimated, ..SeekExec::of_parts(made, Vec::new(), parts, self.predicates) }
     }
 
     /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some
@@ -150,7 +152,8 @@ impl SeekExec {
         }
         let (table, projection) = (Arc::clone(&self.table), self.projection.clone());
         let seek = SeekExec::in_direction(table, path, self.direction, projection, Arc::clone(&self.schema));
-        Ok(Some(seek.knowing(Arc::clone(&self.predicates)).in_parts(count)))
+        let seek = SeekExec { estimated: self.estimated.clone(), ..seek.knowing(Arc::clone(&self.predicates)) };
+        Ok(Some(seek.in_parts(count)))
     }
 
     /// The same, with what conditions say of the table's columns.
@@ -276,7 +279,7 @@ impl SeekExec {
     }
 
     /// SQL Server's name of the operator.
-    fn operator(&self) -> &'static str {
+    pub(super) fn operator(&self) -> &'static str {
         let is_clustered = self.table.table().indexes[self.path.index].kind == IndexKind::Clustered;
         match (is_clustered, self.path.is_whole()) {
             (true, false) => "Clustered Index Seek",

@@ -60,6 +60,8 @@ pub struct StatementRun {
     /// How often both sides of a join were put on disk.
     join_splits: Arc<AtomicU64>,
     /// What it does now is the engine's doing.
+    /// Whether it has one worker, whatever its degree would be.
+    is_serial: AtomicBool,
     is_internal: AtomicBool,
     /// Whether its plan is shown behind its run.
     keeps_plan: AtomicBool,
@@ -241,6 +243,7 @@ impl StatementRun {
             counts_index_use: runtime.counts_index_use,
             uses_join_filters: AtomicBool::new(true),
             join_splits: Arc::default(),
+            is_serial: AtomicBool::new(false),
             is_internal: AtomicBool::new(false),
             keeps_plan: AtomicBool::new(false),
             running: Mutex::default(),
@@ -308,7 +311,12 @@ impl StatementRun {
 
     /// Workers that the statement may keep busy.
     pub fn degree(&self) -> usize {
-        self.context.degree_of_parallelism()
+        if self.is_serial.load(Ordering::Relaxed) { 1 } else { self.context.degree_of_parallelism() }
+    }
+
+    /// Leaves it one worker, before its plan is made.
+    pub(crate) fn make_serial(&self) {
+        self.is_serial.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was cancelled.

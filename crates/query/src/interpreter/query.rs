@@ -29,8 +29,8 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, StatementRun, WriteTarget, cancellable, gathered, insert_plan, insert_select, physical_plan, run_query,
-    sort_large_tops, spilling,
+    JoinWay, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered, insert_plan, insert_select,
+    physical_plan, run_query, sort_large_tops, spilling,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -206,10 +206,7 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
-        let executor = &self.environment.executor;
-        let mut config = session_config(run.degree(), BATCH_ROWS);
-        config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(&executor.runtime, run.degree());
-        let mut planner = session_state(config, Arc::clone(&executor.runtime), options.join_way, options.keeps_order);
+        let planner = self.planner(run, options);
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
             0 => query.plan.clone(),
@@ -224,19 +221,44 @@ impl Interpreter<'_> {
             self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
             logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         }
-        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
-        // its rows are.
-        let width = row_width(&query, &logical);
-        let rows = batch_rows(&executor.runtime, run.degree(), width, BATCH_ROWS);
-        *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
-        let plan = physical_plan(&planner, &logical)?;
+        let (mut plan, mut planner) = self.physical(run, options, &query, &logical)?;
+        if run.degree() > 1 && believes_few_rows(&plan) {
+            run.make_serial();
+            (plan, planner) = self.physical(run, options, &query, &logical)?;
+        }
         if run.takes_whole() {
             run.context.look_again();
             return Ok(None);
         }
-        let plan = sort_large_tops(plan, top_rows(&executor.runtime, run.degree(), width)).map_err(sql_error_of)?;
+        let (runtime, width) = (&self.environment.executor.runtime, row_width(&query, &logical));
+        let plan = sort_large_tops(plan, top_rows(runtime, run.degree(), width)).map_err(sql_error_of)?;
         let plan = spilling(cancellable(plan, run)?, run)?;
         Ok(Some(Planned { query, logical, plan, planner }))
+    }
+
+    /// What makes plans for as many workers as the statement has.
+    fn planner(&self, run: &StatementRun, options: BindOptions) -> SessionState {
+        let runtime = &self.environment.executor.runtime;
+        let mut config = session_config(run.degree(), BATCH_ROWS);
+        config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(runtime, run.degree());
+        session_state(config, Arc::clone(runtime), options.join_way, options.keeps_order)
+    }
+
+    /// The physical plan, and what made it.
+    fn physical(
+        &self,
+        run: &StatementRun,
+        options: BindOptions,
+        query: &BoundQuery,
+        logical: &LogicalPlan,
+    ) -> Result<(Arc<dyn ExecutionPlan>, SessionState), SqlError> {
+        let mut planner = self.planner(run, options);
+        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
+        // its rows are.
+        let width = row_width(query, logical);
+        let rows = batch_rows(&self.environment.executor.runtime, run.degree(), width, BATCH_ROWS);
+        *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
+        Ok((physical_plan(&planner, logical)?, planner))
     }
 
     fn select_into(

@@ -61,6 +61,15 @@ pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actua
     Some(Actual { workers: workers.iter().enumerate().map(worker).collect(), ..Actual::default() })
 }
 
+/// The same of what was begun once for each row of an outer side.
+pub(super) fn of_seeks(profile: &Arc<OperatorProfile>) -> Actual {
+    let mut actual = of_profile(Some(profile)).unwrap_or_default();
+    for (worker, done) in actual.workers.iter_mut().zip(profile.workers()) {
+        (worker.executions, worker.rows_read) = (done.grants, Some(done.rows_read));
+    }
+    actual
+}
+
 /// What one thread has that takes all rows of others.
 pub(super) fn gathered(below: &Actual) -> Actual {
     constant(below.rows())

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use hobt_access::Direction;
 
-use super::super::index_join::{IndexJoinExec, Shown, stands_for_outer};
+use super::super::index_join::{IndexJoinExec, RowLoopsExec, Sought, stands_for_outer};
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
 use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
@@ -30,6 +30,9 @@ impl Mapper<'_> {
     pub(super) fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
         if let Some(adaptive) = looks_up(plan) {
             return Some(self.index_join(plan, adaptive));
+        }
+        if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
+            return Some(self.row_loops(plan, loops));
         }
         if !joins(plan) {
             return None;
@@ -86,7 +89,7 @@ impl Mapper<'_> {
 
     /// A join's further condition, over columns of both sides.
     fn join_condition(&self, filter: &JoinFilter, (left, right): (&[PlanColumn], &[PlanColumn])) -> PlanExpr {
-        let column = |at: &datafusion::physical_plan::joins::utils::ColumnIndex| match at.side {
+        let column = |at: &ColumnIndex| match at.side {
             JoinSide::Left => column_at(left, at.index),
             JoinSide::Right => column_at(right, at.index),
             JoinSide::None => PlanColumn::made("mark"),
@@ -111,7 +114,7 @@ impl Mapper<'_> {
         }
         let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
         let expected = self.estimates.of(plan);
-        let mut sought = self.sought(&shown, &outer, expected.rows);
+        let mut sought = self.sought(&shown.sought, &outer, expected.rows);
         let looked_up = ran.as_ref().map(|(_, looked_up)| *looked_up);
         let mut joined = None;
         if let Some((Mapped { node: mut ran, .. }, looked_up)) = ran {
@@ -142,6 +145,37 @@ impl Mapper<'_> {
         Mapped { node, columns }
     }
 
+    /// A join by a seek for each row of the outer side.
+    fn row_loops(&self, plan: &Arc<dyn ExecutionPlan>, join: &RowLoopsExec) -> Mapped {
+        let shown = join.shown();
+        let (outer, inner) = (self.map(shown.outer), self.map(shown.inner));
+        let mut sought = self.sought(&shown.sought, &outer, self.estimates.of(plan).rows);
+        let Mapped { node: mut inner, columns: inner_columns } = inner;
+        let mut place = &mut inner;
+        while !matches!(place.detail, Detail::Read { .. } | Detail::NestedLoops { .. }) && !place.children.is_empty() {
+            place = &mut place.children[0];
+        }
+        sought.predicate = place.predicate.take();
+        sought.output = std::mem::take(&mut place.output);
+        let profiles = shown.profiles.filter(|_| self.has_run);
+        if let Some((_, seeks)) = profiles {
+            let actual = actual::of_seeks(seeks);
+            sought.children.iter_mut().for_each(|child| child.actual = Some(actual.clone()));
+            sought.actual = Some(actual);
+        }
+        *place = sought;
+        let column = |at: &ColumnIndex| match at.side == shown.inner_side {
+            true => column_at(&inner_columns, at.index),
+            false => column_at(&outer.columns, at.index),
+        };
+        let columns = shown.columns.iter().map(column).collect();
+        let keys = shown.sought.keys.iter().map(|(_, key)| self.column_of(key, &outer.columns)).collect();
+        let names = ("Nested Loops", logical(JoinType::Inner));
+        let mut node = self.node(plan, names, Detail::NestedLoops { outer: keys }, vec![outer.node, inner]);
+        node.actual = actual::of_profile(profiles.map(|(join, _)| join));
+        self.mapped(node, columns)
+    }
+
     /// The join of a plan in which something stands for the outer side.
     fn join_over(&self, plan: &Arc<dyn ExecutionPlan>, outer: &Mapped) -> Mapped {
         if stands_for_outer(plan) {
@@ -158,7 +192,7 @@ impl Mapper<'_> {
     }
 
     /// The seek for each row of the outer side.
-    fn sought(&self, shown: &Shown<'_>, outer: &Mapped, rows: f64) -> PlanNode {
+    fn sought(&self, shown: &Sought<'_>, outer: &Mapped, rows: f64) -> PlanNode {
         let key = |(column, expr): (PlanColumn, _)| SeekKey {
             column,
             op: CompareOp::Equal,
@@ -169,9 +203,9 @@ impl Mapper<'_> {
             table: Some(Arc::clone(&name)),
             name: shown.table.table().columns[column].name.clone(),
         };
-        let keys = shown.sought.iter().map(|(column, expr)| key((named(*column), *expr))).collect();
-        let projection: Vec<usize> = shown.projection.clone();
-        let mut node = self.index_read(shown.table, shown.index, &projection, (keys, Direction::Forward), shown.covers);
+        let keys = shown.keys.iter().map(|(column, expr)| key((named(*column), *expr))).collect();
+        let mut node =
+            self.index_read(shown.table, shown.index, &shown.projection, (keys, Direction::Forward), shown.covers);
         let executions = outer.node.estimate.rows.max(1.0);
         let fill = |node: &mut PlanNode| {
             node.estimate.rows = rows;

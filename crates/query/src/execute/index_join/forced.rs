@@ -61,6 +61,13 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
 
 /// The same join without a hash table.
 fn loops(join: &HashJoinExec) -> Result<NestedLoopJoinExec> {
+    let projection = join.projection.as_ref().map(|projection| projection.to_vec());
+    let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+    NestedLoopJoinExec::try_new(left, right, all_conditions(join)?, join.join_type(), projection)
+}
+
+/// All that a pair of rows fulfils that joins: the equations, and what there is beside them.
+pub(super) fn all_conditions(join: &HashJoinExec) -> Result<Option<JoinFilter>> {
     let mut filter = Conditions::of(join);
     let operator = match join.null_equality() {
         NullEquality::NullEqualsNothing => Operator::Eq,
@@ -71,9 +78,7 @@ fn loops(join: &HashJoinExec) -> Result<NestedLoopJoinExec> {
         let right = filter.expression(right, JoinSide::Right, join.right())?;
         filter.and(Arc::new(BinaryExpr::new(left, operator, right)));
     }
-    let projection = join.projection.as_ref().map(|projection| projection.to_vec());
-    let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
-    NestedLoopJoinExec::try_new(left, right, filter.done(), join.join_type(), projection)
+    Ok(filter.done())
 }
 
 /// Conditions over columns of both sides.

@@ -16,11 +16,15 @@
 //! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each. Where the
 //! order of the inner rows is of use, there is one portion.
 //!
+//! Where statistics are as old as their last update, an estimate of few rows is believed, and the seeks come row by row
+//! (`row_loops.rs`).
+//!
 //! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`),
 //! the ranges (`access_path::Lookup`).
 
 mod forced;
 mod outer;
+mod row_loops;
 mod rule;
 
 use std::fmt;
@@ -57,12 +61,14 @@ use crate::source::HeapTable;
 use crate::wrap::external;
 pub(super) use outer::OuterExec;
 use outer::{OuterRows, ReplayExec, read_outer};
+pub(super) use row_loops::RowLoopsExec;
+pub(crate) use row_loops::believes_few_rows;
 
 /// Rows of the outer side that a forced join looks up at once.
 const PORTION_ROWS: usize = 1 << 16;
 
 /// How a join's inner table is looked up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     table: Arc<HeapTable>,
     lookup: Lookup,
@@ -103,17 +109,37 @@ pub(super) struct Shown<'j> {
     pub(super) join: &'j Arc<dyn ExecutionPlan>,
     /// What ran in the place of the join, and whether it looked up.
     pub(super) made: Option<(Arc<dyn ExecutionPlan>, bool)>,
+    pub(super) sought: Sought<'j>,
+    /// The most rows of the outer side that are looked up.
+    pub(super) rows_max: usize,
+    pub(super) is_forced: bool,
+}
+
+/// What there is to show of how an inner table is looked up.
+pub(super) struct Sought<'j> {
     pub(super) table: &'j HeapTable,
     /// The index's place in the table.
     pub(super) index: usize,
     pub(super) covers: bool,
-    /// The columns of the inner table that are read.
+    /// The columns of the table that are read.
     pub(super) projection: Vec<usize>,
-    /// The inner table's columns that are looked up, with what of the outer side they are.
-    pub(super) sought: Vec<(usize, &'j Arc<dyn PhysicalExpr>)>,
-    /// The most rows of the outer side that are looked up.
-    pub(super) rows_max: usize,
-    pub(super) is_forced: bool,
+    /// The table's columns that are looked up, with what of the outer side they are.
+    pub(super) keys: Vec<(usize, &'j Arc<dyn PhysicalExpr>)>,
+}
+
+impl Inner {
+    /// What there is to show of it, where these columns of the table are read.
+    fn sought(&self, projection: Vec<usize>) -> Sought<'_> {
+        let table = self.table.table();
+        let index = self.lookup.index();
+        Sought {
+            table: &self.table,
+            index,
+            covers: covers(table, &table.indexes[index], self.lookup.leaf(), &projection),
+            projection,
+            keys: self.lookup.joined_columns(table).into_iter().zip(&self.keys).collect(),
+        }
+    }
 }
 
 /// Whether a plan stands for the outer side of a join.
@@ -156,17 +182,11 @@ impl IndexJoinExec {
             Ok(TreeNodeRecursion::Continue)
         });
         debug_assert!(found.is_ok(), "looking at a plan does not fail");
-        let definition = &inner.table.table().indexes[inner.lookup.index()];
-        let covers = covers(inner.table.table(), definition, inner.lookup.leaf(), &projection);
         Shown {
             outer: &self.outer,
             join: &self.join,
             made: self.made.get().cloned(),
-            table: &inner.table,
-            index: inner.lookup.index(),
-            covers,
-            projection,
-            sought: inner.lookup.joined_columns(inner.table.table()).into_iter().zip(&inner.keys).collect(),
+            sought: inner.sought(projection),
             rows_max: inner.rows_max,
             is_forced: inner.is_forced,
         }

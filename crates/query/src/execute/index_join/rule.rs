@@ -4,6 +4,10 @@
 //! a table with an index that begins with the columns that are joined, and looking up costs less than reading the table
 //! for at least one row of the other side. Whether it does for the rows that are there is known when they are (see the
 //! module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN` against it.
+//!
+//! Where the outer side's statistics are not kept (`HOBT_STATISTICS_MAINTENANCE = OFF`), the estimate decides it
+//! beforehand, too: an inner join of which no more rows are expected than looking up pays for is made of nested loops
+//! that believe it ([`RowLoopsExec`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +33,9 @@ use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
 use super::super::trace::{Leaf, is_exchange, trace};
 use super::outer::OuterExec;
-use super::{IndexJoinExec, Inner, InnerExec};
+use super::{IndexJoinExec, Inner, InnerExec, RowLoopsExec};
 use crate::access_path::{AccessHint, JoinedColumn, Lookup, no_seek};
+use crate::source::HeapTable;
 use crate::wrap::external;
 
 /// The most rows of an outer side that are held to be looked up, unless a hint wants it.
@@ -112,6 +117,28 @@ struct Candidate {
     rows_max: usize,
     /// Rows of the other side, as far as they can be estimated.
     outer_rows: usize,
+}
+
+impl Candidate {
+    /// Whether rows of the other side are looked up one by one, because few are expected and nobody has said how many
+    /// came since the statistics were updated.
+    fn believes_estimate(&self, join: &HashJoinExec) -> bool {
+        *join.join_type() == JoinType::Inner
+            && !self.is_forced
+            && self.in_portions
+            && self.outer_rows <= self.rows_max
+            && has_old_statistics(side_of(join, other(self.side)))
+    }
+}
+
+/// Whether a plan reads a table whose statistics are as old as their last update.
+fn has_old_statistics(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let table = || {
+        let scanned = plan.downcast_ref::<ScanExec>().map(ScanExec::table);
+        scanned.or_else(|| plan.downcast_ref::<SeekExec>().map(SeekExec::table))
+    };
+    let is_old = |table: &Arc<HeapTable>| !table.database().database().options().statistics.is_maintained;
+    table().is_some_and(is_old) || plan.children().into_iter().any(has_old_statistics)
 }
 
 impl IndexJoinRule {
@@ -290,6 +317,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 
 /// The join, looked up.
 fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_believed = candidate.believes_estimate(join);
     let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, .. } = candidate;
     let outer_side = side_of(join, other(side));
     let outer = outer_of(outer_side);
@@ -299,7 +327,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
     };
     let keys = lookup.used().map(key).collect();
     let is_ordered = is_order_of(&leaf, &lookup);
-    let inner = Arc::new(Inner {
+    let inner = Inner {
         table: Arc::clone(&leaf.table),
         lookup,
         keys,
@@ -309,7 +337,13 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         is_forced,
         in_portions,
         fetch: join.fetch(),
-    });
+    };
+    if is_believed
+        && let Some(loops) = RowLoopsExec::of(join, side, &leaf.plan, (inner.clone(), leaf.projection.clone()))?
+    {
+        return Ok(Arc::new(loops));
+    }
+    let inner = Arc::new(inner);
     let slot: Arc<dyn ExecutionPlan> = Arc::new(InnerExec {
         scan: Arc::clone(&leaf.plan),
         inner: Arc::clone(&inner),

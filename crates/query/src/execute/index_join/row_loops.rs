@@ -1,0 +1,513 @@
+//! Nested loops as SQL Server has them: for each row of the outer side a seek in the inner table's index, one behind the
+//! other, in the order in which the rows come.
+//!
+//! ```text
+//!   RowLoopsExec ── the outer side        each row:  key → ranges of the index → rows of the table
+//!                                                    → what the inner side does with them, batch by batch
+//!                                                    → the join's conditions, over both sides
+//! ```
+//! Nothing of either side is held but a batch, and nothing is decided anew while it runs: a plan for the few rows that
+//! somebody expects, good where they are few and slow where they are many. That is why only an estimate of the old
+//! kind leads to it (`rule.rs`); where statistics are kept, joins find out how many rows there are
+//! ([`IndexJoinExec`](super::IndexJoinExec)).
+//!
+//! Leaves to others: the ranges (`access_path::Lookup`), the seeks (`seek_exec::RowSeeks`).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{filter, filter_record_batch, take};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinSide, Result, Statistics};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    RecordBatchStream, ReplaceChildrenOptions,
+};
+use futures::{Stream, StreamExt};
+use hobt_access::KeyRange;
+
+use super::super::inputs::with_inputs;
+use super::super::profile::OperatorProfile;
+use super::super::seek_exec::{RowSeeks, SeekExec};
+use super::super::trace::is_exchange;
+use super::forced::all_conditions;
+use super::{Inner, Sought};
+use crate::wrap::external;
+
+/// The most rows that a seek is thought to bring whose plan has one worker. Each costs a few microseconds, and waking
+/// another worker some hundred.
+const SERIAL_ROWS: usize = 1000;
+
+/// What an inner side does with the rows of its table.
+#[derive(Debug)]
+enum Step {
+    /// Keeps those that fulfil a condition, and these of their columns if not all.
+    Filter(Arc<dyn PhysicalExpr>, Option<Vec<usize>>),
+    /// Makes others of their columns.
+    Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
+}
+
+impl Step {
+    /// The steps of an inner side from its table up; `None` if it does something else.
+    fn all(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Step>> {
+        if plan.is::<SeekExec>() {
+            return Some(Vec::new());
+        }
+        let step = if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            let projection = filter.projection().as_ref().map(|places| places.to_vec());
+            Step::Filter(Arc::clone(filter.predicate()), projection)
+        } else {
+            let projection = plan.downcast_ref::<ProjectionExec>()?;
+            let exprs = projection.expr().iter().map(|item| Arc::clone(&item.expr)).collect();
+            Step::Project(exprs, plan.schema())
+        };
+        let mut steps = Step::all(plan.children().first()?)?;
+        steps.push(step);
+        Some(steps)
+    }
+
+    fn expressions(&self) -> &[Arc<dyn PhysicalExpr>] {
+        match self {
+            Step::Filter(predicate, _) => std::slice::from_ref(predicate),
+            Step::Project(exprs, _) => exprs,
+        }
+    }
+
+    /// What becomes of rows, and of the numbers of the outer rows that they belong to.
+    fn apply(&self, rows: RecordBatch, of: UInt32Array) -> Result<(RecordBatch, UInt32Array)> {
+        match self {
+            Step::Filter(predicate, projection) => {
+                let kept = mask(predicate, &rows)?;
+                let (rows, of) = kept_of(&rows, &of, &kept)?;
+                match projection {
+                    Some(places) => Ok((rows.project(places)?, of)),
+                    None => Ok((rows, of)),
+                }
+            }
+            Step::Project(exprs, schema) => {
+                let count = rows.num_rows();
+                let columns = exprs.iter().map(|expr| expr.evaluate(&rows)?.into_array(count));
+                let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+                let options = RecordBatchOptions::new().with_row_count(Some(count));
+                Ok((RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?, of))
+            }
+        }
+    }
+}
+
+/// Of which rows a condition is true.
+fn mask(condition: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<BooleanArray> {
+    Ok(condition.evaluate(rows)?.into_array(rows.num_rows())?.as_boolean().clone())
+}
+
+fn kept_of(rows: &RecordBatch, of: &UInt32Array, kept: &BooleanArray) -> Result<(RecordBatch, UInt32Array)> {
+    let of = filter(of, kept)?;
+    Ok((filter_record_batch(rows, kept)?, of.as_primitive().clone()))
+}
+
+/// What the loops do, whatever their outer side is.
+#[derive(Debug)]
+struct Loops {
+    inner: Arc<Inner>,
+    /// Which of the join's sides the inner one is.
+    inner_side: JoinSide,
+    /// The inner side without what spreads its rows, over `seek`.
+    inner_plan: Arc<dyn ExecutionPlan>,
+    /// The seek of each row; its own ranges are none.
+    seek: Arc<SeekExec>,
+    steps: Vec<Step>,
+    conditions: Option<JoinFilter>,
+    /// Where the output's columns come from.
+    columns: Vec<ColumnIndex>,
+    schema: SchemaRef,
+    expected: Arc<Statistics>,
+}
+
+/// What an operator and its seeks have done.
+#[derive(Debug)]
+struct Profiles {
+    join: Arc<OperatorProfile>,
+    seek: Arc<OperatorProfile>,
+}
+
+/// Joins by a seek for each row; see the module.
+#[derive(Debug)]
+pub(in crate::execute) struct RowLoopsExec {
+    outer: Arc<dyn ExecutionPlan>,
+    loops: Arc<Loops>,
+    properties: Arc<PlanProperties>,
+    profiles: OnceLock<Arc<Profiles>>,
+}
+
+/// What there is to show of loops.
+pub(in crate::execute) struct ShownLoops<'j> {
+    pub(in crate::execute) outer: &'j Arc<dyn ExecutionPlan>,
+    /// What is done with the rows of a seek.
+    pub(in crate::execute) inner: &'j Arc<dyn ExecutionPlan>,
+    pub(in crate::execute) inner_side: JoinSide,
+    /// Where the output's columns come from.
+    pub(in crate::execute) columns: &'j [ColumnIndex],
+    pub(in crate::execute) sought: Sought<'j>,
+    /// What the join, and its seeks, have done.
+    pub(in crate::execute) profiles: Option<(&'j Arc<OperatorProfile>, &'j Arc<OperatorProfile>)>,
+}
+
+impl RowLoopsExec {
+    /// The inner join `join` by loops, whose inner side reads its table by `leaf`; `None` if that side does more with
+    /// its rows than to choose among them and to compute with them.
+    ///
+    /// # Errors
+    /// A plan cannot be made over another input.
+    pub(super) fn of(
+        join: &HashJoinExec,
+        inner_side: JoinSide,
+        leaf: &Arc<dyn ExecutionPlan>,
+        (inner, projection): (Inner, Vec<usize>),
+    ) -> Result<Option<RowLoopsExec>> {
+        let (whole, outer) = match inner_side {
+            JoinSide::Left => (join.left(), join.right()),
+            _ => (join.right(), join.left()),
+        };
+        let Some(properties) = properties_of(join, outer, inner_side) else { return Ok(None) };
+        let path = Arc::new(inner.lookup.path_without_ranges());
+        let seek = Arc::new(SeekExec::new(Arc::clone(&inner.table), path, projection, leaf.schema()));
+        let Some(inner_plan) = over_seek(whole, leaf, &seek)? else { return Ok(None) };
+        let Some(steps) = Step::all(&inner_plan) else { return Ok(None) };
+        let (_, mut columns) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
+        if let Some(projection) = &join.projection {
+            columns = projection.iter().map(|&place| columns[place].clone()).collect();
+        }
+        let expected = StatisticsContext::new().compute(join, &StatisticsArgs::new())?;
+        let loops = Loops {
+            inner: Arc::new(inner),
+            inner_side,
+            inner_plan,
+            seek,
+            steps,
+            conditions: all_conditions(join)?,
+            columns,
+            schema: join.schema(),
+            expected,
+        };
+        let (outer, loops, profiles) = (Arc::clone(outer), Arc::new(loops), OnceLock::new());
+        Ok(Some(RowLoopsExec { outer, loops, properties, profiles }))
+    }
+
+    fn over(&self, outer: Arc<dyn ExecutionPlan>) -> RowLoopsExec {
+        let (loops, properties) = (Arc::clone(&self.loops), Arc::clone(&self.properties));
+        RowLoopsExec { outer, loops, properties, profiles: OnceLock::new() }
+    }
+
+    /// What there is to show of it.
+    pub(in crate::execute) fn shown(&self) -> ShownLoops<'_> {
+        ShownLoops {
+            outer: &self.outer,
+            inner: &self.loops.inner_plan,
+            inner_side: self.loops.inner_side,
+            columns: &self.loops.columns,
+            sought: self.loops.inner.sought(self.loops.seek.projection().to_vec()),
+            profiles: self.profiles.get().map(|profiles| (&profiles.join, &profiles.seek)),
+        }
+    }
+}
+
+/// Whether a plan is of loops alone whose seeks are thought to bring so few rows that it is not worth more than one
+/// worker.
+pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    fn has_loops(plan: &Arc<dyn ExecutionPlan>) -> bool {
+        plan.is::<RowLoopsExec>() || plan.children().into_iter().any(has_loops)
+    }
+    fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
+        let inputs = plan.children();
+        if !inputs.is_empty() {
+            return inputs.into_iter().all(is_small);
+        }
+        let expected = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+        let rows = expected.ok().and_then(|expected| expected.num_rows.get_value().copied());
+        plan.is::<SeekExec>() && rows.is_some_and(|rows| rows <= SERIAL_ROWS)
+    }
+    has_loops(plan) && is_small(plan)
+}
+
+/// What is promised of the rows of loops: their order is the outer side's. `None` if somebody may go by more than that.
+fn properties_of(
+    join: &HashJoinExec,
+    outer: &Arc<dyn ExecutionPlan>,
+    inner_side: JoinSide,
+) -> Option<Arc<PlanProperties>> {
+    let promised = join.properties();
+    if inner_side == JoinSide::Left {
+        // A hash join keeps the order and the partitions of its right side as well.
+        return Some(Arc::clone(promised));
+    }
+    let (count, own) = (outer.output_partitioning().partition_count(), promised.output_partitioning());
+    let partitioning = match own {
+        own if own.partition_count() == count => own.clone(),
+        Partitioning::Hash(..) => return None,
+        _ => Partitioning::UnknownPartitioning(count),
+    };
+    let no_order = EquivalenceProperties::new(join.schema());
+    let properties = PlanProperties::new(no_order, partitioning, EmissionType::Incremental, Boundedness::Bounded);
+    Some(Arc::new(properties))
+}
+
+/// An inner side over a seek in the place of its `leaf`, without what only spreads rows; `None` if there is no leaf.
+fn over_seek(
+    plan: &Arc<dyn ExecutionPlan>,
+    leaf: &Arc<dyn ExecutionPlan>,
+    seek: &Arc<SeekExec>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if Arc::ptr_eq(plan, leaf) {
+        return Ok(Some(Arc::clone(seek) as Arc<dyn ExecutionPlan>));
+    }
+    let [input] = plan.children()[..] else { return Ok(None) };
+    let Some(below) = over_seek(input, leaf, seek)? else { return Ok(None) };
+    if is_exchange(plan) {
+        return Ok(Some(below));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(vec![below], options).map(Some)
+}
+
+impl DisplayAs for RowLoopsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, index) = (self.loops.inner.table.table(), self.loops.inner.lookup.index());
+        write!(f, "RowLoops: {}.{}", table.name, table.indexes[index].name.as_deref().unwrap_or(""))
+    }
+}
+
+impl ExecutionPlan for RowLoopsExec {
+    fn name(&self) -> &'static str {
+        "RowLoopsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    with_inputs!(outer);
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let loops = &self.loops;
+        let conditions = loops.conditions.iter().map(JoinFilter::expression);
+        let steps = loops.steps.iter().flat_map(Step::expressions);
+        let mut all = loops.inner.keys.iter().chain(steps).chain(conditions);
+        all.try_fold(TreeNodeRecursion::Continue, |recursion, expr| recursion.visit_sibling(|| visit(expr)))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (loops, table) = (&self.loops, &self.loops.inner.table);
+        let profiles = self.profiles.get_or_init(|| {
+            let workers = self.properties.output_partitioning().partition_count();
+            let index = table.table().indexes[loops.inner.lookup.index()].id;
+            let join = OperatorProfile::new("Nested Loops", table, table.table().base_index().id, workers);
+            let seek = OperatorProfile::new(loops.seek.operator(), table, index, workers);
+            let expected = loops.expected.num_rows.get_value().map(|rows| *rows as u64);
+            let estimated = |profile: OperatorProfile| match expected {
+                Some(rows) => Arc::new(profile.estimated(rows)),
+                None => Arc::new(profile),
+            };
+            let profiles = Profiles { join: estimated(join), seek: estimated(seek) };
+            table.run().add_profile(&profiles.join);
+            table.run().add_profile(&profiles.seek);
+            Arc::new(profiles)
+        });
+        let seeks = RowSeeks::new(&loops.seek, &profiles.seek, partition == 0)?;
+        Ok(Box::pin(RowLoopsStream {
+            outer: self.outer.execute(partition, Arc::clone(&context))?,
+            rows: None,
+            seeks,
+            ranges: VecDeque::new(),
+            of: Vec::new(),
+            progress: Progress { profiles: Arc::clone(profiles), partition, sought: 0, found: 0, joined: 0 },
+            left: loops.inner.fetch.unwrap_or(usize::MAX),
+            rows_max: (context.session_config().batch_size() / 2).max(1),
+            loops: Arc::clone(loops),
+        }))
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&self.loops.expected))
+    }
+}
+
+/// Rows of the outer side, and how far the loop is.
+struct OuterBatch {
+    batch: RecordBatch,
+    /// What is looked up of each row.
+    keys: Vec<ArrayRef>,
+    next: usize,
+}
+
+/// What one worker has done so far.
+struct Progress {
+    profiles: Arc<Profiles>,
+    partition: usize,
+    /// Rows of the outer side, each with a seek.
+    sought: u64,
+    /// Rows that the inner side has given, and the join.
+    found: u64,
+    joined: u64,
+}
+
+impl Progress {
+    fn show(&self, read: u64) {
+        self.profiles.seek.set_read(self.partition, (self.found, read), self.sought);
+        self.profiles.join.set(self.partition, self.joined, 1);
+    }
+}
+
+struct RowLoopsStream {
+    loops: Arc<Loops>,
+    outer: SendableRecordBatchStream,
+    rows: Option<OuterBatch>,
+    seeks: RowSeeks,
+    /// The row's ranges that are still to be read, behind the one that is.
+    ranges: VecDeque<KeyRange>,
+    /// To which row of the outer batch each row belongs that the seeks have brought.
+    of: Vec<u32>,
+    progress: Progress,
+    /// How many rows are still wanted.
+    left: usize,
+    rows_max: usize,
+}
+
+impl RowLoopsStream {
+    /// Goes on in the loop until the seeks have brought enough rows for a batch, or the outer rows are through; whether
+    /// they are.
+    fn seek(&mut self, of: &mut OuterBatch) -> Result<bool> {
+        loop {
+            let is_over = self.seeks.read(self.rows_max)?;
+            // The row that the range is of is the one before the next.
+            let row = u32::try_from(of.next.saturating_sub(1)).expect("a batch is not as long");
+            self.of.resize(self.seeks.rows(), row);
+            if !is_over {
+                return Ok(false);
+            }
+            if let Some(range) = self.ranges.pop_front() {
+                self.seeks.begin(&range);
+                continue;
+            }
+            if of.next == of.batch.num_rows() {
+                return Ok(true);
+            }
+            let inner = &self.loops.inner;
+            let ranges = inner.lookup.ranges_of_row(&of.keys, of.next, inner.nulls_are_equal).map_err(external)?;
+            self.ranges.extend(ranges);
+            of.next += 1;
+            self.progress.sought += 1;
+        }
+    }
+
+    /// Joins the rows that the seeks have brought with those of the outer side to which they belong.
+    fn joined(&mut self, outer: &RecordBatch) -> Result<RecordBatch> {
+        let loops = Arc::clone(&self.loops);
+        let of = UInt32Array::from(std::mem::take(&mut self.of));
+        let taken = (self.seeks.take_batch()?, of);
+        let (mut inner, mut of) = loops.steps.iter().try_fold(taken, |(rows, of), step| step.apply(rows, of))?;
+        self.progress.found += inner.num_rows() as u64;
+        let column = |inner: &RecordBatch, of: &UInt32Array, at: &ColumnIndex| -> Result<ArrayRef> {
+            match at.side == loops.inner_side {
+                true => Ok(Arc::clone(inner.column(at.index))),
+                false => Ok(take(outer.column(at.index), of, None)?),
+            }
+        };
+        let batch_of = |schema: &SchemaRef, columns: &[ColumnIndex], inner: &RecordBatch, of: &UInt32Array| {
+            let arrays = columns.iter().map(|at| column(inner, of, at)).collect::<Result<Vec<ArrayRef>>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(of.len()));
+            Ok::<_, datafusion::common::DataFusionError>(RecordBatch::try_new_with_options(
+                Arc::clone(schema),
+                arrays,
+                &options,
+            )?)
+        };
+        if let Some(conditions) = &loops.conditions {
+            let both = batch_of(conditions.schema(), conditions.column_indices(), &inner, &of)?;
+            (inner, of) = kept_of(&inner, &of, &mask(conditions.expression(), &both)?)?;
+        }
+        let joined = batch_of(&loops.schema, &loops.columns, &inner, &of)?;
+        let joined = joined.slice(0, joined.num_rows().min(self.left));
+        self.left -= joined.num_rows();
+        self.progress.joined += joined.num_rows() as u64;
+        Ok(joined)
+    }
+
+    /// The next rows of the outer batch at hand; `None` where there are none left, or none is wanted.
+    fn next_joined(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(mut of) = self.rows.take() {
+            let is_through = self.seek(&mut of)?;
+            let joined = self.joined(&of.batch)?;
+            self.progress.show(self.seeks.rows_read());
+            if !is_through && self.left > 0 {
+                self.rows = Some(of);
+            }
+            if joined.num_rows() > 0 {
+                return Ok(Some(joined));
+            }
+        }
+        Ok(None)
+    }
+
+    fn begin(&mut self, batch: RecordBatch) -> Result<()> {
+        let evaluated = |key: &Arc<dyn PhysicalExpr>| key.evaluate(&batch)?.into_array(batch.num_rows());
+        let keys = self.loops.inner.keys.iter().map(evaluated).collect::<Result<Vec<ArrayRef>>>()?;
+        self.rows = Some(OuterBatch { batch, keys, next: 0 });
+        Ok(())
+    }
+}
+
+impl Stream for RowLoopsStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match this.next_joined() {
+                Ok(Some(joined)) => return Poll::Ready(Some(Ok(joined))),
+                Ok(None) if this.left == 0 => return Poll::Ready(None),
+                Ok(None) => {}
+                Err(error) => {
+                    this.left = 0;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+            let begun = match ready!(this.outer.poll_next_unpin(task)) {
+                Some(batch) => batch.and_then(|batch| this.begin(batch)),
+                None => {
+                    this.progress.show(this.seeks.rows_read());
+                    return Poll::Ready(None);
+                }
+            };
+            if let Err(error) = begun {
+                this.left = 0;
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}
+
+impl RecordBatchStream for RowLoopsStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.loops.schema)
+    }
+}
