@@ -1,4 +1,4 @@
-"""The two engines behind one face: `drop`, `build`, `query`, `count`, `version`, `close`, and a `name`."""
+"""The two engines behind one face: `drop`, `build`, `run`, `query`, `count`, `version`, `close`, and a `name`."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ class DuckDB:
 
     name = "DuckDB"
 
-    def __init__(self, path, customers, threads):
+    def __init__(self, path, threads):
         try:
             import duckdb
         except ImportError as error:
@@ -33,6 +33,9 @@ class DuckDB:
         self.module = duckdb
         self.connection = duckdb.connect(str(path))
         self.connection.execute(f"SET threads = {threads}")
+
+    def load_customers(self, customers):
+        """Makes DimCustomer from the file of `export_customers`."""
         source = str(customers).replace("'", "''")
         self.connection.execute(
             "CREATE TABLE DimCustomer AS SELECT * FROM "
@@ -49,13 +52,17 @@ class DuckDB:
         self.connection.execute(workload.build_on_duckdb(repeats))
         self.connection.execute("CHECKPOINT")
 
+    def run(self, statement):
+        """Runs a statement; its rows, as Python has them."""
+        return self.connection.execute(statement).fetchall()
+
     def query(self, query):
         """The one row of a query, as text."""
         (row,) = self.connection.execute(query.duckdb).fetchall()
         return [str(value) for value in row]
 
-    def count(self):
-        return self.connection.execute("SELECT COUNT(*) FROM BigData").fetchone()[0]
+    def count(self, table):
+        return self.connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
 
     def version(self):
         return self.module.__version__
@@ -74,7 +81,7 @@ class HobtProcess:
 
     name = "hobt"
 
-    def __init__(self, binary, folder, threads, arguments, timeout_s):
+    def __init__(self, binary, folder, threads, arguments, timeout_s, database=DATABASE):
         self.binary = binary
         self.threads = threads
         self.timeout_s = timeout_s
@@ -86,7 +93,7 @@ class HobtProcess:
         )
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)
-        self.run(f"USE {DATABASE}")
+        self.run(f"USE {database}")
 
     def run(self, batch):
         """Sends a batch, waits for its end, returns what it printed; EngineError when it failed."""
@@ -141,9 +148,9 @@ class HobtProcess:
             raise EngineError(f"hobt gave no row of {columns} columns:\n{batch}\n{printed}")
         return rows[-1]
 
-    def count(self):
+    def count(self, table):
         # Of two columns, so that no message can be taken for the row.
-        return int(self._row("SELECT 'rows', COUNT_BIG(*) FROM dbo.BigData", 2)[1])
+        return int(self._row(f"SELECT 'rows', COUNT_BIG(*) FROM dbo.{table}", 2)[1])
 
     def physical_reads(self, query):
         """Pages that the query reads from the disk, by SET STATISTICS IO; 0 when all are in memory."""
@@ -192,9 +199,9 @@ def run_hobt(binary, arguments, timeout_s):
     return output
 
 
-def make_fixtures(binary, folder, timeout_s):
-    """Has hobt create its instance with DimCustomer in it."""
-    run_hobt(binary, ["lab", "fixtures", "--data", str(folder)], timeout_s)
+def make_fixtures(binary, folder, timeout_s, *more):
+    """Has hobt create its instance with DimCustomer in it, and what the arguments `more` say."""
+    run_hobt(binary, ["lab", "fixtures", "--data", str(folder), *more], timeout_s)
 
 
 def export_customers(binary, folder, path, timeout_s):
