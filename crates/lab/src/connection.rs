@@ -81,6 +81,11 @@ impl Connection {
         self.session.database()
     }
 
+    /// Whether the statistics of an answer have the plan of its statement, with what the operators did.
+    pub fn collect_plans(&mut self, collects: bool) {
+        self.session.collect_plans(collects);
+    }
+
     /// Runs a batch to its end. Blocks.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub struct DemoResult {
 /// The folder is not empty and somebody else's; the disk is too small; a statement failed.
 pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult> {
     let folder = DataFolder::fresh(&options.data, options.keep)?;
-    let run = RunOptions { rows: options.rows, repeat: options.repeat, sweep: false, cases: Vec::new() };
+    let run = RunOptions { rows: options.rows, repeat: options.repeat, ..RunOptions::default() };
     let mut lab = Laboratory::open(folder.path(), InstanceSettings::default(), run, progress.clone())?;
     let report = measure(&mut lab, options);
     progress.finish();

@@ -45,8 +45,19 @@ pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
 /// The value that `percent` of the values do not exceed (nearest rank); `None` for no values.
 pub(crate) fn percentile(values: &mut [u64], percent: usize) -> Option<u64> {
     values.sort_unstable();
-    let rank = (values.len() * percent).div_ceil(100).max(1);
-    values.get(rank - 1).copied()
+    values.get(rank(values.len(), percent) - 1).copied()
+}
+
+/// The same of numbers with fractions.
+pub(crate) fn float_percentile(values: &[f64], percent: usize) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(rank(sorted.len(), percent) - 1).copied()
+}
+
+/// The nearest rank, from 1.
+fn rank(count: usize, percent: usize) -> usize {
+    (count * percent).div_ceil(100).max(1)
 }
 
 /// A number with separators between thousands: `4,164`.
@@ -116,6 +127,9 @@ mod tests {
         assert_eq!(percentile(&mut values, 99), Some(198));
         assert_eq!(percentile(&mut values, 100), Some(200));
         assert_eq!(percentile(&mut [], 50), None);
+        let floats: Vec<f64> = (1..=20).rev().map(|value| f64::from(value) / 2.0).collect();
+        assert_eq!(float_percentile(&floats, 95), Some(9.5));
+        assert_eq!(float_percentile(&[], 95), None);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use hobt_engine::InstanceSettings;
 
+use crate::data::TpchTable;
 use crate::error::Result;
 use crate::figures::thousands;
-use crate::laboratory::{BIG_DATA_STEPS, Laboratory, RunOptions};
+use crate::laboratory::{BIG_DATA_STEPS, Laboratory, RunOptions, TPCH_STEPS};
 use crate::progress::Progress;
 
 /// The database of the texts.
@@ -19,6 +20,9 @@ pub struct FixtureOptions {
     pub big_data_rows: Option<u64>,
     /// Scale factor of `LINEITEM`.
     pub line_item_scale: Option<f64>,
+    /// Scale factor of the eight tables of TPC-H, heaps by the specification's names. `LINEITEM` is one of these names,
+    /// so both cannot be.
+    pub tpch_scale: Option<f64>,
 }
 
 /// Makes the tables in the instance of a folder, and closes it. What is there already with the same rows stays; returns
@@ -42,11 +46,18 @@ fn make(lab: &mut Laboratory, options: FixtureOptions) -> Result<String> {
     let line = |table: &str, rows: u64| format!("{FIXTURE_DATABASE}.dbo.{table}: {} rows\n", thousands(rows));
     let line_items = u64::from(options.line_item_scale.is_some());
     let big_data = if options.big_data_rows.is_some() { BIG_DATA_STEPS } else { 0 };
-    lab.progress().expect(1 + line_items + big_data);
+    let tpch = if options.tpch_scale.is_some() { TPCH_STEPS } else { 0 };
+    lab.progress().expect(1 + line_items + big_data + tpch);
     lab.ensure_customers()?;
     let mut text = line("DimCustomer", lab.row_count("DimCustomer")?);
     if let Some(scale) = options.line_item_scale {
         text += &line("LINEITEM", lab.ensure_line_item(scale)?);
+    }
+    if let Some(scale) = options.tpch_scale {
+        lab.ensure_tpch(scale)?;
+        for table in TpchTable::ALL {
+            text += &line(table.name(), lab.row_count(table.name())?);
+        }
     }
     if let Some(rows) = options.big_data_rows {
         text += &line("BigData", lab.ensure_big_data(rows)?);

@@ -23,6 +23,13 @@ pub const DATABASE: &str = "hobt_lab";
 
 /// Steps of [`Laboratory::ensure_big_data`].
 pub(crate) const BIG_DATA_STEPS: u64 = 2;
+/// Steps of [`Laboratory::ensure_tpch`].
+pub(crate) const TPCH_STEPS: u64 = data::TpchTable::ALL.len() as u64;
+
+/// Where it stands which scale factor the tables of TPC-H have, when all of them are there.
+const SCALE_TABLE: &str = "tpch_scale";
+/// The scale factors that there is data for.
+const SCALES: std::ops::RangeInclusive<f64> = 0.000_5..=1_000.0;
 
 const PAGE_BYTES: u64 = hobt_base::PAGE_SIZE as u64;
 
@@ -37,11 +44,13 @@ pub struct RunOptions {
     pub sweep: bool,
     /// The only cases to run, where an experiment can leave some out (`inserts`); all if empty.
     pub cases: Vec<String>,
+    /// The scale factor of TPC-H; chosen from memory and free disk if absent.
+    pub scale: Option<f64>,
 }
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { rows: None, repeat: 5, sweep: false, cases: Vec::new() }
+        RunOptions { rows: None, repeat: 5, sweep: false, cases: Vec::new(), scale: None }
     }
 }
 
@@ -324,20 +333,53 @@ impl Laboratory {
     /// # Errors
     /// A statement failed.
     pub fn ensure_line_item(&mut self, scale_factor: f64) -> Result<u64> {
-        if !(0.000_5..=1_000.0).contains(&scale_factor) {
-            return Err(LabError::Input(format!("the scale factor {scale_factor} is not between 0.0005 and 1000")));
-        }
+        check_scale(scale_factor)?;
         if self.has_table("LINEITEM")? {
             self.run("DROP TABLE dbo.LINEITEM")?;
         }
         self.progress.step(&format!("generating LINEITEM, scale factor {scale_factor}"));
         self.run(data::CREATE_LINEITEM)?;
+        self.load_tpch(data::TpchTable::LineItem, "LINEITEM", scale_factor)
+    }
+
+    /// Makes the eight tables of TPC-H as heaps, unless those of this scale factor are there. [`TPCH_STEPS`] steps.
+    ///
+    /// # Errors
+    /// A scale factor that there is no data for, a statement that failed.
+    pub fn ensure_tpch(&mut self, scale_factor: f64) -> Result<()> {
+        check_scale(scale_factor)?;
+        if self.has_table(SCALE_TABLE)? {
+            let question = format!("SELECT COUNT_BIG(*) FROM dbo.{SCALE_TABLE} WHERE scale = {scale_factor:e}");
+            if self.run(&question)?.count() == Some(1) {
+                for table in data::TpchTable::ALL {
+                    self.progress.step(&format!("{} is there already", table.name()));
+                }
+                return Ok(());
+            }
+            self.run(&format!("DROP TABLE dbo.{SCALE_TABLE}"))?;
+        }
+        for table in data::TpchTable::ALL {
+            self.run(&format!("DROP TABLE IF EXISTS dbo.{}", table.name()))?;
+        }
+        for batch in data::tpch_schema() {
+            self.run(batch)?;
+        }
+        for table in data::TpchTable::ALL {
+            self.progress.step(&format!("generating {}, scale factor {scale_factor}", table.name()));
+            self.load_tpch(table, table.name(), scale_factor)?;
+        }
+        self.run(&format!("SELECT CAST({scale_factor:e} AS float) AS scale INTO dbo.{SCALE_TABLE}"))?;
+        Ok(())
+    }
+
+    /// Fills `dbo.NAME` with a table's rows, which it returns the number of, and makes them durable.
+    fn load_tpch(&mut self, table: data::TpchTable, name: &str, scale_factor: f64) -> Result<u64> {
         let since = Instant::now();
         let threads = i32::try_from(hobt_sync::processor::processor_count()).unwrap_or(1);
-        let parts = (1..=threads).map(|part| data::TpchTable::LineItem.batches(scale_factor, part, threads)).collect();
-        let rows = data::load::load(self.instance(), self.connection.database(), "LINEITEM", parts)?;
+        let parts = (1..=threads).map(|part| table.batches(scale_factor, part, threads)).collect();
+        let rows = data::load::load(self.instance(), self.connection.database(), name, parts)?;
         self.run("CHECKPOINT")?;
-        self.builds.push(Build { table: "LINEITEM".to_owned(), rows, seconds: since.elapsed().as_secs_f64() });
+        self.builds.push(Build { table: name.to_owned(), rows, seconds: since.elapsed().as_secs_f64() });
         Ok(rows)
     }
 
@@ -396,4 +438,12 @@ impl Laboratory {
         drop(self);
         instance.close().map_err(|error| LabError::sql("closing the instance", error))
     }
+}
+
+fn check_scale(scale_factor: f64) -> Result<()> {
+    if SCALES.contains(&scale_factor) {
+        return Ok(());
+    }
+    let (least, most) = (SCALES.start(), SCALES.end());
+    Err(LabError::Input(format!("the scale factor {scale_factor} is not between {least} and {most}")))
 }

@@ -64,9 +64,12 @@ struct RunArguments {
     /// Also scan tables of 1 to 96 partitions (experiment scan), or turn everything (experiment inserts)
     #[arg(long)]
     sweep: bool,
-    /// Run this case only; may be given more than once (experiments inserts and hash)
+    /// Run this case only; may be given more than once (experiments inserts, hash and tpch)
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
+    /// Scale factor of experiment tpch; chosen from memory and free disk unless given
+    #[arg(long)]
+    scale: Option<f64>,
     /// What moves the pages: auto, io_uring or threads
     #[arg(long, default_value = "auto", value_parser = ["auto", "io_uring", "threads"])]
     disk: String,
@@ -81,8 +84,11 @@ struct FixtureArguments {
     #[arg(long)]
     rows: Option<u64>,
     /// Also make LINEITEM of this scale factor
-    #[arg(long, value_name = "SCALE")]
+    #[arg(long, value_name = "SCALE", conflicts_with = "tpch")]
     lineitem: Option<f64>,
+    /// Also make the eight tables of TPC-H of this scale factor
+    #[arg(long, value_name = "SCALE")]
+    tpch: Option<f64>,
 }
 
 #[derive(Args, Debug)]
@@ -164,7 +170,11 @@ fn check_folder(folder: &Path) -> Result<(), LabError> {
 
 fn make_fixtures(arguments: &FixtureArguments) -> Result<(), LabError> {
     check_folder(&arguments.data)?;
-    let options = FixtureOptions { big_data_rows: arguments.rows, line_item_scale: arguments.lineitem };
+    let options = FixtureOptions {
+        big_data_rows: arguments.rows,
+        line_item_scale: arguments.lineitem,
+        tpch_scale: arguments.tpch,
+    };
     let text = hobt_lab::make_fixtures(&arguments.data, options, Progress::on_error_stream())?;
     print!("{text}");
     Ok(())
@@ -205,7 +215,10 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
         ))),
     };
     if !arguments.cases.is_empty() {
-        only_for("--case", &["inserts", "hash"])?;
+        only_for("--case", &["inserts", "hash", "tpch"])?;
+    }
+    if arguments.scale.is_some() {
+        only_for("--scale", &["tpch"])?;
     }
     if arguments.sweep {
         only_for("--sweep", &["scan", "inserts"])?;
@@ -217,6 +230,7 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
         repeat: arguments.repeat as usize,
         sweep: arguments.sweep,
         cases: arguments.cases,
+        scale: arguments.scale,
     };
     let disk = hobt_lab::disk_kind(&arguments.disk);
     let settings = InstanceSettings { disk, ..InstanceSettings::default() };

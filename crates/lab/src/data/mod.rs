@@ -9,11 +9,13 @@ pub mod load;
 mod names;
 pub mod test_guid;
 mod tpch;
+mod tpch_queries;
 
 use arrow::array::RecordBatch;
 
 pub use dim_customer::{CREATE_DIM_CUSTOMER, CUSTOMERS, SEED, dim_customer};
 pub use tpch::{CREATE_LINEITEM, LINEITEM_ROWS, TpchTable};
+pub(crate) use tpch_queries::{queries as tpch_queries, schema_batches as tpch_schema};
 
 /// Rows of a table on their way into it.
 pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;

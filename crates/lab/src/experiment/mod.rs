@@ -11,6 +11,7 @@ mod plan;
 mod scan;
 mod star;
 mod together;
+mod tpch;
 mod updates;
 mod user;
 
@@ -39,7 +40,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 10] {
+pub fn experiments() -> [&'static dyn Experiment; 11] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -47,6 +48,7 @@ pub fn experiments() -> [&'static dyn Experiment; 10] {
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &star::StarExperiment,
+        &tpch::TpchExperiment,
         &locks::LocksExperiment,
         &latches::LatchesExperiment,
         &hash::HashExperiment,

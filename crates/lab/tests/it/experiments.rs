@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::TestFolder;
 
-const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new() };
+const SMALL: RunOptions =
+    RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
 
 /// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
 static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
@@ -125,7 +126,7 @@ fn cores_has_a_case_for_each_degree() {
 
 #[test]
 fn io_counts_reads_by_size_here_and_on_modelled_devices() {
-    let (_, json) = run("io", RunOptions { rows: Some(100_000), repeat: 1, sweep: false, cases: Vec::new() });
+    let (_, json) = run("io", RunOptions { rows: Some(100_000), repeat: 1, ..SMALL });
     assert_complete(&json);
     let largest = |name: &str| -> u64 {
         let sizes = case(&json, name)["reads_by_size"].as_object().expect("an object");
@@ -144,7 +145,7 @@ fn io_counts_reads_by_size_here_and_on_modelled_devices() {
 #[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, sweep: false, cases: Vec::new() });
+    let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, ..SMALL });
     assert_complete(&json);
     for key in ["newid", "identity", "newsequentialid", "session", "appserver", "hash", "bitreverse"] {
         let alone = ["newid", "identity"].contains(&key).then_some(1);
@@ -178,7 +179,7 @@ fn inserts_have_a_case_for_each_key_and_number_of_connections() {
 fn inserts_run_the_cases_that_are_asked_for() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
     let cases = vec!["newid_2_tx".to_owned(), "heap_hash_8_auto".to_owned()];
-    let (_, json) = run("inserts", RunOptions { rows: Some(16), repeat: 2, sweep: false, cases: cases.clone() });
+    let (_, json) = run("inserts", RunOptions { rows: Some(16), repeat: 2, cases: cases.clone(), ..SMALL });
     let names: Vec<&str> =
         json["cases"].as_array().expect("a list").iter().filter_map(|case| case["name"].as_str()).collect();
     assert_eq!(names, cases);
@@ -187,7 +188,7 @@ fn inserts_run_the_cases_that_are_asked_for() {
 
 #[test]
 fn updates_have_a_case_for_each_distribution_and_number_of_connections() {
-    let (_, json) = run("updates", RunOptions { rows: Some(128), repeat: 1, sweep: false, cases: Vec::new() });
+    let (_, json) = run("updates", RunOptions { rows: Some(128), repeat: 1, ..SMALL });
     assert_complete(&json);
     for key in ["identity", "hash"] {
         for (distribution, connections) in [("uniform", 1), ("zipf", 1), ("uniform", 8), ("zipf", 64)] {
@@ -200,7 +201,7 @@ fn updates_have_a_case_for_each_distribution_and_number_of_connections() {
 
 #[test]
 fn locks_are_drawn_counted_and_escalated() {
-    let (report, json) = run("locks", RunOptions { rows: Some(1), repeat: 1, sweep: false, cases: Vec::new() });
+    let (report, json) = run("locks", RunOptions { rows: Some(1), repeat: 1, ..SMALL });
     assert_complete(&json);
     let graph = json["settings"]["lock_graph"]["update"].as_array().expect("a list");
     let of = |kind: &str| graph.iter().filter(|lock| lock["resource_type"] == kind).collect::<Vec<_>>();
@@ -224,7 +225,7 @@ fn locks_are_drawn_counted_and_escalated() {
 
 #[test]
 fn latches_are_counted_and_add_up() {
-    let (report, json) = run("latches", RunOptions { rows: Some(20_000), repeat: 1, sweep: false, cases: Vec::new() });
+    let (report, json) = run("latches", RunOptions { rows: Some(20_000), repeat: 1, ..SMALL });
     assert_complete(&json);
     for guard in ["latch", "latch_shared", "spinlock", "atomic", "sharded_counter"] {
         for threads in [1, 4] {
@@ -241,7 +242,7 @@ fn latches_are_counted_and_add_up() {
 #[test]
 fn hashes_are_timed_spread_and_distributed() {
     let _alone = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
-    let (report, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 1, sweep: false, cases: Vec::new() });
+    let (report, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 1, ..SMALL });
     assert_complete(&json);
     for name in ["int_xxhash3", "int_md2", "int_checksum_of_cast", "string_crc32_bitwise", "loop_xxhash3"] {
         assert_eq!(case(&json, name)["ns_per_value"].as_array().map(Vec::len), Some(1), "{name}");
@@ -263,7 +264,7 @@ fn hashes_are_timed_spread_and_distributed() {
 fn hashes_run_the_case_that_is_asked_for() {
     let _alone = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
     let cases = vec!["int_xxhash3".to_owned()];
-    let (_, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 2, sweep: false, cases });
+    let (_, json) = run("hash", RunOptions { rows: Some(5_000), repeat: 2, cases, ..SMALL });
     let names: Vec<&str> =
         json["cases"].as_array().expect("a list").iter().filter_map(|case| case["name"].as_str()).collect();
     assert_eq!(names, ["int_scan", "int_no_hash", "int_xxhash3", "loop_xxhash3", "loop_xxhash3_kept"]);
@@ -281,7 +282,7 @@ fn limits_are_cases_too() {
 #[test]
 fn the_sweep_goes_to_96_partitions() {
     let _beside_others = LATCHED_DEALERS.read().unwrap_or_else(PoisonError::into_inner);
-    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true, cases: Vec::new() });
+    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true, ..SMALL });
     for name in ["sweep_1_partitions", "sweep_96_partitions", "sweep_96_partitions_latched_dealer"] {
         assert_eq!(case(&json, name)["rows"], 36_968);
     }
@@ -291,7 +292,7 @@ fn the_sweep_goes_to_96_partitions() {
 fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
     let folder = TestFolder::new("user");
     let places = RunPlaces { data: Some(folder.path().join("data")), ..RunPlaces::default() };
-    let options = RunOptions { rows: None, repeat: 1, sweep: false, cases: Vec::new() };
+    let options = RunOptions { rows: None, repeat: 1, ..SMALL };
     let run = |text: &str| {
         let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned())?;
         let progress = Progress::hidden();
@@ -332,7 +333,7 @@ fn an_answer_from_the_catalog_says_so() {
 [[statement]]\nname = \"warm\"\nsql = \"SELECT SUM(rows) FROM sys.partitions\"\ntable = \"DimCustomer\"\ncold = false\n";
     let experiment = UserExperiment::parse(Path::new("mine.toml"), text.to_owned()).expect("a sound file");
     let places = RunPlaces { data: Some(folder.path().join("data")), ..RunPlaces::default() };
-    let options = RunOptions { rows: None, repeat: 1, sweep: false, cases: Vec::new() };
+    let options = RunOptions { rows: None, repeat: 1, ..SMALL };
     let settings = InstanceSettings::default();
     let (report, _) =
         hobt_lab::run_experiment(&experiment, &places, settings, options, Progress::hidden()).expect("it runs");
@@ -382,7 +383,7 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
 
 #[test]
 fn a_star_join_has_a_case_for_each_part_with_and_without_its_filter() {
-    let (report, json) = run("star", RunOptions { rows: Some(200_000), repeat: 1, sweep: false, cases: Vec::new() });
+    let (report, json) = run("star", RunOptions { rows: Some(200_000), repeat: 1, ..SMALL });
     assert_complete(&json);
     for part in ["0_01", "0_1", "1", "5", "10", "25", "50", "100"] {
         let [with, without] =
@@ -392,4 +393,25 @@ fn a_star_join_has_a_case_for_each_part_with_and_without_its_filter() {
     }
     let names: Vec<&str> = report.marks.iter().map(|mark| mark.name.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn tpch_has_both_orders_of_each_query_and_the_error_of_each_join() {
+    let cases = ["q03", "q05", "q06"].map(str::to_owned).to_vec();
+    let (report, json) = run("tpch", RunOptions { repeat: 1, scale: Some(0.005), cases, ..SMALL });
+    assert_complete(&json);
+    for name in ["q03", "q05", "q06", "q03_force_order", "q05_force_order", "q06_force_order"] {
+        assert!(case(&json, name)["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{name}");
+    }
+    let joins = |name: &str| case(&json, name)["joins"].as_array().expect("a list").clone();
+    assert_eq!((joins("q03").len(), joins("q05").len(), joins("q06").len()), (2, 5, 0));
+    for join in joins("q05") {
+        let of = |key: &str| join[key].as_f64().expect("a number");
+        let (estimated, actual) = (of("estimated_rows").max(1.0), of("actual_rows").max(1.0));
+        assert_eq!(of("q_error"), (estimated / actual).max(actual / estimated), "{join}");
+    }
+    assert_eq!(case(&json, "q06")["is_plan_of_force_order"], true);
+    let (median, p95) = (&json["settings"]["join_q_error_median"], &json["settings"]["join_q_error_p95"]);
+    assert!(median.as_f64() >= Some(1.0) && p95.as_f64() >= median.as_f64(), "{median} {p95}");
+    assert!(report.to_text().contains("q-error of 7 joins"));
 }

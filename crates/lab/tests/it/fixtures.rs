@@ -8,7 +8,7 @@ use crate::TestFolder;
 #[test]
 fn fixtures_are_made_once_and_found_again() {
     let folder = TestFolder::new("fixtures");
-    let options = FixtureOptions { big_data_rows: Some(40_000), line_item_scale: Some(0.001) };
+    let options = FixtureOptions { big_data_rows: Some(40_000), line_item_scale: Some(0.001), tpch_scale: None };
     for _ in 0..2 {
         let text = make_fixtures(folder.path(), options, Progress::hidden()).expect("they are made");
         assert!(text.contains("DimCustomer: 18,484 rows") && text.contains("BigData: 55,452 rows"), "{text}");
