@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::ChildStats;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 /// The methods of an `ExecutionPlan` that are about its inputs and expressions, of one that has none of either.
 macro_rules! without_inputs {
@@ -62,7 +63,21 @@ macro_rules! with_inputs {
             let properties = datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
             self.replace_children(children, datafusion::physical_plan::ReplaceChildrenOptions::new(properties))
         }
+
+        fn child_stats_requests(
+            &self,
+            partition: Option<usize>,
+        ) -> Vec<datafusion::physical_plan::statistics::ChildStats> {
+            crate::execute::inputs::statistics_of(&self.children(), partition)
+        }
     };
+}
+
+/// What an operator asks to know of its inputs that has statistics of its own from theirs: of the same partition, or of
+/// all where an input has others. Who asks nothing is told nothing.
+pub(super) fn statistics_of(inputs: &[&Arc<dyn ExecutionPlan>], partition: Option<usize>) -> Vec<ChildStats> {
+    let is_in = |input: &&Arc<dyn ExecutionPlan>, at: &usize| *at < input.output_partitioning().partition_count();
+    inputs.iter().map(|input| ChildStats::At(partition.filter(|at| is_in(input, at)))).collect()
 }
 
 /// The method that is about expressions, of an operator that has none.

@@ -78,7 +78,7 @@ pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 
 /// How often the operators of a plan that has run wrote to disk what they held.
 pub(crate) fn spills(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<SortMergeJoinExec>();
+    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || joins(plan);
     let own = if holds { plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0) } else { 0 };
     own as u64 + plan.children().into_iter().map(spills).sum::<u64>()
 }

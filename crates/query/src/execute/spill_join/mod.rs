@@ -15,6 +15,7 @@
 //! (`interpreter/spill.rs`). Not here: `NOT IN` with NULLs, which looks at all rows together.
 
 mod build;
+mod counted;
 mod once_stream;
 mod split;
 mod work;
@@ -32,7 +33,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -45,6 +47,7 @@ use parking_lot::Mutex;
 
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
+use counted::Counted;
 use work::{Made, Work};
 
 /// The plan whose hash joins spill.
@@ -117,11 +120,12 @@ struct SpillJoinExec {
     stop: Stop,
     /// With one build side for all: what came of it, and how many output partitions have still to ask.
     common: Mutex<Option<(Common, usize)>>,
+    counted: Counted,
 }
 
 impl SpillJoinExec {
     fn new(join: Arc<dyn ExecutionPlan>, stop: Stop) -> SpillJoinExec {
-        SpillJoinExec { join, stop, common: Mutex::default() }
+        SpillJoinExec { join, stop, common: Mutex::default(), counted: Counted::default() }
     }
 
     fn hash_join(&self) -> Result<&HashJoinExec> {
@@ -205,7 +209,7 @@ impl ExecutionPlan for SpillJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let join = self.hash_join()?;
-        let work = Arc::new(Work::new(&self.join, join, &context, partition, self.stop.clone()));
+        let work = Arc::new(Work::new(&self.join, join, &context, partition, self.stop.clone(), self.counted.clone()));
         let opened = match join.partition_mode() {
             PartitionMode::CollectLeft => {
                 let common = self.common(&work, &context)?;
@@ -219,6 +223,14 @@ impl ExecutionPlan for SpillJoinExec {
         };
         let stream = futures::stream::once(opened).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.counted.all())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.join.child_stats_requests(partition)
     }
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {

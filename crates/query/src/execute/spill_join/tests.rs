@@ -139,9 +139,13 @@ fn a_join_that_spills_gives_what_one_in_memory_gives() {
                 for bytes in [LITTLE, u64::MAX] {
                     let splits = Arc::default();
                     let join = reset_plan_states(Arc::clone(&join)).expect("a join");
-                    let mut given = texts(&run(&spilled_counting(join, &splits), bytes));
+                    let join = spilled_counting(join, &splits);
+                    let mut given = texts(&run(&join, bytes));
                     let has_spilled = splits.load(Ordering::Relaxed) > 0;
                     assert_eq!(has_spilled, bytes == LITTLE, "{join_type} {mode:?} spread {spread}");
+                    let counted = join.metrics().expect("it counts");
+                    assert_eq!(counted.output_rows(), Some(given.len()), "{join_type} {mode:?} case {case}");
+                    assert_eq!(counted.spill_count().is_some_and(|spills| spills > 0), has_spilled);
                     expected.sort_unstable();
                     given.sort_unstable();
                     assert!(

@@ -15,7 +15,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::metrics::SpillMetrics;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::spill::SpillManager;
@@ -26,6 +26,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::Stop;
 use super::build::{Build, Held};
+use super::counted::Counted;
 use super::once_stream::OnceStreamExec;
 use super::split::{Part, compact, split};
 
@@ -39,7 +40,10 @@ pub(super) struct Work {
     left: Side,
     right: Side,
     context: Arc<TaskContext>,
+    /// The output partition.
+    partition: usize,
     stop: Stop,
+    counted: Counted,
     /// The most that a build side takes.
     build_bytes_max: usize,
 }
@@ -73,9 +77,10 @@ impl Work {
         context: &Arc<TaskContext>,
         partition: usize,
         stop: Stop,
+        counted: Counted,
     ) -> Work {
         let side = |input: &Arc<dyn ExecutionPlan>, keys: Vec<Arc<dyn PhysicalExpr>>| {
-            let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
+            let metrics = SpillMetrics::new(counted.own(), partition);
             let spills = SpillManager::new(context.runtime_env(), metrics, input.schema());
             Side { schema: input.schema(), keys, spills }
         };
@@ -90,7 +95,8 @@ impl Work {
             MemoryLimit::Finite(third) => third.saturating_mul(2) / builds,
             _ => usize::MAX,
         };
-        Work { join: Arc::clone(plan), left, right, context: Arc::clone(context), stop, build_bytes_max }
+        let (join, context) = (Arc::clone(plan), Arc::clone(context));
+        Work { join, left, right, context, partition, stop, counted, build_bytes_max }
     }
 
     fn hash_join(&self) -> Result<&HashJoinExec> {
@@ -118,7 +124,7 @@ impl Work {
         match self.read(build).await? {
             Build::All(held) => {
                 let build = OnceStreamExec::once(&self.left.schema, held.into_stream(Arc::clone(&self.left.schema)));
-                let builder = self.hash_join()?.builder().recompute_properties();
+                let builder = self.hash_join()?.builder().reset_state().recompute_properties();
                 Ok(Made::Join(builder.with_new_children(vec![build, probe])?.build_exec()?))
             }
             Build::More(held, rest) => {
@@ -135,7 +141,7 @@ impl Work {
     /// An output partition's part of what was made.
     pub(super) fn part(self: Arc<Work>, made: Made, partition: usize) -> Result<SendableRecordBatchStream> {
         let pairs = match made {
-            Made::Join(join) => return join.execute(partition, Arc::clone(&self.context)),
+            Made::Join(join) => return self.begun(join.as_ref(), partition),
             Made::Split(pairs) => pairs,
         };
         let partitions = self.join.output_partitioning().partition_count();
@@ -209,9 +215,9 @@ impl Work {
         let probe = OnceStreamExec::once(&self.right.schema, probe);
         let join = self.hash_join()?;
         let fetch = join.fetch().filter(|_| is_all);
-        let builder = join.builder().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
+        let builder = join.builder().reset_state().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
         let join = builder.with_fetch(fetch).with_new_children(vec![build, probe])?.build_exec()?;
-        join.execute(0, Arc::clone(&self.context))
+        self.begun(join.as_ref(), 0)
     }
 
     /// The join of two sides that are sorted, on disk if need be.
@@ -227,14 +233,21 @@ impl Work {
         let merge =
             SortMergeJoinExec::try_new(build, probe, on, filter, *join.join_type(), options, join.null_equality())?;
         let merge: Arc<dyn ExecutionPlan> = Arc::new(merge);
-        let Some(projection) = &join.projection else { return merge.execute(0, Arc::clone(&self.context)) };
+        let Some(projection) = &join.projection else { return self.begun(merge.as_ref(), 0) };
         let schema = merge.schema();
         let column = |&at: &usize| {
             let name = schema.field(at).name().clone();
             ProjectionExpr { expr: Arc::new(Column::new(&name, at)), alias: name }
         };
         let columns: Vec<ProjectionExpr> = projection.iter().map(column).collect();
-        ProjectionExec::try_new(columns, merge)?.execute(0, Arc::clone(&self.context))
+        self.begun(&ProjectionExec::try_new(columns, merge)?, 0)
+    }
+
+    /// A partition of an operator whose rows are the output's, and which counts for this one. It has counters of its own.
+    fn begun(&self, operator: &dyn ExecutionPlan, partition: usize) -> Result<SendableRecordBatchStream> {
+        let rows = operator.execute(partition, Arc::clone(&self.context))?;
+        self.counted.take_up(operator, partition, self.partition);
+        Ok(rows)
     }
 
     /// Rows of pairs in the order that the join is taken to give, and no more than are wanted.
