@@ -461,6 +461,8 @@ pub const DEFINITION_CHANGED: i32 = 2801;
 pub const SYSTEM_TABLE_UPDATE: i32 = 259;
 /// The number of columns for each row in a table value constructor must be the same.
 pub const VALUES_COLUMN_COUNT: i32 = 10709;
+/// '%s' is not a valid hint.
+pub const NO_SUCH_HINT: i32 = 10715;
 /// A column is specified more than once in the column list of an INSERT.
 pub const COLUMN_TWICE: i32 = 264;
 /// Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements.

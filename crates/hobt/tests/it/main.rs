@@ -13,6 +13,7 @@ mod definitions;
 #[cfg(feature = "cli")]
 mod disks;
 mod files;
+mod hints;
 mod instruments;
 mod isolation;
 mod join_filters;

@@ -183,8 +183,12 @@ fn on_device(lab: &Laboratory, device: &Device, rows: u64) -> Result<Vec<Case>> 
         SimulatedConfig { device: Some((device.model)()), track_unsynced: false, ..SimulatedConfig::default() };
     let settings = InstanceSettings { disk: DiskKind::Simulated(config), ..InstanceSettings::default() };
     let rows = rows.min(device.rows);
-    let options =
-        RunOptions { rows: Some(rows), repeat: device_repeat(lab.options().repeat), sweep: false, ..RunOptions::default() };
+    let options = RunOptions {
+        rows: Some(rows),
+        repeat: device_repeat(lab.options().repeat),
+        sweep: false,
+        ..RunOptions::default()
+    };
     let folder = lab.folder().join(format!("modelled-{}", device.name));
     let mut modelled = Laboratory::open(&folder, settings, options, lab.progress().clone())?;
     let rows = modelled.ensure_big_data(rows)?;

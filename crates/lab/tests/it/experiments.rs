@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::TestFolder;
 
-const SMALL: RunOptions =
-    RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
+const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
 
 /// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
 static LATCHED_DEALERS: RwLock<()> = RwLock::new(());

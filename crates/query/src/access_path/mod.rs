@@ -20,6 +20,7 @@ use hobt_engine::DatabaseUse;
 use hobt_txn::locks::FIRST_ATTEMPT;
 use hobt_types::{KeyColumn, SqlType, Value};
 
+use crate::cardinality::TableKnowledge;
 use crate::source::HeapTable;
 pub(crate) use key_filter::{number_keys, wanted_keys, wanted_partitions};
 pub(crate) use lookup::{JoinedColumn, KeyForm, Lookup};
@@ -106,12 +107,18 @@ pub(crate) struct SeekPath {
     pub(crate) pages: f64,
 }
 
-/// What `conditions` say of single columns of `table`, and those that say something else.
+/// What `conditions` say of single columns of `table`.
+pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Vec<ColumnPredicate> {
+    let schema = datafusion::catalog::TableProvider::schema(table);
+    conditions.iter().flat_map(|condition| predicate::predicates(table.table(), &schema, condition)).collect()
+}
+
+/// What estimates take `conditions` to say of single columns of `table`, and those that say something else.
 pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = datafusion::catalog::TableProvider::schema(table);
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for condition in conditions.iter().flat_map(split_conjunction) {
-        let found = predicate::predicates(table.table(), &schema, condition);
+        let found = predicate::assumed_predicates(table.table(), &schema, condition);
         if found.is_empty() {
             unread.push(condition);
         }
@@ -126,17 +133,22 @@ pub(crate) fn partitions_read(table: &HeapTable, predicates: &[ColumnPredicate])
     partitions_of(table.database(), base, predicates).unwrap_or_else(|_| (0..base.partitions.len()).collect())
 }
 
-/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `predicates`. A seek that a
+/// What conditions say of single columns of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'p> {
+    /// Of the rows that are read.
+    pub(crate) predicates: &'p [ColumnPredicate],
+    /// What estimates take that to be, where it is something else.
+    pub(crate) assumed: Option<&'p [ColumnPredicate]>,
+}
+
+/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `wanted`. A seek that a
 /// hint asks for may still come of a join: whether there is one is known when the plan is made.
 ///
 /// # Errors
 /// An index that cannot be opened.
-pub(crate) fn choose(
-    table: &HeapTable,
-    projection: &[usize],
-    predicates: &[ColumnPredicate],
-) -> Result<AccessPath, SqlError> {
-    choose_with(table, projection, predicates, false)
+pub(crate) fn choose(table: &HeapTable, projection: &[usize], wanted: Wanted<'_>) -> Result<AccessPath, SqlError> {
+    choose_with(table, projection, wanted, false)
 }
 
 /// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because
@@ -147,17 +159,18 @@ pub(crate) fn choose(
 pub(crate) fn choose_to_lock(
     table: &HeapTable,
     projection: &[usize],
-    predicates: &[ColumnPredicate],
+    wanted: Wanted<'_>,
 ) -> Result<AccessPath, SqlError> {
-    choose_with(table, projection, predicates, true)
+    choose_with(table, projection, wanted, true)
 }
 
 fn choose_with(
     table: &HeapTable,
     projection: &[usize],
-    predicates: &[ColumnPredicate],
+    wanted: Wanted<'_>,
     locks_ranges: bool,
 ) -> Result<AccessPath, SqlError> {
+    let predicates = wanted.predicates;
     let definition = table.table();
     let base = definition.base_index();
     let partitions = partitions_of(table.database(), base, predicates)?;
@@ -170,7 +183,7 @@ fn choose_with(
         if index.kind == IndexKind::Heap || index.options.is_disabled || !table.hint().lets_seek(at) {
             continue;
         }
-        let Some(path) = seek(table, at, index, projection, predicates)? else { continue };
+        let Some(path) = seek(table, at, index, projection, wanted)? else { continue };
         if best.as_ref().is_none_or(|known| path.pages < known.pages) {
             best = Some(path);
         }
@@ -206,7 +219,7 @@ fn partitions_of(
 fn may_have(function: &PartitionFunction, partition: usize, test: &Test) -> bool {
     let place = |comparand: &Comparand| match comparand {
         Comparand::Value(value) => Some(function.partition_of(value)),
-        Comparand::Compared(_) => None,
+        Comparand::Compared(_) | Comparand::Unknown => None,
     };
     match test {
         Test::Never => false,
@@ -226,24 +239,61 @@ fn seek(
     at: usize,
     index: &Index,
     projection: &[usize],
-    predicates: &[ColumnPredicate],
+    wanted: Wanted<'_>,
 ) -> Result<Option<SeekPath>, SqlError> {
     let definition = table.table();
     let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
-    let Some(ranges) = ranges_of(definition, index, &leaf, predicates) else { return Ok(None) };
-    let wanted = partitions_of(table.database(), index, predicates)?;
-    let trees = trees_of(table, index, &wanted)?;
+    let Some(ranges) = ranges_of(definition, index, &leaf, wanted.predicates) else { return Ok(None) };
+    let trees = trees_of(table, index, &partitions_of(table.database(), index, wanted.predicates)?)?;
     let covers = covers(definition, index, &leaf, projection);
+    let (rows, pages) = match wanted.assumed {
+        None => within(table, &trees, &ranges)?,
+        Some(assumed) => {
+            let trees = trees_of(table, index, &partitions_of(table.database(), index, assumed)?)?;
+            match ranges_of(definition, index, &leaf, assumed) {
+                Some(ranges) => within(table, &trees, &ranges)?,
+                None => thought_within(table, &trees, index, assumed),
+            }
+        }
+    };
+    let pages = if covers { pages } else { pages + rows * LOOKUP_PAGES };
+    Ok(Some(SeekPath { index: at, leaf, trees, ranges, covers, rows, pages }))
+}
+
+/// Rows of ranges in trees, and the pages that reading them costs, as the trees say it.
+fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange]) -> Result<(f64, f64), SqlError> {
     let (mut rows, mut pages) = (0.0, 0.0);
-    for (_, tree) in &trees {
-        for range in &ranges {
+    for (_, tree) in trees {
+        for range in ranges {
             let part = tree.estimate(range).map_err(|error| table.sql_error(error))?;
             rows += part * tree.hobt().row_count() as f64;
             pages += part * tree.hobt().data_pages() as f64 + DESCENT_PAGES;
         }
     }
-    let pages = if covers { pages } else { pages + rows * LOOKUP_PAGES };
-    Ok(Some(SeekPath { index: at, leaf, trees, ranges, covers, rows, pages }))
+    Ok((rows, pages))
+}
+
+/// The same of values that estimates do not know, as statistics say it.
+fn thought_within(
+    table: &HeapTable,
+    trees: &[(usize, Arc<BTree>)],
+    index: &Index,
+    assumed: &[ColumnPredicate],
+) -> (f64, f64) {
+    let is_fixed = |column: usize| {
+        assumed.iter().any(|predicate| predicate.column == column && is_one_value(predicate, column, table.table()))
+    };
+    let columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
+    let fixed = columns.iter().take_while(|column| is_fixed(**column)).count();
+    // A range ends what a seek goes by.
+    let used = &columns[..(fixed + 1).min(columns.len())];
+    let tests: Vec<ColumnPredicate> = assumed.iter().filter(|test| used.contains(&test.column)).cloned().collect();
+    let count = |of: fn(&BTree) -> u64| trees.iter().map(|(_, tree)| of(tree)).sum::<u64>() as f64;
+    let (all, pages) = (count(|tree| tree.hobt().row_count()), count(|tree| tree.hobt().data_pages()));
+    let knowledge = TableKnowledge::of(table, &partitions_read(table, assumed));
+    let rows = knowledge.rows_of(&tests, &[]).min(all.max(1.0));
+    let part = if all > 0.0 { rows / all } else { 0.0 };
+    (rows, pages * part + DESCENT_PAGES * trees.len() as f64)
 }
 
 /// The trees of some of an index's partitions.

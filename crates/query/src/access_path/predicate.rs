@@ -11,6 +11,7 @@ use hobt_catalog::{Table, value_to_bytes};
 use hobt_functions::array_value;
 use hobt_types::{Collation, KeyColumn, SqlType, Value};
 
+use crate::cardinality::{Mark, mark_of};
 use crate::wrap::{Kernel, Operation};
 
 /// What a column is compared with.
@@ -20,12 +21,15 @@ pub(crate) enum Comparand {
     Value(Value),
     /// The bytes by which the value compares: a text's sort key, or a binary without zeros at its end.
     Compared(Vec<u8>),
+    /// One that estimates do not know.
+    Unknown,
 }
 
 impl Comparand {
-    /// Appends its normalised key.
+    /// Appends its normalised key; `None` where it has none.
     pub(crate) fn encode(&self, sql_type: SqlType, key: &KeyColumn, out: &mut Vec<u8>) -> Option<()> {
         match self {
+            Comparand::Unknown => None,
             Comparand::Compared(bytes) => {
                 key.encode_compared(bytes, out);
                 Some(())
@@ -76,17 +80,28 @@ struct Operand {
 
 /// What a condition says of a table's columns.
 pub(crate) fn predicates(table: &Table, schema: &SchemaRef, condition: &Expr) -> Vec<ColumnPredicate> {
-    let mut found = Vec::new();
-    Reader { table, schema }.read(condition, &mut found);
-    found
+    Reader { table, schema, is_estimate: false }.all_of(condition)
+}
+
+/// What estimates take the same condition to say.
+pub(crate) fn assumed_predicates(table: &Table, schema: &SchemaRef, condition: &Expr) -> Vec<ColumnPredicate> {
+    Reader { table, schema, is_estimate: true }.all_of(condition)
 }
 
 struct Reader<'t> {
     table: &'t Table,
     schema: &'t SchemaRef,
+    /// Whether constants are what estimates take them to be.
+    is_estimate: bool,
 }
 
 impl Reader<'_> {
+    fn all_of(&self, condition: &Expr) -> Vec<ColumnPredicate> {
+        let mut found = Vec::new();
+        self.read(condition, &mut found);
+        found
+    }
+
     fn read(&self, condition: &Expr, found: &mut Vec<ColumnPredicate>) {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -122,7 +137,7 @@ impl Reader<'_> {
                 let operand = self.operand(expr)?;
                 let mut values = Vec::with_capacity(list.len());
                 for item in list {
-                    match self.equal(operand, literal(item)?)? {
+                    match self.equal(operand, item)? {
                         Test::Equal(found) => values.extend(found),
                         Test::Never => {}
                         Test::Range { .. } | Test::Null => return None,
@@ -162,25 +177,24 @@ impl Reader<'_> {
 
     fn comparison(&self, operand: &Expr, operator: Operator, other: &Expr) -> Option<ColumnPredicate> {
         let operand = self.operand(operand)?;
-        let value = literal(other)?;
         let test = match operator {
-            Operator::Eq => self.equal(operand, value)?,
-            Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq => self.range(operand, operator, value)?,
+            Operator::Eq => self.equal(operand, other)?,
+            Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq => self.range(operand, operator, other)?,
             _ => return None,
         };
         Some(ColumnPredicate { column: operand.column, test, collation: operand.collation })
     }
 
-    fn equal(&self, operand: Operand, value: &ScalarValue) -> Option<Test> {
-        Some(match self.comparand(operand, value)? {
+    fn equal(&self, operand: Operand, value: &Expr) -> Option<Test> {
+        Some(match self.constant(operand, value)? {
             Compared::Value(value) => Test::Equal(vec![value]),
             Compared::Below | Compared::Above | Compared::Unknown => Test::Never,
         })
     }
 
-    fn range(&self, operand: Operand, operator: Operator, value: &ScalarValue) -> Option<Test> {
+    fn range(&self, operand: Operand, operator: Operator, value: &Expr) -> Option<Test> {
         let rises = matches!(operator, Operator::Gt | Operator::GtEq);
-        let value = match self.comparand(operand, value)? {
+        let value = match self.constant(operand, value)? {
             Compared::Value(value) => value,
             Compared::Unknown => return Some(Test::Never),
             Compared::Below => return (!rises).then_some(Test::Never),
@@ -230,6 +244,16 @@ impl Reader<'_> {
             _ => None,
         };
         (width(from)? < width(to)?).then_some(Operand { widened: Some(to), ..inner })
+    }
+
+    /// What a constant is beside a column; `None` for an expression that is none.
+    fn constant(&self, operand: Operand, expr: &Expr) -> Option<Compared> {
+        let Expr::Literal(value, _) = expr else { return None };
+        match mark_of(expr).filter(|_| self.is_estimate) {
+            Some(Mark::Unknown) => Some(Compared::Value(Comparand::Unknown)),
+            Some(Mark::Value(assumed)) => self.comparand(operand, &assumed),
+            None => self.comparand(operand, value),
+        }
     }
 
     fn comparand(&self, operand: Operand, value: &ScalarValue) -> Option<Compared> {
@@ -285,10 +309,6 @@ enum Compared {
     Above,
     /// NULL.
     Unknown,
-}
-
-fn literal(expr: &Expr) -> Option<&ScalarValue> {
-    if let Expr::Literal(value, _) = expr { Some(value) } else { None }
 }
 
 fn flatten<'e>(condition: &'e Expr, parts: &mut Vec<&'e Expr>) {

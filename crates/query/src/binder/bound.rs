@@ -5,10 +5,10 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::value_to_array;
-use hobt_tsql::ast::{JoinHint, QueryHint, SelectInto};
+use hobt_tsql::ast::SelectInto;
 use hobt_types::{Collation, SqlType, Value};
 
-use crate::execute::JoinWay;
+use crate::cardinality::marked;
 use crate::wrap::sql_error_of;
 
 /// How strongly an expression insists on its collation.
@@ -76,6 +76,15 @@ pub enum Constant {
     Integer,
 }
 
+/// What estimates take a constant to be where that is not its value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Assumed {
+    /// Any value, as frequent as values are on average.
+    Unknown,
+    /// Another one of its type.
+    Value(Value),
+}
+
 /// An expression with everything that T-SQL knows of it.
 #[derive(Clone, Debug)]
 pub struct BoundExpr {
@@ -89,6 +98,8 @@ pub struct BoundExpr {
     pub collation: ExprCollation,
     /// Its value, when it is known.
     pub literal: Option<Value>,
+    /// What estimates take it to be, where that is not its value.
+    pub assumed: Option<Assumed>,
     /// What it is in the text.
     pub constant: Constant,
     /// Where it stands.
@@ -104,9 +115,26 @@ impl BoundExpr {
             nullable,
             collation: ExprCollation::default(),
             literal: None,
+            assumed: None,
             constant: Constant::No,
             position,
         }
+    }
+
+    /// A known value that estimates take to be something else.
+    ///
+    /// # Errors
+    /// An internal error when the assumed value is not one of its type.
+    pub(crate) fn assuming(mut self, assumed: Assumed) -> Result<BoundExpr, SqlError> {
+        if let Expr::Literal(value, _) = self.expr {
+            let other = match &assumed {
+                Assumed::Unknown => None,
+                Assumed::Value(value) => Some(scalar_of(value, self.sql_type)?),
+            };
+            self.expr = marked(value, other.as_ref());
+            self.assumed = Some(assumed);
+        }
+        Ok(self)
     }
 
     /// A known value.
@@ -178,96 +206,4 @@ pub struct BoundQuery {
     /// Whether the plan may be used for another execution of the same text: no variable, date or system function was
     /// folded into it.
     pub is_cacheable: bool,
-}
-
-fn unforced(hint: &str) -> SqlError {
-    SqlError::not_supported(format!("The hint {hint}"))
-}
-
-/// The way to join that a hint forces.
-///
-/// # Errors
-/// "Not supported".
-pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
-    match hint {
-        JoinHint::Hash => Ok(JoinWay::Hash),
-        JoinHint::Loop => Ok(JoinWay::Loop),
-        JoinHint::Merge => Err(unforced("MERGE JOIN")),
-        JoinHint::Remote => Err(unforced("REMOTE JOIN")),
-    }
-}
-
-/// The name by which `USE HINT` has a query run without filters of joins.
-const NO_JOIN_FILTERS: &str = "HOBT_DISABLE_JOIN_FILTER";
-
-/// What `OPTION (…)` asks for, as far as it changes a plan.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct QueryHints {
-    /// `MAXDOP`; 0 is no limit.
-    pub maxdop: Option<u32>,
-    /// `MAXRECURSION`; 0 is no limit.
-    pub max_recursion: Option<u32>,
-    /// `RECOMPILE`.
-    pub recompile: bool,
-    /// `HASH JOIN`.
-    pub hash_joins: bool,
-    /// `LOOP JOIN`.
-    pub loop_joins: bool,
-    /// `FORCE ORDER`.
-    pub force_order: bool,
-    /// `LABEL`.
-    pub label: Option<String>,
-    /// `QUERYTRACEON`: trace flags for this query.
-    pub trace_flags: Vec<i64>,
-    /// `USE HINT('HOBT_DISABLE_JOIN_FILTER')`.
-    pub no_join_filters: bool,
-}
-
-impl QueryHints {
-    /// How all sources are joined. Where several ways are allowed, the cheapest.
-    pub fn join_way(&self) -> JoinWay {
-        match (self.loop_joins, self.hash_joins) {
-            (true, false) => JoinWay::Loop,
-            (false, true) => JoinWay::Hash,
-            _ => JoinWay::Free,
-        }
-    }
-
-    /// Reads the hints of a statement.
-    ///
-    /// # Errors
-    /// 1020 for a value out of range, "not supported" for a plan that cannot be forced.
-    pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
-        use hobt_tsql::ast::QueryHintKind as Kind;
-        let mut hints = QueryHints::default();
-        for option in options {
-            let number_of = |value: i64, name: &str, most: i64| {
-                if (0..=most).contains(&value) {
-                    return Ok(u32::try_from(value).unwrap_or(u32::MAX));
-                }
-                let message = format!("The value {value} of the query hint {name} is out of range: use 0 to {most}.");
-                Err(SqlError::new(number::INVALID_OPTION_VALUE, message).at(option.span.position))
-            };
-            match &option.kind {
-                Kind::MaxDop(value) => hints.maxdop = Some(number_of(*value, "MAXDOP", 32767)?),
-                Kind::MaxRecursion(value) => hints.max_recursion = Some(number_of(*value, "MAXRECURSION", 32767)?),
-                Kind::Recompile => hints.recompile = true,
-                Kind::ForceOrder => hints.force_order = true,
-                Kind::Join(hint) => match join_way(*hint).map_err(|error| error.at(option.span.position))? {
-                    JoinWay::Loop => hints.loop_joins = true,
-                    JoinWay::Hash | JoinWay::Free => hints.hash_joins = true,
-                },
-                Kind::OrderGroup => return Err(unforced("ORDER GROUP").at(option.span.position)),
-                Kind::MergeUnion => return Err(unforced("MERGE UNION").at(option.span.position)),
-                Kind::UsePlan(_) => return Err(unforced("USE PLAN").at(option.span.position)),
-                Kind::Label(label) => hints.label = Some(label.clone()),
-                Kind::QueryTraceOn(flag) => hints.trace_flags.push(*flag),
-                Kind::UseHint(names) => {
-                    hints.no_join_filters |= names.iter().any(|name| name.eq_ignore_ascii_case(NO_JOIN_FILTERS));
-                }
-                _ => {}
-            }
-        }
-        Ok(hints)
-    }
 }

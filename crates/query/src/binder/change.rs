@@ -269,7 +269,7 @@ impl Binder<'_> {
         let stored = rows_of(&source.stored, &written(name)).map_err(|error| error.at(position))?;
         let site = Site { scope: &scope, names: &names, clause: Clause::Where, collector: None };
         let predicate = clauses.condition.map(|condition| self.condition(condition, site)).transpose()?;
-        if self.options.hash_joins && !all_join_by_hash(&plan, predicate.as_ref()) {
+        if self.options.wants_equations && !all_join_by_hash(&plan, predicate.as_ref()) {
             return Err(no_plan().at(position));
         }
         if let Some(predicate) = predicate {

@@ -6,8 +6,9 @@ use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::ComparisonOperator;
 use hobt_types::{Collation, SqlType, Value};
 
-use super::bound::{BoundExpr, Constant};
+use super::bound::{Assumed, BoundExpr, Constant};
 use super::convert::{narrow_integer, unify};
+use crate::cardinality::marked;
 use crate::wrap::{Kernel, Operation};
 
 /// The operator of a comparison, or of its negation.
@@ -35,15 +36,29 @@ fn operation_name(operator: Operator) -> &'static str {
 }
 
 /// The bytes by which a text compares.
-pub(super) fn text_key(expr: Expr, literal: Option<&Value>, collation: Collation, position: Position) -> Expr {
-    match literal {
-        Some(Value::Null) => Expr::Literal(ScalarValue::BinaryView(None), None),
-        Some(Value::Text(text)) => {
-            let mut key = Vec::new();
-            collation.sort_key(text, &mut key);
-            Expr::Literal(ScalarValue::BinaryView(Some(key)), None)
-        }
-        _ => Kernel::call(Operation::SortKey(collation), vec![expr], position),
+fn text_key(bound: &BoundExpr, collation: Collation) -> Expr {
+    let of_text = |text: &str| {
+        let mut key = Vec::new();
+        collation.sort_key(text, &mut key);
+        key
+    };
+    let known = |value: &Value| match value {
+        Value::Null => Some(ScalarValue::BinaryView(None)),
+        Value::Text(text) => Some(ScalarValue::BinaryView(Some(of_text(text)))),
+        _ => None,
+    };
+    key_of(bound, known, Operation::SortKey(collation))
+}
+
+/// The key of a value that `known` knows, or what `operation` makes of it.
+fn key_of(bound: &BoundExpr, known: impl Fn(&Value) -> Option<ScalarValue>, operation: Operation) -> Expr {
+    let Some(value) = bound.literal.as_ref().and_then(&known) else {
+        return Kernel::call(operation, vec![bound.expr.clone()], bound.position);
+    };
+    match &bound.assumed {
+        None => Expr::Literal(value, None),
+        Some(Assumed::Value(assumed)) => marked(value, known(assumed).as_ref()),
+        Some(Assumed::Unknown) => marked(value, None),
     }
 }
 
@@ -55,24 +70,22 @@ pub(super) fn has_key(sql_type: SqlType) -> bool {
 /// What sorts, groups and joins like the expression: its key when the type has one, itself otherwise.
 pub(super) fn key(bound: &BoundExpr) -> Expr {
     match bound.sql_type {
-        SqlType::VarBinary(_) => binary_key(bound.expr.clone(), bound.literal.as_ref(), bound.position),
-        sql_type if sql_type.is_text() => {
-            text_key(bound.expr.clone(), bound.literal.as_ref(), bound.collation.collation, bound.position)
-        }
+        SqlType::VarBinary(_) => binary_key(bound),
+        sql_type if sql_type.is_text() => text_key(bound, bound.collation.collation),
         _ => bound.expr.clone(),
     }
 }
 
 /// The bytes by which a `varbinary` compares: the shorter of two counts as padded with zeros, so none at the end count.
-fn binary_key(expr: Expr, literal: Option<&Value>, position: Position) -> Expr {
-    match literal {
-        Some(Value::Null) => Expr::Literal(ScalarValue::BinaryView(None), None),
-        Some(Value::Binary(bytes)) => {
-            let key = hobt_functions::sort_keys::binary_key(bytes).to_vec();
-            Expr::Literal(ScalarValue::BinaryView(Some(key)), None)
+fn binary_key(bound: &BoundExpr) -> Expr {
+    let known = |value: &Value| match value {
+        Value::Null => Some(ScalarValue::BinaryView(None)),
+        Value::Binary(bytes) => {
+            Some(ScalarValue::BinaryView(Some(hobt_functions::sort_keys::binary_key(bytes).to_vec())))
         }
-        _ => Kernel::call(Operation::BinaryKey, vec![expr], position),
-    }
+        _ => None,
+    };
+    key_of(bound, known, Operation::BinaryKey)
 }
 
 /// `time` and the types with a date do not meet.
@@ -106,8 +119,7 @@ pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> 
             (true, false) => left.collation,
             _ => right.collation,
         };
-        let side = |bound: BoundExpr| text_key(bound.expr, bound.literal.as_ref(), collation.collation, bound.position);
-        return Ok((side(left), side(right)));
+        return Ok((text_key(&left, collation.collation), text_key(&right, collation.collation)));
     }
     if let Some(error) = incompatible(left.sql_type, right.sql_type, operation) {
         return Err(error);

@@ -8,7 +8,7 @@ use hobt_functions::type_rules::{as_decimal, check_explicit, check_implicit, com
 use hobt_functions::{array_value, carrier, cast_array, value_to_array};
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::bound::{BoundExpr, Constant};
+use super::bound::{Assumed, BoundExpr, Constant};
 use crate::wrap::{Kernel, Operation};
 
 /// Converts without being asked: in operators, comparisons, `CASE`, set operators.
@@ -65,6 +65,7 @@ fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> 
         nullable: bound.nullable || attempt,
         collation: bound.collation,
         literal: None,
+        assumed: None,
         constant: Constant::No,
         position: bound.position,
     })
@@ -72,12 +73,18 @@ fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> 
 
 /// The conversion of a known value; `None` where it fails, for then the error belongs to the run.
 fn fold(bound: &BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> Option<BoundExpr> {
-    let value = bound.literal.as_ref()?;
-    let array = value_to_array(value, bound.sql_type).ok()?;
-    let array = cast_array(&array, bound.sql_type, to, style, attempt).ok()?;
-    let value = array_value(array.as_ref(), 0, to).ok()?;
-    let folded = BoundExpr::literal(value, to, bound.position).ok()?;
-    Some(folded.with_collation(bound.collation))
+    let converted = |value: &Value| {
+        let array = value_to_array(value, bound.sql_type).ok()?;
+        let array = cast_array(&array, bound.sql_type, to, style, attempt).ok()?;
+        array_value(array.as_ref(), 0, to).ok()
+    };
+    let folded = BoundExpr::literal(converted(bound.literal.as_ref()?)?, to, bound.position).ok()?;
+    let folded = folded.with_collation(bound.collation);
+    match &bound.assumed {
+        None => Some(folded),
+        Some(Assumed::Value(value)) => folded.assuming(converted(value).map_or(Assumed::Unknown, Assumed::Value)).ok(),
+        Some(Assumed::Unknown) => folded.assuming(Assumed::Unknown).ok(),
+    }
 }
 
 /// Whether every value of `from` is a value of `to` with the same carrier and the same content.

@@ -128,7 +128,15 @@ impl Binder<'_> {
                 return Ok(parameter(name, typed.sql_type));
             }
             self.progress.is_cacheable.set(false);
-            return BoundExpr::literal(typed.value, typed.sql_type, name.position);
+            let known = BoundExpr::literal(typed.value, typed.sql_type, name.position)?;
+            // Elsewhere nothing is estimated by it, and a mark would be part of a column's name.
+            if !matches!(site.clause, Clause::Where | Clause::On) {
+                return Ok(known);
+            }
+            return match self.resolver.assumed(&name.value).map_err(|error| error.at(name.position))? {
+                Some(assumed) => known.assuming(assumed),
+                None => Ok(known),
+            };
         }
         Err(SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{}\".", name.value))
             .at(name.position))

@@ -10,9 +10,10 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::bound::{ExprCollation, join_way};
+use super::bound::ExprCollation;
 use super::extent::{check_list, check_plan};
 use super::hash_join::{joins_by_hash, no_plan};
+use super::hints::join_way;
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, ScanSample, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
@@ -352,7 +353,7 @@ impl Binder<'_> {
         };
         let site = Site { scope: &scope, names, clause: Clause::On, collector: None };
         let on = step.on.as_ref().map(|on| self.condition(on, site)).transpose()?;
-        if step.hint == Some(JoinHint::Hash) && !joins_by_hash(&left, &right, on.as_ref()) {
+        if matches!(step.hint, Some(JoinHint::Hash | JoinHint::Merge)) && !joins_by_hash(&left, &right, on.as_ref()) {
             return Err(no_plan().at(position));
         }
         let plan = match on {
@@ -381,8 +382,8 @@ impl Binder<'_> {
 /// A source that is joined as a hint says.
 ///
 /// # Errors
-/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` where the source
-/// is no single table.
+/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` and `MERGE` where
+/// the source is no single table.
 fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<LogicalPlan, SqlError> {
     if way == JoinWay::Loop && matches!(step.kind, JoinKind::Right | JoinKind::Full) {
         return Err(no_plan().at(step.span.position));
@@ -398,8 +399,9 @@ fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<Logic
         Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan.clone() })))
     });
     let marked = marked.data().map_err(sql_error_of)?;
-    if way == JoinWay::Loop && !(is_table && is_single) {
-        let text = "The hint LOOP JOIN before anything but a table, or a query of one table";
+    if matches!(way, JoinWay::Loop | JoinWay::Merge) && !(is_table && is_single) {
+        let name = if way == JoinWay::Loop { "LOOP" } else { "MERGE" };
+        let text = format!("The hint {name} JOIN before anything but a table, or a query of one table");
         return Err(SqlError::not_supported(text).at(step.span.position));
     }
     Ok(marked)

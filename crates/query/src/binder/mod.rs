@@ -27,6 +27,7 @@ mod from;
 mod function;
 mod grouping;
 mod hash_join;
+mod hints;
 mod in_order;
 mod insert;
 mod limit;
@@ -69,13 +70,14 @@ use hobt_tsql::ast::{Condition, Expression, Query};
 use hobt_types::{SqlType, Value};
 
 pub use assignment::BoundAssignments;
-pub use bound::{BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, QueryHints, ResultColumn, scalar_of};
+pub use bound::{Assumed, BoundExpr, BoundQuery, Coercibility, Constant, ExprCollation, ResultColumn, scalar_of};
 pub use by_key::{BoundRow, RowUse};
 pub use change::BoundChange;
 pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
 pub use data_type::{TypePlace, sql_type};
 pub use extent::STACK_BYTES;
+pub use hints::QueryHints;
 pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
 pub use literal::convert_value;
@@ -99,8 +101,8 @@ const NESTING_LIMIT: usize = 32;
 pub struct BindOptions {
     /// How often a recursive common table expression may recurse; 0 is no limit.
     pub max_recursion: u32,
-    /// `OPTION (HASH JOIN)`: whether a join that cannot be one is refused.
-    pub hash_joins: bool,
+    /// `OPTION (HASH JOIN)`, `OPTION (MERGE JOIN)`: whether a join without an equation is refused.
+    pub wants_equations: bool,
     /// Whether variables stay names in what is bound, so that it can be evaluated with other values later
     /// ([`Formula`](crate::formula::Formula)), and what would only hold now is refused.
     pub keeps_variables: bool,
@@ -117,7 +119,7 @@ impl Default for BindOptions {
     fn default() -> BindOptions {
         BindOptions {
             max_recursion: 100,
-            hash_joins: false,
+            wants_equations: false,
             keeps_variables: false,
             join_way: JoinWay::Free,
             keeps_order: false,

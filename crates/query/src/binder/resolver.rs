@@ -10,6 +10,7 @@ use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
 
+use super::bound::Assumed;
 use crate::wrap::{NextValues, RowFunction};
 
 /// What the text says about one scan of a table, beyond its name.
@@ -117,6 +118,14 @@ pub trait NameResolver {
 
     /// The value of a variable, whose name begins with `@`; `None` when it is not declared.
     fn variable(&self, name: &str) -> Option<TypedValue>;
+
+    /// What estimates take a variable to be, where that is not its value.
+    ///
+    /// # Errors
+    /// The value that a hint gives is none of the variable's type.
+    fn assumed(&self, _name: &str) -> Result<Option<Assumed>, SqlError> {
+        Ok(None)
+    }
 
     /// The value of a global variable, whose name begins with `@@`; `None` when there is none.
     fn global_variable(&self, name: &str) -> Option<TypedValue>;

@@ -74,7 +74,7 @@ impl Binder<'_> {
         let collector = RefCell::new(Collector::default());
         let site = Site { scope: &scope, names, clause: Clause::Where, collector: None };
         let predicate = select.condition.as_ref().map(|condition| self.condition(condition, site)).transpose()?;
-        if self.options.hash_joins && !all_join_by_hash(&plan, predicate.as_ref()) {
+        if self.options.wants_equations && !all_join_by_hash(&plan, predicate.as_ref()) {
             return Err(no_plan().at(select.span.position));
         }
         if let Some(predicate) = predicate {

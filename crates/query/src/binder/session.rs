@@ -10,9 +10,11 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
-use crate::cardinality::JoinOrderRule;
+use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
-use crate::execute::{AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, IndexJoinRule, JoinFilterRule, JoinWay};
+use crate::execute::{
+    AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule, JoinWay,
+};
 use crate::wrap::sql_error_of;
 
 /// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
@@ -40,8 +42,10 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
-    let behind = rules.iter().position(|rule| rule.name() == "join_selection").map_or(0, |place| place + 1);
-    rules.insert(behind, Arc::new(ForcedLoopRule::before(&indexes)));
+    let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
+    rules.insert(selection + 1, Arc::new(ForcedLoopRule::before(&indexes)));
+    // In front of what turns the sides of a hash join.
+    rules.insert(selection, Arc::new(ForcedMergeRule::before(&indexes)));
     let mut logical = Optimizer::new().rules;
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
@@ -67,5 +71,6 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
 /// # Errors
 /// Those of rules that fail, "not supported" for a correlation that no rule turns into a join.
 pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan, SqlError> {
-    state.optimize(plan).map_err(sql_error_of)
+    let known = fold_assumed(plan).map_err(sql_error_of)?;
+    state.optimize(known.as_ref().unwrap_or(plan)).map_err(sql_error_of)
 }

@@ -10,12 +10,15 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{Column, Statistics};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
+mod assumed;
 mod join_order;
 mod relation;
 mod table;
 mod wanted;
 
+use crate::execute::Correlation;
 use crate::wrap::{Kernel, Operation};
+pub(crate) use assumed::{Mark, fold_assumed, is_marked, mark_of, marked};
 pub(crate) use join_order::JoinOrderRule;
 use relation::ColumnRows;
 pub(crate) use table::TableKnowledge;
@@ -108,6 +111,16 @@ pub(crate) fn together(mut selectivities: Vec<f64>) -> f64 {
         .zip(exponents)
         .map(|(selectivity, exponent)| selectivity.clamp(0.0, 1.0).powf(exponent))
         .product()
+}
+
+/// The same under a hint.
+pub(crate) fn together_by(correlation: Correlation, selectivities: Vec<f64>) -> f64 {
+    let each = selectivities.iter().map(|selectivity| selectivity.clamp(0.0, 1.0));
+    match correlation {
+        Correlation::Partial => together(selectivities),
+        Correlation::None => each.product(),
+        Correlation::Full => each.fold(1.0, f64::min),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use hobt_types::statistics::{Bound, Summary, histogram_key};
 use hobt_types::{KeyColumn, Value};
 
 use super::relation::{ColumnRows, distinct_left};
-use super::{LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together};
+use super::{LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together, together_by};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
 use crate::source::HeapTable;
 
@@ -88,15 +88,19 @@ impl<'t> TableKnowledge<'t> {
     /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
     pub(crate) fn leaf(&self, predicates: &[ColumnPredicate], unread: &[&Expr], projection: &[usize]) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
-        let is_one = |place: usize| {
-            let names_one = |test: &Test| matches!(test, Test::Equal(values) if values.len() == 1);
-            predicates.iter().any(|each| each.column == place && names_one(&each.test))
-        };
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
-        let distinct = |place: &usize| match is_one(*place) {
-            // The condition stays above the table: what it leaves of the values would count twice.
-            true => Some(1.0),
-            false => self.known(*place).map(left),
+        let distinct = |place: &usize| {
+            // The executor would take its own share of a column's values for a condition that has been counted in.
+            let is_named = |condition: &&Expr| {
+                let name = self.table().columns.get(*place).map(|column| column.name.as_str());
+                condition.column_refs().into_iter().any(|column| Some(column.name.as_str()) == name)
+            };
+            let mut tests = predicates.iter().filter(|predicate| predicate.column == *place).peekable();
+            if tests.peek().is_some() || unread.iter().any(is_named) {
+                let is_one = |test: &Test| matches!(test, Test::Equal(values) if values.len() == 1);
+                return tests.any(|predicate| is_one(&predicate.test)).then_some(1.0);
+            }
+            self.known(*place).map(left)
         };
         LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
     }
@@ -163,7 +167,7 @@ impl<'t> TableKnowledge<'t> {
         if self.is_unique(&equated) && !equated.is_empty() {
             return together(selectivities.into_iter().filter(|each| *each <= 0.0).collect()).min(1.0);
         }
-        let rows = self.rows * together(selectivities);
+        let rows = self.rows * together_by(self.heap.run().assumptions().correlation, selectivities);
         // Fewer than one is none at times and one at others: a plan that is made for one serves both.
         rows.max(1.0).min(self.rows)
     }
@@ -173,26 +177,38 @@ impl<'t> TableKnowledge<'t> {
         let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
         let known = self.summary(column).zip(statistics_columns(self.table(), &[column]));
         let Some((summary, keys)) = known else { return self.guess(column, tests) };
-        let encoded = |comparand: &Comparand| encoded(comparand, statistics_type(definition.sql_type), &keys[0]);
+        let encoded =
+            |comparand: &Comparand| encoded(comparand, statistics_type(definition.sql_type), &keys.columns()[0]);
         let histogram = &summary.histogram;
         let mut range: (Option<Limit>, Option<Limit>) = (None, None);
-        let mut shares = Vec::new();
+        let (mut shares, mut unknown) = (Vec::new(), Vec::new());
         for test in tests {
             match test {
                 Test::Never => return 0.0,
                 Test::Null => shares.push(histogram.nulls()),
                 Test::Equal(values) => {
                     let rows_of = |value: &Comparand| {
+                        if *value == Comparand::Unknown {
+                            return summary.rows * summary.density(1);
+                        }
                         let found = encoded(value).and_then(|key| histogram.rows_equal(&key));
                         found.unwrap_or_else(|| self.rows_outside(&summary))
                     };
                     shares.push(values.iter().map(rows_of).sum());
                 }
                 Test::Range { low, high } => {
-                    range.0 = range.0.or_else(|| low.clone());
-                    range.1 = range.1.or_else(|| high.clone());
+                    for (limit, end) in [(low, &mut range.0), (high, &mut range.1)] {
+                        match limit {
+                            Some((Comparand::Unknown, _)) => unknown.push(UNKNOWN_CONDITION),
+                            Some(known) => *end = end.take().or_else(|| Some(known.clone())),
+                            None => {}
+                        }
+                    }
                 }
             }
+        }
+        if !unknown.is_empty() {
+            shares.push(summary.rows * together(unknown));
         }
         if range.0.is_some() || range.1.is_some() {
             let bound = |limit: &Option<Limit>| {

@@ -7,6 +7,7 @@
 //! Leaves to others: what a statement means (`binder`), who may run it and when it commits (`interpreter`).
 
 mod aggregate_scan;
+mod assumptions;
 mod cancel;
 mod change;
 mod explain;
@@ -35,6 +36,8 @@ mod unseen_rows;
 mod workers;
 
 pub use aggregate_scan::AggregateScanRule;
+pub(crate) use assumptions::Assumptions;
+pub use assumptions::Correlation;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
 pub(crate) use explain::{Texts, explain, fills_new, shape, spills};
@@ -42,7 +45,7 @@ pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
 pub(crate) use index_join::believes_few_rows;
-pub use index_join::{ForcedLoopRule, IndexJoinRule, JoinWay};
+pub use index_join::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinWay};
 pub(crate) use insert::insert_plan;
 pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub use join_filter::JoinFilterRule;

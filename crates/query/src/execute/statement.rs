@@ -16,6 +16,7 @@ use hobt_txn::locks::HeldLock;
 use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
 use parking_lot::Mutex;
 
+use super::assumptions::Assumptions;
 use super::explain::{Texts, explain};
 use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
@@ -70,6 +71,8 @@ pub struct StatementRun {
     scanned: OnceLock<Arc<Progress>>,
     /// The trace flags that are on for it.
     trace_flags: OnceLock<BTreeSet<i32>>,
+    /// What estimates take for granted.
+    assumptions: OnceLock<Assumptions>,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -87,6 +90,16 @@ impl StatementRun {
     /// Whether a trace flag is on for it.
     pub(crate) fn has_trace_flag(&self, flag: i32) -> bool {
         self.trace_flags.get().is_some_and(|flags| flags.contains(&flag))
+    }
+
+    /// Says what its estimates take for granted.
+    pub(crate) fn assume(&self, assumptions: Assumptions) {
+        let _set_before = self.assumptions.set(assumptions);
+    }
+
+    /// What its estimates take for granted.
+    pub(crate) fn assumptions(&self) -> &Assumptions {
+        self.assumptions.get_or_init(Assumptions::default)
     }
 
     /// Counts that the statement uses an index. Blocks nobody.
@@ -249,6 +262,7 @@ impl StatementRun {
             running: Mutex::default(),
             scanned: OnceLock::new(),
             trace_flags: OnceLock::new(),
+            assumptions: OnceLock::new(),
         }))
     }
 

@@ -272,7 +272,7 @@ impl Interpreter<'_> {
                     return Err(Failure::from(error).of_call(procedure));
                 }
             };
-            frame.declare(&parameter.name.value, TypedValue { sql_type, value })?;
+            frame.declare_parameter(&parameter.name.value, TypedValue { sql_type, value })?;
         }
         Ok(())
     }

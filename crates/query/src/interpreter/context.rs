@@ -9,7 +9,7 @@
 //! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements
 //! (`transaction`), what tables a statement locks (`table_locks`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -23,10 +23,12 @@ use super::failure::Failure;
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
 use crate::binder::QueryHints;
-use crate::execute::{OperatorProfile, StatementRun};
+use crate::execute::{Assumptions, OperatorProfile, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
+/// Trace flag 4136: estimates know nothing of parameters.
+const NO_SNIFFING: i32 = 4136;
 /// Trace flag 30003: joins tell scans nothing of their keys.
 const NO_JOIN_FILTERS: i32 = 30_003;
 
@@ -64,7 +66,28 @@ impl Interpreter<'_> {
         if without_filters || run.has_trace_flag(NO_JOIN_FILTERS) {
             run.leave_join_filters_out();
         }
+        run.assume(self.assumptions(hints, run.has_trace_flag(NO_SNIFFING))?);
         Ok(run)
+    }
+
+    /// What estimates take for granted.
+    ///
+    /// # Errors
+    /// 137: a hint names a variable that is not declared.
+    fn assumptions(&self, hints: Option<&QueryHints>, no_sniffing: bool) -> Result<Assumptions, SqlError> {
+        let Some(hints) = hints else { return Ok(Assumptions { no_sniffing, ..Assumptions::default() }) };
+        let mut given = HashMap::with_capacity(hints.optimize_for.len());
+        for (name, value) in &hints.optimize_for {
+            self.frame().type_of(&name.value, name.position)?;
+            given.insert(name.value.to_lowercase(), value.clone());
+        }
+        Ok(Assumptions {
+            knows_all: hints.recompile,
+            knows_none: hints.optimize_for_unknown,
+            no_sniffing: no_sniffing || hints.no_sniffing,
+            given,
+            correlation: hints.correlation,
+        })
     }
 
     /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.

@@ -12,6 +12,8 @@ pub(super) struct Frame {
     /// The places of the variables, by their names in lower case. A variable keeps its place.
     places: HashMap<String, usize>,
     variables: Vec<TypedValue>,
+    /// What parameters were given, by their places, as far as it is short.
+    passed: HashMap<usize, Value>,
     /// The memory of long values.
     memory: Charge,
     /// Table variables: the name in lower case to the table's name in `tempdb`.
@@ -35,6 +37,7 @@ impl Frame {
         Frame {
             places: HashMap::new(),
             variables: Vec::new(),
+            passed: HashMap::new(),
             memory: Charge::new(),
             tables: HashMap::new(),
             temporary_of_caller: None,
@@ -73,6 +76,24 @@ impl Frame {
             }
         }
         Ok(())
+    }
+
+    /// Adds a parameter with what it was given.
+    ///
+    /// # Errors
+    /// As [`Frame::declare`].
+    pub(super) fn declare_parameter(&mut self, name: &str, given: TypedValue) -> Result<(), SqlError> {
+        let passed = (charged(&given.value) == 0).then(|| given.value.clone());
+        self.declare(name, given)?;
+        if let (Some(place), Some(passed)) = (self.place_of(name), passed) {
+            self.passed.insert(place, passed);
+        }
+        Ok(())
+    }
+
+    /// What a parameter was given; `None` for a variable that is none.
+    pub(super) fn passed(&self, name: &str) -> Option<&Value> {
+        self.passed.get(&self.place_of(name)?)
     }
 
     /// Whether a scalar or table variable has the name.

@@ -29,7 +29,7 @@ use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
 use super::view_table::ViewTable;
 use crate::access_path::AccessHint;
-use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+use crate::binder::{Assumed, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::execute::StatementRun;
 use crate::source::{HeapTable, RowReading, clustered_disabled};
 use crate::wrap::NextValues;
@@ -313,6 +313,12 @@ impl NameResolver for Names<'_> {
     fn variable(&self, name: &str) -> Option<TypedValue> {
         let of_keys = || self.changed_keys.iter().find_map(|keys| keys.variable(name));
         self.frame.get(name).or_else(of_keys).cloned()
+    }
+
+    fn assumed(&self, name: &str) -> Result<Option<Assumed>, SqlError> {
+        let Some(variable) = self.frame.get(name) else { return Ok(None) };
+        let run = self.statement()?;
+        run.assumptions().of(name, variable, self.frame.passed(name))
     }
 
     fn global_variable(&self, name: &str) -> Option<TypedValue> {

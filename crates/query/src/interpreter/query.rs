@@ -405,7 +405,7 @@ fn items_without_rows(query: &Query) -> Option<&[SelectItem]> {
 pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     let join_way = hints.join_way();
     let mut options = BindOptions {
-        hash_joins: join_way == JoinWay::Hash,
+        wants_equations: matches!(join_way, JoinWay::Hash | JoinWay::Merge),
         join_way,
         keeps_order: hints.force_order,
         ..BindOptions::default()

@@ -23,10 +23,11 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
 use crate::access_path::{
-    AccessHint, AccessPath, ColumnPredicate, choose, choose_to_lock, missing_to, read_predicates,
+    AccessHint, AccessPath, ColumnPredicate, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
+    read_predicates,
 };
 use crate::binder::ScanSample;
-use crate::cardinality::{LeafEstimate, TableKnowledge};
+use crate::cardinality::{LeafEstimate, TableKnowledge, is_marked};
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
 use crate::wrap::external;
@@ -356,25 +357,43 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
 }
 
 /// Conditions on the rows of a table.
-struct Wanted<'c> {
+struct Conditions<'c> {
     conditions: &'c [Expr],
     /// What they say of single columns.
     known: Arc<[ColumnPredicate]>,
-    /// Those that say something else.
+    /// What estimates take them to say, where that is something else.
+    assumed: Option<Vec<ColumnPredicate>>,
+    /// Those that say nothing of single columns.
     unread: Vec<&'c Expr>,
 }
 
-impl<'c> Wanted<'c> {
-    fn of(table: &HeapTable, conditions: &'c [Expr]) -> Wanted<'c> {
-        let (known, unread) = read_predicates(table, conditions);
-        Wanted { conditions, known: known.into(), unread }
+impl<'c> Conditions<'c> {
+    fn of(table: &HeapTable, conditions: &'c [Expr]) -> Conditions<'c> {
+        let (read, unread) = read_predicates(table, conditions);
+        let (known, assumed) = match conditions.iter().any(is_marked) {
+            true => (predicates(table, conditions), Some(read)),
+            false => (read, None),
+        };
+        Conditions { conditions, known: known.into(), assumed, unread }
+    }
+
+    fn assumed(&self) -> &[ColumnPredicate] {
+        self.assumed.as_deref().unwrap_or(&self.known)
+    }
+
+    /// What a way to the rows is chosen by.
+    fn path(&self) -> Wanted<'_> {
+        Wanted { predicates: &self.known, assumed: self.assumed.as_deref() }
     }
 }
 
 /// What is expected of the rows of some partitions that fulfil conditions, as far as statistics tell.
-fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Wanted<'_>, projection: &[usize]) -> LeafEstimate {
+fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, projection: &[usize]) -> LeafEstimate {
     let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
-    let whole = TableKnowledge::of(heap, partitions).leaf(&wanted.known, &wanted.unread, projection);
+    // Which partitions are read is known of values that estimates do not know.
+    let read = wanted.assumed.as_ref().map(|assumed| partitions_read(heap, assumed));
+    let partitions = read.as_deref().unwrap_or(partitions);
+    let whole = TableKnowledge::of(heap, partitions).leaf(wanted.assumed(), &wanted.unread, projection);
     LeafEstimate { rows: whole.rows * share, ..whole }
 }
 
@@ -415,8 +434,8 @@ impl TableProvider for HeapTable {
         if let Some(reading) = self.row_reading {
             return self.scan_locked(session, (projection, schema), conditions, limit, reading);
         }
-        let wanted = Wanted::of(self, conditions);
-        let path = choose(self, &projection, &wanted.known).map_err(external)?;
+        let wanted = Conditions::of(self, conditions);
+        let path = choose(self, &projection, wanted.path()).map_err(external)?;
         let plan = self.scan_by(path.clone(), (projection.clone(), schema), &wanted)?;
         let plan = self.with_unseen(plan, path, projection)?;
         // Conditions stay above, but rows that others are changing may fulfil them yet.
@@ -433,7 +452,7 @@ impl HeapTable {
         &self,
         path: AccessPath,
         (projection, schema): (Vec<usize>, SchemaRef),
-        wanted: &Wanted<'_>,
+        wanted: &Conditions<'_>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.this.upgrade().expect("a provider in use is alive");
         let known = Arc::clone(&wanted.known);
@@ -525,10 +544,10 @@ impl HeapTable {
         let output = projection.iter().map(position).collect();
         let read_schema = Arc::new(inner.schema.project(&read)?);
         let described = DFSchema::try_from(read_schema.as_ref().clone())?;
-        let wanted = Wanted::of(&inner, conditions);
+        let wanted = Conditions::of(&inner, conditions);
         let path = match reading.range {
-            Some(_) => choose_to_lock(&inner, &read, &wanted.known).map_err(external)?,
-            None => choose(&inner, &read, &wanted.known).map_err(external)?,
+            Some(_) => choose_to_lock(&inner, &read, wanted.path()).map_err(external)?,
+            None => choose(&inner, &read, wanted.path()).map_err(external)?,
         };
         if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
             // Nobody puts a row anywhere: that is what the lock of the table says.

@@ -233,6 +233,7 @@ impl Mapper<'_> {
     pub(super) fn comparand(&self, comparand: &Comparand, sql_type: SqlType) -> PlanExpr {
         PlanExpr::Constant(match comparand {
             Comparand::Compared(key) => self.key_text(key),
+            Comparand::Unknown => "?".to_owned(),
             Comparand::Value(Value::Null) => "NULL".to_owned(),
             Comparand::Value(value) => match value_text(value, sql_type) {
                 Ok(text) if sql_type.is_numeric() => format!("({text})"),

@@ -23,6 +23,7 @@
 //! the ranges (`access_path::Lookup`).
 
 mod forced;
+mod merge;
 mod outer;
 mod row_loops;
 mod rule;
@@ -49,6 +50,7 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 
 pub use forced::ForcedLoopRule;
+pub use merge::ForcedMergeRule;
 pub use rule::{IndexJoinRule, JoinWay};
 
 use super::inputs::{with_inputs, without_expressions};

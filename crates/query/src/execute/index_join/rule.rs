@@ -51,6 +51,8 @@ pub enum JoinWay {
     Loop,
     /// `HASH`: by no index.
     Hash,
+    /// `MERGE`: both sides in the order of what is equal.
+    Merge,
 }
 
 /// Makes joins look their inner table up.
@@ -169,7 +171,7 @@ impl IndexJoinRule {
 
     fn indexed(&self, join: &HashJoinExec, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         // What has no partner for a NULL depends on whether there are rows at all.
-        if join.null_aware || self.way == JoinWay::Hash {
+        if join.null_aware || matches!(self.way, JoinWay::Hash | JoinWay::Merge) {
             return Ok(None);
         }
         let mut best: Option<Candidate> = None;
@@ -191,6 +193,13 @@ impl IndexJoinRule {
     pub(super) fn forces_loops(&self, join: &HashJoinExec) -> bool {
         let is_marked = |side| table_of(side_of(join, side)).is_some_and(|leaf| leaf.table.join_way() == JoinWay::Loop);
         self.way == JoinWay::Loop || is_marked(JoinSide::Left) || is_marked(JoinSide::Right)
+    }
+
+    /// Whether a hint wants the sides of a join merged.
+    pub(super) fn forces_merge(&self, join: &HashJoinExec) -> bool {
+        let is_marked =
+            |side| table_of(side_of(join, side)).is_some_and(|leaf| leaf.table.join_way() == JoinWay::Merge);
+        self.way == JoinWay::Merge || is_marked(JoinSide::Left) || is_marked(JoinSide::Right)
     }
 
     /// Whether a side of a join can be looked up.

@@ -215,7 +215,8 @@ impl Work {
         let probe = OnceStreamExec::once(&self.right.schema, probe);
         let join = self.hash_join()?;
         let fetch = join.fetch().filter(|_| is_all);
-        let builder = join.builder().reset_state().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
+        let builder =
+            join.builder().reset_state().recompute_properties().with_partition_mode(PartitionMode::Partitioned);
         let join = builder.with_fetch(fetch).with_new_children(vec![build, probe])?.build_exec()?;
         self.begun(join.as_ref(), 0)
     }

@@ -12,8 +12,8 @@ use hobt_catalog::{DatabaseSnapshot, Statistics, StatisticsPart, Table, value_to
 use hobt_engine::{IsolationOption, statistics_columns, statistics_type};
 use hobt_functions::array_value;
 use hobt_tsql::ast::{Query, StatementKind};
-use hobt_types::statistics::{SortedGatherer, Summary};
-use hobt_types::{KeyColumn, SqlType, Value};
+use hobt_types::statistics::{GatherColumns, SortedGatherer, Summary};
+use hobt_types::{SqlType, Value};
 
 use super::super::super::failure::Failure;
 use super::super::super::run::Interpreter;
@@ -101,7 +101,7 @@ fn parsed(text: &str) -> Result<Query, SqlError> {
 /// Groups of rows, as the query gives them, put together by partition.
 struct Groups {
     types: Vec<SqlType>,
-    columns: Arc<[KeyColumn]>,
+    columns: GatherColumns,
     by_partition: HashMap<i64, SortedGatherer>,
 }
 
@@ -120,7 +120,7 @@ impl Groups {
                 values[place] = bytes.map_err(|error| SqlError::internal(error.to_string()))?;
             }
             let gatherer =
-                self.by_partition.entry(partition).or_insert_with(|| SortedGatherer::new(Arc::clone(&self.columns)));
+                self.by_partition.entry(partition).or_insert_with(|| SortedGatherer::new(self.columns.clone()));
             let row: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
             gatherer.add(&row, rows as f64).map_err(|error| SqlError::internal(error.to_string()))?;
         }

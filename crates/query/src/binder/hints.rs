@@ -1,0 +1,206 @@
+//! What `OPTION (…)` and hints of joins ask for, as far as it changes a plan.
+
+use hobt_base::{SqlError, number};
+use hobt_tsql::ast::{Expression, JoinHint, QueryHint, UnaryOperator, VariableName};
+use hobt_types::{TypedValue, Value};
+
+use super::literal::bind_literal;
+use crate::execute::{Correlation, JoinWay};
+
+/// The name by which `USE HINT` has a query run without filters of joins.
+const NO_JOIN_FILTERS: &str = "HOBT_DISABLE_JOIN_FILTER";
+/// The name by which it has estimates know nothing of parameters.
+const NO_SNIFFING: &str = "DISABLE_PARAMETER_SNIFFING";
+/// The name by which values beyond a histogram are as frequent as others, and the trace flag that says the same.
+const ASCENDING: (&str, i64) = ("ENABLE_HIST_AMENDMENT_FOR_ASC_KEYS", 4139);
+/// Names that say how conditions on one table go together.
+const CORRELATIONS: [(&str, Correlation); 3] = [
+    ("ASSUME_FULL_INDEPENDENCE_FOR_FILTER_ESTIMATES", Correlation::None),
+    ("ASSUME_PARTIAL_CORRELATION_FOR_FILTER_ESTIMATES", Correlation::Partial),
+    ("ASSUME_MIN_SELECTIVITY_FOR_FILTER_ESTIMATES", Correlation::Full),
+];
+/// Names that SQL Server knows and that ask for nothing that is here. Source: its `sys.dm_exec_valid_use_hints`.
+const WITHOUT_EFFECT: [&str; 18] = [
+    "ASSUME_JOIN_PREDICATE_DEPENDS_ON_FILTERS",
+    "DISABLE_BATCH_MODE_ADAPTIVE_JOINS",
+    "DISABLE_BATCH_MODE_MEMORY_GRANT_FEEDBACK",
+    "DISABLE_CE_FEEDBACK",
+    "DISABLE_DEFERRED_COMPILATION_TV",
+    "DISABLE_DOP_FEEDBACK",
+    "DISABLE_INTERLEAVED_EXECUTION_TVF",
+    "DISABLE_MEMORY_GRANT_FEEDBACK_PERSISTENCE",
+    "DISABLE_OPTIMIZED_NESTED_LOOP",
+    "DISABLE_OPTIMIZED_PLAN_FORCING",
+    "DISABLE_OPTIMIZER_ROWGOAL",
+    "DISABLE_ROW_MODE_MEMORY_GRANT_FEEDBACK",
+    "DISABLE_TSQL_SCALAR_UDF_INLINING",
+    "DISALLOW_BATCH_MODE",
+    "ENABLE_QUERY_OPTIMIZER_HOTFIXES",
+    "FORCE_DEFAULT_CARDINALITY_ESTIMATION",
+    "FORCE_LEGACY_CARDINALITY_ESTIMATION",
+    "QUERY_PLAN_PROFILE",
+];
+/// How a name begins that is followed by a compatibility level.
+const LEVEL: &str = "QUERY_OPTIMIZER_COMPATIBILITY_LEVEL_";
+const LEVELS: [&str; 8] = ["100", "110", "120", "130", "140", "150", "160", "170"];
+
+fn unforced(hint: &str) -> SqlError {
+    SqlError::not_supported(format!("The hint {hint}"))
+}
+
+/// The way to join that a hint forces.
+///
+/// # Errors
+/// "Not supported".
+pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
+    match hint {
+        JoinHint::Hash => Ok(JoinWay::Hash),
+        JoinHint::Loop => Ok(JoinWay::Loop),
+        JoinHint::Merge => Ok(JoinWay::Merge),
+        JoinHint::Remote => Err(unforced("REMOTE JOIN")),
+    }
+}
+
+/// What `OPTION (…)` asks for, as far as it changes a plan.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct QueryHints {
+    /// `MAXDOP`; 0 is no limit.
+    pub maxdop: Option<u32>,
+    /// `MAXRECURSION`; 0 is no limit.
+    pub max_recursion: Option<u32>,
+    /// `RECOMPILE`: estimates know what all variables hold.
+    pub recompile: bool,
+    /// `HASH JOIN`.
+    pub hash_joins: bool,
+    /// `LOOP JOIN`.
+    pub loop_joins: bool,
+    /// `MERGE JOIN`.
+    pub merge_joins: bool,
+    /// `FORCE ORDER`.
+    pub force_order: bool,
+    /// `LABEL`.
+    pub label: Option<String>,
+    /// `QUERYTRACEON`: trace flags for this query.
+    pub trace_flags: Vec<i64>,
+    /// `USE HINT('HOBT_DISABLE_JOIN_FILTER')`.
+    pub no_join_filters: bool,
+    /// `USE HINT('DISABLE_PARAMETER_SNIFFING')`: estimates know nothing of parameters.
+    pub no_sniffing: bool,
+    /// `OPTIMIZE FOR UNKNOWN`: estimates know nothing of any variable.
+    pub optimize_for_unknown: bool,
+    /// `OPTIMIZE FOR`: what estimates take variables to be; `None` for `UNKNOWN`.
+    pub optimize_for: Vec<(VariableName, Option<TypedValue>)>,
+    /// How conditions on one table go together.
+    pub correlation: Correlation,
+}
+
+impl QueryHints {
+    /// How all sources are joined. Where several ways are allowed, one of them that there is a plan for.
+    pub fn join_way(&self) -> JoinWay {
+        match (self.loop_joins, self.hash_joins, self.merge_joins) {
+            (true, false, _) => JoinWay::Loop,
+            (false, true, _) => JoinWay::Hash,
+            (false, false, true) => JoinWay::Merge,
+            _ => JoinWay::Free,
+        }
+    }
+
+    /// Reads the hints of a statement.
+    ///
+    /// # Errors
+    /// 1020 for a value out of range, 10715 for a name in `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR` that
+    /// is no constant, "not supported" for a plan that cannot be forced.
+    pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
+        let mut hints = QueryHints::default();
+        for option in options {
+            hints.take(option).map_err(|error| error.at(option.span.position))?;
+        }
+        Ok(hints)
+    }
+
+    fn take(&mut self, option: &QueryHint) -> Result<(), SqlError> {
+        use hobt_tsql::ast::QueryHintKind as Kind;
+        match &option.kind {
+            Kind::MaxDop(value) => self.maxdop = Some(number_of(*value, "MAXDOP")?),
+            Kind::MaxRecursion(value) => self.max_recursion = Some(number_of(*value, "MAXRECURSION")?),
+            Kind::Recompile => self.recompile = true,
+            Kind::ForceOrder => self.force_order = true,
+            Kind::Join(hint) => match join_way(*hint)? {
+                JoinWay::Loop => self.loop_joins = true,
+                JoinWay::Merge => self.merge_joins = true,
+                JoinWay::Hash | JoinWay::Free => self.hash_joins = true,
+            },
+            Kind::OrderGroup => return Err(unforced("ORDER GROUP")),
+            Kind::MergeUnion => return Err(unforced("MERGE UNION")),
+            Kind::UsePlan(_) => return Err(unforced("USE PLAN")),
+            Kind::Label(label) => self.label = Some(label.clone()),
+            Kind::QueryTraceOn(flag) => self.trace_flags.push(*flag),
+            Kind::OptimizeForUnknown => self.optimize_for_unknown = true,
+            Kind::OptimizeFor(values) => {
+                for (name, value) in values {
+                    let value = value.as_ref().map(constant).transpose()?;
+                    self.optimize_for.push((name.clone(), value));
+                }
+            }
+            Kind::UseHint(names) => names.iter().try_for_each(|name| self.take_named(name))?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A name in `USE HINT`.
+    fn take_named(&mut self, name: &str) -> Result<(), SqlError> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let correlation = CORRELATIONS.iter().find(|(known, _)| is(known));
+        let level =
+            name.get(..LEVEL.len()).filter(|head| head.eq_ignore_ascii_case(LEVEL)).map(|_| &name[LEVEL.len()..]);
+        if let Some((_, correlation)) = correlation {
+            self.correlation = *correlation;
+        } else if is(NO_JOIN_FILTERS) {
+            self.no_join_filters = true;
+        } else if is(NO_SNIFFING) {
+            self.no_sniffing = true;
+        } else if is(ASCENDING.0) {
+            self.trace_flags.push(ASCENDING.1);
+        } else if !WITHOUT_EFFECT.iter().any(|known| is(known)) && !level.is_some_and(|level| LEVELS.contains(&level)) {
+            return Err(SqlError::new(number::NO_SUCH_HINT, format!("'{name}' is not a valid hint.")));
+        }
+        Ok(())
+    }
+}
+
+fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
+    const MOST: i64 = 32_767;
+    if (0..=MOST).contains(&value) {
+        return Ok(u32::try_from(value).unwrap_or(u32::MAX));
+    }
+    let message = format!("The value {value} of the query hint {name} is out of range: use 0 to {MOST}.");
+    Err(SqlError::new(number::INVALID_OPTION_VALUE, message))
+}
+
+/// The value of a constant, perhaps with a sign.
+fn constant(expression: &Expression) -> Result<TypedValue, SqlError> {
+    let no_constant = |expression: &Expression| {
+        let text = format!("Incorrect syntax near '{expression}': OPTIMIZE FOR takes constants.");
+        SqlError::new(number::SYNTAX, text).at(expression.position())
+    };
+    match expression {
+        Expression::Literal { value, span } => {
+            let bound = bind_literal(value, span.position)?;
+            let value = bound.literal.ok_or_else(|| no_constant(expression))?;
+            Ok(TypedValue { sql_type: bound.sql_type, value })
+        }
+        Expression::Unary { operator, operand, .. } => {
+            let TypedValue { sql_type, value } = constant(operand)?;
+            let value = match (operator, value) {
+                (UnaryOperator::Minus, Value::Int(number)) => Value::Int(-number),
+                (UnaryOperator::Minus, Value::Decimal(number)) => Value::Decimal(-number),
+                (UnaryOperator::Minus, Value::Float(number)) => Value::Float(-number),
+                (UnaryOperator::Plus, value) => value,
+                _ => return Err(no_constant(expression)),
+            };
+            Ok(TypedValue { sql_type, value })
+        }
+        other => Err(no_constant(other)),
+    }
+}

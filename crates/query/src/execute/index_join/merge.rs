@@ -1,0 +1,74 @@
+//! Joins that a hint has merged: both sides come in the order of what is equal, by an index or a sort.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::rule::IndexJoinRule;
+use crate::access_path::no_seek;
+use crate::wrap::external;
+
+/// Takes the hash table from joins that a hint has merged. It runs before the rows of a join's sides are spread and
+/// sorted: what a merge needs of that is then added.
+#[derive(Debug)]
+pub struct ForcedMergeRule {
+    indexes: IndexJoinRule,
+}
+
+impl ForcedMergeRule {
+    /// The rule that goes before another for the same plan.
+    pub fn before(indexes: &IndexJoinRule) -> ForcedMergeRule {
+        ForcedMergeRule { indexes: IndexJoinRule::new(indexes.way) }
+    }
+}
+
+impl PhysicalOptimizerRule for ForcedMergeRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<HashJoinExec>().filter(|join| self.indexes.forces_merge(join)) else {
+                return Ok(Transformed::no(node));
+            };
+            // `NOT IN` with NULLs looks at all rows of the other side at once.
+            if join.null_aware {
+                return Err(external(no_seek()));
+            }
+            merged(join).map(Transformed::yes)
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "hobt_forced_merge"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The same join by merging.
+fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
+    // As indexes have it: rising, NULL first.
+    let order = vec![SortOptions { descending: false, nulls_first: true }; join.on().len()];
+    let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+    let (on, filter) = (join.on().to_vec(), join.filter().cloned());
+    let made: Arc<dyn ExecutionPlan> =
+        Arc::new(SortMergeJoinExec::try_new(left, right, on, filter, *join.join_type(), order, join.null_equality())?);
+    let Some(kept) = &join.projection else { return Ok(made) };
+    let schema = made.schema();
+    let column = |at: &usize| ProjectionExpr {
+        expr: Arc::new(Column::new(schema.field(*at).name(), *at)),
+        alias: schema.field(*at).name().clone(),
+    };
+    let columns: Vec<ProjectionExpr> = kept.iter().map(column).collect();
+    Ok(Arc::new(ProjectionExec::try_new(columns, made)?))
+}
