@@ -82,18 +82,17 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// That of an index of a table, never updated. A heap has none.
+    /// One that was never updated, of columns given by their places in the table.
     ///
     /// # Panics
-    /// If the index is a heap.
-    pub fn of_index(table: &Table, index: &crate::schema::Index) -> Statistics {
-        let columns = index.key.iter().map(|part| table.columns[part.column].id).collect();
+    /// If a column is not the table's.
+    pub fn new(table: &Table, id: i32, name: &str, origin: StatisticsOrigin, columns: &[usize]) -> Statistics {
         Statistics {
             table: table.id,
-            id: index.id.0,
-            name: index.name.clone().expect("an index has a name"),
-            origin: StatisticsOrigin::Index,
-            columns,
+            id,
+            name: name.to_owned(),
+            origin,
+            columns: columns.iter().map(|column| table.columns[*column].id).collect(),
             filter: None,
             is_incremental: false,
             no_recompute: false,
@@ -105,26 +104,14 @@ impl Statistics {
         }
     }
 
-    /// One of a column that a query wants to know, never updated.
+    /// That of an index of a table, never updated. A heap has none.
     ///
     /// # Panics
-    /// If the column is not the table's.
-    pub fn automatic(table: &Table, column: usize, name: &str) -> Statistics {
-        Statistics {
-            table: table.id,
-            id: 0,
-            name: name.to_owned(),
-            origin: StatisticsOrigin::Automatic,
-            columns: vec![table.columns[column].id],
-            filter: None,
-            is_incremental: false,
-            no_recompute: false,
-            updated: None,
-            unfiltered_rows: 0,
-            modified: 0,
-            sample_millionths: 0,
-            parts: Vec::new(),
-        }
+    /// If the index is a heap.
+    pub fn of_index(table: &Table, index: &crate::schema::Index) -> Statistics {
+        let columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
+        let name = index.name.as_deref().expect("an index has a name");
+        Statistics::new(table, index.id.0, name, StatisticsOrigin::Index, &columns)
     }
 
     /// The places of its columns in the table; `None` if one is gone.

@@ -73,7 +73,7 @@ impl Interpreter<'_> {
                     no_recompute: false,
                     sample_millionths: 0,
                 };
-                let of_index = Statistics::automatic(table, column, &definition.name);
+                let of_index = Statistics::new(table, 0, &definition.name, StatisticsOrigin::Automatic, &[column]);
                 self.update_unasked(&place, table, &of_index, Some(&definition))
             }
         }

@@ -22,7 +22,7 @@ use hobt_txn::StatementContext;
 use super::pending::{Name, Sharing};
 use super::{Change, Database};
 use crate::definition::check_name;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, no_such_object, no_such_statistics};
 
 pub(crate) use carry::Gathered;
 pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
@@ -51,18 +51,6 @@ pub struct StatisticsDefinition {
     pub sample_millionths: i32,
 }
 
-/// 1088.
-fn no_such_table(name: &str) -> EngineError {
-    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-    EngineError::statement(number::NO_SUCH_OBJECT, text)
-}
-
-/// 2767.
-pub(crate) fn no_such_statistics(name: &str) -> EngineError {
-    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
-    EngineError::statement(number::NO_SUCH_STATISTICS, text)
-}
-
 fn check_columns(table: &Table, definition: &StatisticsDefinition) -> Result<()> {
     let (name, columns) = (&definition.name, &definition.columns);
     if columns.len() > COLUMNS_MAX {
@@ -87,7 +75,9 @@ impl Database {
     fn claim_statistics(self: &Arc<Database>, ctx: &StatementContext, table: &Table) -> Result<(Change, Arc<Table>)> {
         let change = self.begin(ctx, vec![(Name::Statistics(table.id), Sharing::Exclusive)])?;
         let found = self.snapshot_of(ctx).tables.get(&table.id).cloned();
-        let found = found.filter(|found| !found.is_system).ok_or_else(|| no_such_table(&table.name))?;
+        let found = found
+            .filter(|found| !found.is_system)
+            .ok_or_else(|| EngineError::Statement(no_such_object(&table.name)))?;
         Ok((change, found))
     }
 
@@ -118,19 +108,11 @@ impl Database {
         let of_indexes = found.indexes.iter().map(|index| index.id.0);
         let taken = known.iter().map(|each| each.id).chain(of_indexes).max().unwrap_or(0);
         let statistics = Statistics {
-            table: found.id,
-            id: taken.max(1) + 1,
-            name: name.clone(),
-            origin: definition.origin,
-            columns: definition.columns.iter().map(|column| table.columns[*column].id).collect(),
             filter: definition.filter.clone(),
             is_incremental: definition.is_incremental,
             no_recompute: definition.no_recompute,
-            updated: None,
-            unfiltered_rows: 0,
-            modified: 0,
             sample_millionths: definition.sample_millionths,
-            parts: Vec::new(),
+            ..Statistics::new(table, taken.max(1) + 1, name, definition.origin, &definition.columns)
         };
         self.put_statistics(ctx, &change, statistics)
     }
@@ -155,7 +137,7 @@ impl Database {
         let known = self.snapshot_of(ctx).statistics_of(&found);
         let same = known.iter().any(|each| each.id == statistics.id && each.columns == statistics.columns);
         if !same {
-            return Err(no_such_statistics(&statistics.name));
+            return Err(EngineError::Statement(no_such_statistics(&statistics.name)));
         }
         self.put_statistics(ctx, &change, statistics)
     }
