@@ -113,15 +113,15 @@ impl KeyColumn {
             out.push(0x01);
         }
         let first = out.len();
-        match self.sql_type {
-            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => out.extend_from_slice(bytes),
-            SqlType::Real | SqlType::Float => push_float(bytes, out),
-            SqlType::Binary(_) | SqlType::VarBinary(_) => {
+        match Form::of(self.sql_type) {
+            Form::Bytes => out.extend_from_slice(bytes),
+            Form::Float => push_float(bytes, out),
+            Form::Binary => {
                 let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 out.extend_from_slice(&bytes[..end]);
                 end_value(out, first);
             }
-            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => {
+            Form::Text => {
                 let Ok(text) = std::str::from_utf8(bytes) else {
                     out.truncate(start);
                     return Err(KeyError::Text);
@@ -129,19 +129,7 @@ impl KeyColumn {
                 self.collation.sort_key(text, out);
                 end_value(out, first);
             }
-            SqlType::SmallInt
-            | SqlType::Int
-            | SqlType::BigInt
-            | SqlType::Decimal { .. }
-            | SqlType::SmallMoney
-            | SqlType::Money
-            | SqlType::Date
-            | SqlType::Time { .. }
-            | SqlType::SmallDateTime
-            | SqlType::DateTime
-            | SqlType::DateTime2 { .. } => {
-                push_integer(bytes, out);
-            }
+            Form::Integer => push_integer(bytes, out),
         }
         if self.descending {
             out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -190,6 +178,41 @@ impl KeyColumn {
         end_value(out, first);
         if self.descending {
             out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
+/// How a type's values become keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// As the page holds them.
+    Bytes,
+    Float,
+    Binary,
+    Text,
+    /// Integers, whatever they count.
+    Integer,
+}
+
+impl Form {
+    #[inline]
+    pub(crate) const fn of(sql_type: SqlType) -> Form {
+        match sql_type {
+            SqlType::Bit | SqlType::TinyInt | SqlType::UniqueIdentifier => Form::Bytes,
+            SqlType::Real | SqlType::Float => Form::Float,
+            SqlType::Binary(_) | SqlType::VarBinary(_) => Form::Binary,
+            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::NChar(_) | SqlType::NVarChar(_) => Form::Text,
+            SqlType::SmallInt
+            | SqlType::Int
+            | SqlType::BigInt
+            | SqlType::Decimal { .. }
+            | SqlType::SmallMoney
+            | SqlType::Money
+            | SqlType::Date
+            | SqlType::Time { .. }
+            | SqlType::SmallDateTime
+            | SqlType::DateTime
+            | SqlType::DateTime2 { .. } => Form::Integer,
         }
     }
 }

@@ -33,6 +33,23 @@ pub(super) struct Algorithm<T: ArrowPrimitiveType> {
     pub(super) bigints: fn(Arch, &[i64], u64) -> Vec<T::Native>,
 }
 
+/// The hash of each value, at the machine's vector width.
+#[inline(always)]
+pub(super) fn each<T: Copy, H>(arch: Arch, values: &[T], hash: impl Fn(T) -> H) -> Vec<H> {
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            values
+                .iter()
+                .map(
+                    #[inline(always)]
+                    |value| hash(*value),
+                )
+                .collect()
+        },
+    )
+}
+
 /// The hash of each row's first argument.
 pub(super) fn hash_column<T: ArrowPrimitiveType>(
     call: &Call<'_>,

@@ -5,7 +5,7 @@
 
 use arrow::datatypes::Int32Type;
 
-use super::column::Algorithm;
+use super::column::{Algorithm, each};
 use super::crc::halves;
 
 const M: u32 = 0x5BD1_E995;
@@ -74,32 +74,20 @@ pub(super) static MURMUR2: Algorithm<Int32Type> = Algorithm {
     bytes: |bytes, seed| murmur2(bytes, low(seed)),
     ints: |arch, values, seed| {
         let start = low(seed) ^ 4;
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| finish2(block2(start, word(*value))),
-                    )
-                    .collect()
-            },
+            |value| finish2(block2(start, word(value))),
         )
     },
     bigints: |arch, values, seed| {
         let start = low(seed) ^ 8;
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| finish2(halves(*value).into_iter().fold(start, block2)),
-                    )
-                    .collect()
-            },
+            |value| finish2(halves(value).into_iter().fold(start, block2)),
         )
     },
 };
@@ -108,32 +96,20 @@ pub(super) static MURMUR3: Algorithm<Int32Type> = Algorithm {
     bytes: |bytes, seed| murmur3(bytes, low(seed)),
     ints: |arch, values, seed| {
         let start = low(seed);
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| finish3(block3(start, word(*value)), 4),
-                    )
-                    .collect()
-            },
+            |value| finish3(block3(start, word(value)), 4),
         )
     },
     bigints: |arch, values, seed| {
         let start = low(seed);
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| finish3(halves(*value).into_iter().fold(start, block3), 8),
-                    )
-                    .collect()
-            },
+            |value| finish3(halves(value).into_iter().fold(start, block3), 8),
         )
     },
 };

@@ -7,7 +7,7 @@
 
 use arrow::datatypes::Int64Type;
 
-use super::column::Algorithm;
+use super::column::{Algorithm, each};
 use super::crc::halves;
 
 /// Of the default secret, bytes 8 to 15 and 16 to 23, combined by exclusive or.
@@ -52,32 +52,20 @@ pub(super) static XXHASH3: Algorithm<Int64Type> = Algorithm {
     bytes: |bytes, seed| xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed).cast_signed(),
     ints: |arch, values, seed| {
         let flip = spread(flip(seed));
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| of_int(*value, flip),
-                    )
-                    .collect()
-            },
+            |value| of_int(value, flip),
         )
     },
     bigints: |arch, values, seed| {
         let flip = flip(seed);
-        arch.dispatch(
+        each(
+            arch,
+            values,
             #[inline(always)]
-            || {
-                values
-                    .iter()
-                    .map(
-                        #[inline(always)]
-                        move |value| of_bigint(*value, flip),
-                    )
-                    .collect()
-            },
+            |value| of_bigint(value, flip),
         )
     },
 };

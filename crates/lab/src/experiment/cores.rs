@@ -68,17 +68,7 @@ impl Experiment for CoresExperiment {
         settings.insert("rows".to_owned(), json!(rows));
         settings.insert("repeat".to_owned(), json!(repeat));
         settings.insert("memory_ratios_all_cores_over_one".to_owned(), json!(memory));
-        Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
-            cases,
-            marks,
-            tables,
-            notes: notes(processors),
-        })
+        Ok(Report { cases, marks, tables, notes: notes(processors), ..self.report(lab, limits, settings) })
     }
 }
 

@@ -79,14 +79,8 @@ impl Experiment for IoExperiment {
         settings.insert("repeat".to_owned(), json!(repeat));
         settings.insert("queue_depth".to_owned(), json!(lab.instance().runtime().queue_depth));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             tables: vec![sizes(&cases)],
             cases,
-            marks: Vec::new(),
             notes: vec![
                 "the text: 68,736 reads of mixed sizes for its heap, 107,434 nearer to 64 KiB for its clustered index, \
                  which was 12 % faster; with trace flag 652 reads of 8 KiB and a fraction of the rate; -E slightly better"
@@ -94,6 +88,7 @@ impl Experiment for IoExperiment {
                 "cases named after a device ran on a model of it, with fewer rows: compare them with each other only"
                     .to_owned(),
             ],
+            ..self.report(lab, limits, settings)
         })
     }
 }

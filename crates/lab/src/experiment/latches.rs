@@ -145,11 +145,6 @@ impl Experiment for LatchesExperiment {
         settings.insert("dm_os_latch_stats_ms".to_owned(), json!(of_latches));
         settings.insert("latch_wait_types_ms".to_owned(), json!(of_waits));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             marks: marks(&cases, of_latches, of_waits, additions),
             tables: vec![grid(&cases)],
             cases,
@@ -157,6 +152,7 @@ impl Experiment for LatchesExperiment {
                 "an atomic addition neither waits nor spins: no view can show it".to_owned(),
                 format!("{processors} processors: with more threads, who waits may wait for one that is not running"),
             ],
+            ..self.report(lab, limits, settings)
         })
     }
 }

@@ -15,8 +15,11 @@ mod tpch;
 mod updates;
 mod user;
 
+use serde_json::{Map, Value};
+
 use crate::error::Result;
 use crate::laboratory::Laboratory;
+use crate::limits::Limits;
 use crate::report::Report;
 pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
 pub(crate) use scan::{
@@ -37,6 +40,21 @@ pub trait Experiment: Sync {
     /// # Errors
     /// The data cannot be made, a statement failed, a result contradicts itself.
     fn run(&self, lab: &mut Laboratory) -> Result<Report>;
+
+    /// A report of it in which nothing stands yet but where it ran.
+    fn report(&self, lab: &Laboratory, limits: Limits, settings: Map<String, Value>) -> Report {
+        Report {
+            experiment: self.name().to_owned(),
+            question: self.question().to_owned(),
+            machine: lab.machine(),
+            limits,
+            settings,
+            cases: Vec::new(),
+            marks: Vec::new(),
+            tables: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The experiments that come with hobt.

@@ -126,15 +126,11 @@ impl Experiment for ScanExperiment {
         settings.insert("read_bytes".to_owned(), json!(lab.instance().runtime().read_bytes));
         settings.insert("queue_depth".to_owned(), json!(lab.instance().runtime().queue_depth));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             notes: notes(&cases),
             tables: vec![heap_and_clustered(&cases)],
             cases,
             marks,
+            ..self.report(lab, limits, settings)
         })
     }
 }

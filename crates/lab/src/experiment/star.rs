@@ -107,15 +107,11 @@ impl Experiment for StarExperiment {
         settings.insert("members".to_owned(), json!(MEMBERS));
         settings.insert("repeat".to_owned(), json!(repeat));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             notes: notes(&cases),
             tables: vec![by_part(&cases)],
             marks: marks(&cases),
             cases,
+            ..self.report(lab, limits, settings)
         })
     }
 }

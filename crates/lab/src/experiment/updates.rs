@@ -117,15 +117,10 @@ impl Experiment for UpdatesExperiment {
         settings.insert("table_rows".to_owned(), json!(TABLE_ROWS));
         settings.insert("repeat".to_owned(), json!(repeat));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
-            marks: Vec::new(),
             tables: vec![grid(&cases)],
             cases,
             notes: vec!["every update is committed by itself".to_owned()],
+            ..self.report(lab, limits, settings)
         })
     }
 }

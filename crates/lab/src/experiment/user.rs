@@ -343,17 +343,7 @@ impl Experiment for UserExperiment {
         settings.insert("file".to_owned(), json!(self.path.display().to_string()));
         settings.insert("repeat".to_owned(), json!(repeat));
         settings.insert("parameters".to_owned(), json!(self.file.parameters));
-        Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
-            cases,
-            marks: Vec::new(),
-            tables: Vec::new(),
-            notes: Vec::new(),
-        })
+        Ok(Report { cases, ..self.report(lab, limits, settings) })
     }
 }
 

@@ -66,6 +66,28 @@ const DM_DB_MISSING_INDEX_COLUMNS: &str =
     "CREATE FUNCTION sys.dm_db_missing_index_columns (@index_handle int) RETURNS TABLE AS RETURN
 (SELECT c.column_id, c.column_name, c.column_usage FROM sys.hobt_missing_index_columns AS c WHERE c.index_handle = @index_handle)";
 
+/// Has `@id` be the object that a parameter names; the procedure ends if there is none.
+macro_rules! find_object {
+    ($parameter:literal) => {
+        concat!(
+            "DECLARE @id int
+SET @id = OBJECT_ID(",
+            $parameter,
+            ")
+IF @id IS NULL
+BEGIN
+    DECLARE @database nvarchar(128)
+    SET @database = DB_NAME()
+    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, ",
+            $parameter,
+            ", @database)
+    RETURN 1
+END
+"
+        )
+    };
+}
+
 static PROCEDURES: &[(&str, &str)] = &[
     ("sp_help", SP_HELP),
     ("sp_helpdb", SP_HELPDB),
@@ -84,26 +106,21 @@ static PROCEDURES: &[(&str, &str)] = &[
     ("sp_hobt_hash_distribute", SP_HOBT_HASH_DISTRIBUTE),
 ];
 
-const SP_HELP: &str = "CREATE PROCEDURE sp_help @objname nvarchar(776) = NULL AS
+const SP_HELP: &str = concat!(
+    "CREATE PROCEDURE sp_help @objname nvarchar(776) = NULL AS
 IF @objname IS NULL
 BEGIN
     SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Object_type FROM sys.objects AS o ORDER BY o.type_desc, o.name
     RETURN 0
 END
-DECLARE @id int
-SET @id = OBJECT_ID(@objname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
-    RETURN 1
-END
-SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Type, o.create_date AS Created_datetime FROM sys.objects AS o WHERE o.object_id = @id
+",
+    find_object!("@objname"),
+    "SELECT o.name AS Name, N'dbo' AS Owner, o.type_desc AS Type, o.create_date AS Created_datetime FROM sys.objects AS o WHERE o.object_id = @id
 SELECT c.name AS Column_name, t.name AS Type, CAST(CASE WHEN c.is_computed = 1 THEN 'yes' ELSE 'no' END AS varchar(3)) AS Computed, CAST(c.max_length AS int) AS Length,
     CAST(c.[precision] AS int) AS Prec, CAST(c.scale AS int) AS Scale, CASE c.is_nullable WHEN 1 THEN 'yes' ELSE 'no' END AS Nullable,
     c.collation_name AS Collation
-FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id WHERE c.object_id = @id ORDER BY c.column_id";
+FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id WHERE c.object_id = @id ORDER BY c.column_id"
+);
 
 const SP_HELPDB: &str = "CREATE PROCEDURE sp_helpdb @dbname nvarchar(128) = NULL AS
 SELECT d.name, CAST(CAST(SUM(CAST(f.size AS bigint)) / 128.0 AS decimal(15, 2)) AS nvarchar(20)) + N' MB' AS db_size, N'sa' AS owner,
@@ -119,17 +136,11 @@ SELECT f.name, f.file_id AS fileid, f.physical_name AS filename, g.name AS fileg
     CASE f.type WHEN 1 THEN 'log only' ELSE 'data only' END AS usage
 FROM sys.database_files AS f LEFT JOIN sys.filegroups AS g ON g.data_space_id = f.data_space_id ORDER BY f.file_id";
 
-const SP_HELPINDEX: &str = "CREATE PROCEDURE sp_helpindex @objname nvarchar(776) AS
-DECLARE @id int
-SET @id = OBJECT_ID(@objname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
-    RETURN 1
-END
-IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = @id AND index_id > 0)
+const SP_HELPINDEX: &str = concat!(
+    "CREATE PROCEDURE sp_helpindex @objname nvarchar(776) AS
+",
+    find_object!("@objname"),
+    "IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = @id AND index_id > 0)
 BEGIN
     RAISERROR('The object ''%s'' does not have any indexes, or you do not have permissions.', 0, 1, @objname)
     RETURN 0
@@ -143,7 +154,8 @@ FROM sys.indexes AS i JOIN sys.data_spaces AS d ON d.data_space_id = i.data_spac
 JOIN (SELECT ic.object_id, ic.index_id, STRING_AGG(c.name + CASE ic.is_descending_key WHEN 1 THEN N'(-)' ELSE N'' END, N', ') WITHIN GROUP (ORDER BY ic.key_ordinal) AS index_keys
     FROM sys.index_columns AS ic JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
     WHERE ic.key_ordinal > 0 GROUP BY ic.object_id, ic.index_id) AS k ON k.object_id = i.object_id AND k.index_id = i.index_id
-WHERE i.object_id = @id AND i.index_id > 0 ORDER BY i.name";
+WHERE i.object_id = @id AND i.index_id > 0 ORDER BY i.name"
+);
 
 const SP_HELPTEXT: &str = "CREATE PROCEDURE sp_helptext @objname nvarchar(776) AS
 DECLARE @text nvarchar(max)
@@ -284,9 +296,20 @@ impl Interpreter<'_> {
 
 const SP_UPDATESTATS: &str = include_str!("procedures/updatestats.sql");
 
-const SP_AUTOSTATS: &str = include_str!("procedures/autostats.sql");
+const SP_AUTOSTATS: &str = concat!(
+    "CREATE PROCEDURE sp_autostats @tblname nvarchar(776), @flagc varchar(10) = NULL, @indname nvarchar(128) = NULL AS
+SET NOCOUNT ON
+",
+    find_object!("@tblname"),
+    include_str!("procedures/autostats.sql")
+);
 
-const SP_HELPSTATS: &str = include_str!("procedures/helpstats.sql");
+const SP_HELPSTATS: &str = concat!(
+    "CREATE PROCEDURE sp_helpstats @objname nvarchar(776), @results varchar(5) = 'STATS' AS
+",
+    find_object!("@objname"),
+    include_str!("procedures/helpstats.sql")
+);
 
 #[cfg(test)]
 mod tests {

@@ -70,17 +70,7 @@ impl Experiment for HashExperiment {
             ]);
             cases.extend(spread_cases);
         }
-        Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
-            marks,
-            tables,
-            cases,
-            notes: notes(),
-        })
+        Ok(Report { marks, tables, cases, notes: notes(), ..self.report(lab, limits, settings) })
     }
 }
 

@@ -92,11 +92,6 @@ impl Experiment for InsertsExperiment {
         settings.insert("transaction_rows".to_owned(), json!(TRANSACTION_ROWS));
         settings.insert("durable_4k_writes_per_s".to_owned(), json!(durable));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             cases,
             marks,
             tables,
@@ -106,6 +101,7 @@ impl Experiment for InsertsExperiment {
                  its connections waited for the last page's latch"
                     .to_owned(),
             ],
+            ..self.report(lab, limits, settings)
         })
     }
 }

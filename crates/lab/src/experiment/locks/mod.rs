@@ -138,17 +138,7 @@ impl LocksExperiment {
         if instructions.is_none() {
             notes.push("the system does not count instructions here: granularities are told in nanoseconds".to_owned());
         }
-        Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
-            marks: Vec::new(),
-            tables,
-            cases,
-            notes,
-        })
+        Ok(Report { tables, cases, notes, ..self.report(lab, limits, settings) })
     }
 }
 

@@ -1,14 +1,3 @@
-CREATE PROCEDURE sp_autostats @tblname nvarchar(776), @flagc varchar(10) = NULL, @indname nvarchar(128) = NULL AS
-SET NOCOUNT ON
-DECLARE @id int
-SET @id = OBJECT_ID(@tblname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @tblname, @database)
-    RETURN 1
-END
 IF @flagc IS NOT NULL AND UPPER(@flagc) NOT IN ('ON', 'OFF')
 BEGIN
     RAISERROR('The parameter @flagc is ON or OFF, or left out.', 16, 1)

@@ -1,13 +1,3 @@
-CREATE PROCEDURE sp_helpstats @objname nvarchar(776), @results varchar(5) = 'STATS' AS
-DECLARE @id int
-SET @id = OBJECT_ID(@objname)
-IF @id IS NULL
-BEGIN
-    DECLARE @database nvarchar(128)
-    SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, @objname, @database)
-    RETURN 1
-END
 IF UPPER(@results) = 'ALL'
     SELECT s.name AS statistics_name, STRING_AGG(COL_NAME(c.object_id, c.column_id), N', ') WITHIN GROUP (ORDER BY c.stats_column_id) AS statistics_keys
     FROM sys.stats AS s JOIN sys.stats_columns AS c ON c.object_id = s.object_id AND c.stats_id = s.stats_id WHERE s.object_id = @id GROUP BY s.name ORDER BY s.name

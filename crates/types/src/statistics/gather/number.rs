@@ -5,8 +5,9 @@
 //! order, and the key needs no buffer.
 
 use super::{Gatherer, stretch_number};
+use crate::key::Form;
 use crate::statistics::hash_key;
-use crate::{KeyColumn, KeyError, SqlType};
+use crate::{KeyColumn, KeyError};
 
 /// Room for the longest such key.
 const KEY_ROOM: usize = 16;
@@ -22,20 +23,7 @@ pub(super) struct NumberColumn {
 
 impl NumberColumn {
     pub(super) fn new(column: &KeyColumn) -> Option<NumberColumn> {
-        let is_number = matches!(
-            column.sql_type(),
-            SqlType::SmallInt
-                | SqlType::Int
-                | SqlType::BigInt
-                | SqlType::Decimal { .. }
-                | SqlType::SmallMoney
-                | SqlType::Money
-                | SqlType::Date
-                | SqlType::Time { .. }
-                | SqlType::SmallDateTime
-                | SqlType::DateTime
-                | SqlType::DateTime2 { .. }
-        );
+        let is_number = Form::of(column.sql_type()) == Form::Integer;
         let width = column.sql_type().physical().width().filter(|width| is_number && (1..=8).contains(width))?;
         Some(NumberColumn { width, last: None, is_last_known: false })
     }
