@@ -33,17 +33,18 @@ pub(super) struct Algorithm<T: ArrowPrimitiveType> {
     pub(super) bigints: fn(Arch, &[i64], u64) -> Vec<T::Native>,
 }
 
-/// The hash of each value, at the machine's vector width.
+/// The hash of each value, at the machine's vector width. Closures take what they need with them (`move`): what they
+/// borrow would be read again behind each result that is written.
 #[inline(always)]
 pub(super) fn each<T: Copy, H>(arch: Arch, values: &[T], hash: impl Fn(T) -> H) -> Vec<H> {
     arch.dispatch(
         #[inline(always)]
-        || {
+        move || {
             values
                 .iter()
                 .map(
                     #[inline(always)]
-                    |value| hash(*value),
+                    move |value| hash(*value),
                 )
                 .collect()
         },

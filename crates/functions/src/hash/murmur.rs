@@ -78,7 +78,7 @@ pub(super) static MURMUR2: Algorithm<Int32Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| finish2(block2(start, word(value))),
+            move |value| finish2(block2(start, word(value))),
         )
     },
     bigints: |arch, values, seed| {
@@ -87,7 +87,7 @@ pub(super) static MURMUR2: Algorithm<Int32Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| finish2(halves(value).into_iter().fold(start, block2)),
+            move |value| finish2(halves(value).into_iter().fold(start, block2)),
         )
     },
 };
@@ -100,7 +100,7 @@ pub(super) static MURMUR3: Algorithm<Int32Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| finish3(block3(start, word(value)), 4),
+            move |value| finish3(block3(start, word(value)), 4),
         )
     },
     bigints: |arch, values, seed| {
@@ -109,7 +109,7 @@ pub(super) static MURMUR3: Algorithm<Int32Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| finish3(halves(value).into_iter().fold(start, block3), 8),
+            move |value| finish3(halves(value).into_iter().fold(start, block3), 8),
         )
     },
 };

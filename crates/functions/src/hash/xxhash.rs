@@ -56,7 +56,7 @@ pub(super) static XXHASH3: Algorithm<Int64Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| of_int(value, flip),
+            move |value| of_int(value, flip),
         )
     },
     bigints: |arch, values, seed| {
@@ -65,7 +65,7 @@ pub(super) static XXHASH3: Algorithm<Int64Type> = Algorithm {
             arch,
             values,
             #[inline(always)]
-            |value| of_bigint(value, flip),
+            move |value| of_bigint(value, flip),
         )
     },
 };
