@@ -1,5 +1,6 @@
 //! The experiments: each asks a question that a text asked before, and answers it for this machine.
 
+mod ascending;
 mod cores;
 mod hash;
 mod inserts;
@@ -58,7 +59,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 11] {
+pub fn experiments() -> [&'static dyn Experiment; 12] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -67,6 +68,7 @@ pub fn experiments() -> [&'static dyn Experiment; 11] {
         &updates::UpdatesExperiment,
         &star::StarExperiment,
         &tpch::TpchExperiment,
+        &ascending::AscendingExperiment,
         &locks::LocksExperiment,
         &latches::LatchesExperiment,
         &hash::HashExperiment,

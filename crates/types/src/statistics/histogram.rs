@@ -196,6 +196,25 @@ impl Histogram {
         Histogram { steps: self.steps.iter().map(scale).collect() }
     }
 
+    /// The same with so many rows more between the steps, evenly, of one value at least between each two. NULLs stay as
+    /// many.
+    pub(super) fn with_rows_between(&self, rows: f64) -> Histogram {
+        let nulls = self.steps.len() - self.values().len();
+        let mut steps = self.steps.clone();
+        match &mut steps[nulls..] {
+            [] => {}
+            [only] => only.equal_rows += rows,
+            [_, behind @ ..] => {
+                let each = rows / behind.len() as f64;
+                for step in behind {
+                    step.range_rows += each;
+                    step.distinct_range_rows = step.distinct_range_rows.max(1.0);
+                }
+            }
+        }
+        Histogram { steps }
+    }
+
     /// What is left when these rows are deleted. Steps of which nothing is left are gone.
     pub fn subtract(&self, other: &Histogram) -> Histogram {
         let mut before: Option<&Step> = None;

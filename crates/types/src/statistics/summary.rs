@@ -1,5 +1,6 @@
 //! What is known of some rows' columns, as it is kept, merged and asked.
 
+use super::histogram::ROWS_MAX;
 use super::{DistinctSketch, Histogram, STEPS_MAX, merged};
 
 /// What is known of the first columns of a statistics object, taken together.
@@ -122,6 +123,27 @@ impl Summary {
             prefix.bytes *= factor;
             if prefix.seen_distinct > 0.0 {
                 prefix.growth = (prefix.estimate_in(rows) / prefix.seen_distinct).max(1.0);
+            }
+        }
+        whole.agree();
+        whole
+    }
+
+    /// What is to be expected where there are said to be `rows` rows, and a sample's pages show fewer. Nobody has seen
+    /// the values of the others: they are thought to lie between those that were seen, one between each two.
+    #[must_use]
+    pub fn said_to_have(&self, rows: f64) -> Summary {
+        let unseen = rows.min(ROWS_MAX) - self.rows;
+        if unseen <= 0.0 || self.histogram.is_empty() {
+            return self.clone();
+        }
+        let histogram = self.histogram.with_rows_between(unseen);
+        let mut whole = Summary { rows: self.rows + unseen, histogram, ..self.clone() };
+        let values = whole.histogram.distinct();
+        for prefix in &mut whole.prefixes {
+            prefix.bytes *= whole.rows / self.rows.max(1.0);
+            if prefix.seen_distinct > 0.0 {
+                prefix.growth = prefix.growth.max(values / prefix.seen_distinct);
             }
         }
         whole.agree();

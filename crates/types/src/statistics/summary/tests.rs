@@ -86,3 +86,23 @@ fn an_empty_sample_and_the_whole_are_not_scaled() {
     let summary = gathered((0..10).map(|row| (row, row)));
     assert_eq!(summary.scaled_to(10.0), summary);
 }
+
+#[test]
+fn rows_that_nobody_has_seen_lie_between_the_values_of_the_sample() {
+    let sample = gathered((0..2_000).map(|row| (row % 20 * 10, 0)));
+    let whole = sample.said_to_have(1_000_000.0);
+    assert_eq!(whole.rows, 1_000_000.0);
+    near(whole.histogram.rows(), 1_000_000.0, 1e-9);
+    for (seen, said) in sample.histogram.steps().iter().zip(whole.histogram.steps()) {
+        assert_eq!(seen.equal_rows, said.equal_rows, "what was seen stays as frequent");
+    }
+    for step in &whole.histogram.steps()[1..] {
+        near(step.range_rows, 998_000.0 / 19.0, 1e-9);
+        near(step.distinct_range_rows, 1.0, 0.01);
+    }
+    near(whole.distinct(1), 39.0, 0.02);
+    assert_eq!(sample.said_to_have(10.0), sample, "what pages show is there");
+    assert_eq!(Summary::empty(1).said_to_have(10.0), Summary::empty(1));
+    let one = gathered((0..5).map(|_| (7, 0))).said_to_have(f64::MAX);
+    near(one.histogram.rows(), 1e18, 1e-9);
+}

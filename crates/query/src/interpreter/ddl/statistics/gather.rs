@@ -165,7 +165,16 @@ impl Interpreter<'_> {
         if gathering.sample.is_none() || gathering.statistics.filter.is_some() {
             return Ok(gathered);
         }
-        let store = gathering.place.database.database().store_to_read(hobt).map_err(SqlError::from)?;
-        Ok(gathered.scaled_to(store.hobt().row_count() as f64))
+        let database = gathering.place.database.database();
+        let rows_of = |hobt| database.store_to_read(hobt).map(|store| store.hobt().row_count() as f64);
+        let rows = rows_of(hobt).map_err(SqlError::from)?;
+        let whole = gathered.scaled_to(rows);
+        // What `ROWCOUNT` says the table has is believed as far as nobody has looked at all of it.
+        let Some(said) = database.shown_counts(gathering.table.id).rows else { return Ok(whole) };
+        let mut all = 0.0;
+        for partition in &gathering.table.base_index().partitions {
+            all += rows_of(partition.hobt).map_err(SqlError::from)?;
+        }
+        Ok(whole.said_to_have(said as f64 * rows / all.max(1.0)))
     }
 }
