@@ -1,5 +1,5 @@
-//! What estimates know of variables and parameters, and what hints change of it, read off `SHOWPLAN_ALL`; and joins that
-//! are merged.
+//! What estimates know of variables and parameters, and what hints change of it, read off `SHOWPLAN_ALL`; and joins
+//! that are merged.
 
 use hobt::{Instance, Session};
 

@@ -382,8 +382,8 @@ impl Binder<'_> {
 /// A source that is joined as a hint says.
 ///
 /// # Errors
-/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` and `MERGE` where
-/// the source is no single table.
+/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` and `MERGE`
+/// where the source is no single table.
 fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<LogicalPlan, SqlError> {
     if way == JoinWay::Loop && matches!(step.kind, JoinKind::Right | JoinKind::Full) {
         return Err(no_plan().at(step.span.position));

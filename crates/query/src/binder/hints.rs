@@ -108,8 +108,8 @@ impl QueryHints {
     /// Reads the hints of a statement.
     ///
     /// # Errors
-    /// 1020 for a value out of range, 10715 for a name in `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR` that
-    /// is no constant, "not supported" for a plan that cannot be forced.
+    /// 1020 for a value out of range, 10715 for a name in `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR`
+    /// that is no constant, "not supported" for a plan that cannot be forced.
     pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
         let mut hints = QueryHints::default();
         for option in options {

@@ -35,8 +35,8 @@ pub(crate) struct Assumptions {
 }
 
 impl Assumptions {
-    /// What estimates take a variable to be; `None` where that is its value. `passed` is what a parameter was given, and
-    /// `None` for a variable that is none.
+    /// What estimates take a variable to be; `None` where that is its value. `passed` is what a parameter was given,
+    /// and `None` for a variable that is none.
     ///
     /// # Errors
     /// A hint's value that does not convert to the variable's type.
