@@ -174,6 +174,8 @@ fn choose_with(
     let definition = table.table();
     let base = definition.base_index();
     let partitions = partitions_of(table.database(), base, predicates)?;
+    // One worker seeks, several may share a scan: what reads all of the partitions that are left is no seek.
+    let scanned = if locks_ranges { table.data_pages()? } else { table.data_pages_of(&partitions)? };
     let scan = AccessPath::Scan { partitions };
     if predicates.is_empty() || table.hint() == AccessHint::Scan {
         return Ok(scan);
@@ -191,7 +193,7 @@ fn choose_with(
     let Some(path) = best else { return Ok(scan) };
     let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_))
         || (locks_ranges && path.rows < f64::from(FIRST_ATTEMPT));
-    Ok(if is_forced || path.pages < table.data_pages()? { AccessPath::Seek(Arc::new(path)) } else { scan })
+    Ok(if is_forced || path.pages < scanned { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
 
 /// 8622.

@@ -291,6 +291,16 @@ impl HeapTable {
         Ok(self.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64)
     }
 
+    /// Pages of rows of some partitions (from 0).
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub(crate) fn data_pages_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
+        let stores = self.stores()?;
+        let pages = partitions.iter().filter_map(|place| Some(stores.get(*place)?.hobt().data_pages()));
+        Ok(pages.sum::<u64>() as f64)
+    }
+
     /// Rows of all partitions, as far as they can be opened.
     pub fn row_count(&self) -> u64 {
         let hobts = self.table.base_index().partitions.iter().map(|partition| partition.hobt);
