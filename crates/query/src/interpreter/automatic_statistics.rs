@@ -15,8 +15,10 @@ use super::failure::Failure;
 use super::run::Interpreter;
 use crate::cardinality::wanted_columns;
 
-/// Tables of fewer rows are read as they come: no plan is better for knowing them.
+/// Tables of fewer rows are read as they come: no plan is better for knowing them ...
 const ROWS_MIN: u64 = 500;
+/// ... unless it reads one of so many rows too, of which a condition on the small one may choose the part.
+const LARGE_ROWS: u64 = 10_000;
 
 /// What is to be done for a column.
 enum Work {
@@ -34,10 +36,13 @@ impl Interpreter<'_> {
             return Ok(false);
         }
         let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
-        for wanted in wanted_columns(plan) {
+        let all = wanted_columns(plan);
+        let largest = all.iter().filter_map(|wanted| wanted.heap()).map(|heap| heap.row_count()).max().unwrap_or(0);
+        let rows_min = if largest >= LARGE_ROWS { 1 } else { ROWS_MIN };
+        for wanted in all {
             let Some(heap) = wanted.heap() else { continue };
             let (database, table) = (heap.database(), heap.table());
-            if let Some(work) = work_for(database, table, wanted.column) {
+            if let Some(work) = work_for(database, table, wanted.column, rows_min) {
                 works.push((database.clone(), Arc::clone(table), work));
             }
         }
@@ -85,8 +90,8 @@ fn automatic_name(table: &Table, column: usize) -> String {
     format!("_WA_Sys_{:08X}_{:08X}", table.columns[column].id, table.id.0)
 }
 
-/// What a column of a table lacks.
-fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize) -> Option<Work> {
+/// What a column of a table lacks that has as many rows at least.
+fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min: u64) -> Option<Work> {
     let options = database.options();
     let definition = table.columns.get(column)?;
     if table.is_system || options.is_read_only || statistics_columns(table, &[column]).is_none() {
@@ -94,7 +99,7 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize) -> Option
     }
     let hobts: Vec<HobtId> = table.base_index().partitions.iter().map(|partition| partition.hobt).collect();
     let rows = database.row_count(hobts.iter().copied()).unwrap_or(0);
-    if rows < ROWS_MIN {
+    if rows < rows_min {
         return None;
     }
     let all = database.snapshot().statistics_of(table);
