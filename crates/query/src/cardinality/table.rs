@@ -95,12 +95,12 @@ impl<'t> TableKnowledge<'t> {
                 let name = self.table().columns.get(*place).map(|column| column.name.as_str());
                 condition.column_refs().into_iter().any(|column| Some(column.name.as_str()) == name)
             };
-            let mut tests = predicates.iter().filter(|predicate| predicate.column == *place).peekable();
-            if tests.peek().is_some() || unread.iter().any(is_named) {
-                let is_one = |test: &Test| matches!(test, Test::Equal(values) if values.len() == 1);
-                return tests.any(|predicate| is_one(&predicate.test)).then_some(1.0);
+            if unread.iter().any(is_named) {
+                return None;
             }
-            self.known(*place).map(left)
+            // What is above asks the same conditions again, and must not think that they leave less each time.
+            let asked = values_asked(*place, predicates);
+            self.known(*place).map(left).into_iter().chain(asked).reduce(f64::min)
         };
         LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
     }
@@ -249,6 +249,16 @@ impl<'t> TableKnowledge<'t> {
         });
         shares.fold(1.0, f64::min)
     }
+}
+
+/// To how many values conditions bring a column, if to a few.
+fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
+    let values = predicates.iter().filter(|each| each.column == column).filter_map(|each| match &each.test {
+        Test::Equal(values) => Some(values.len().max(1) as f64),
+        Test::Null | Test::Never => Some(1.0),
+        Test::Range { .. } => None,
+    });
+    values.reduce(f64::min)
 }
 
 /// The key by which a histogram knows a value.
