@@ -164,6 +164,46 @@ IF EXISTS (SELECT 1 FROM h WHERE y = 3) SELECT x FROM h WHERE x = @i ELSE DELETE
 EXEC p 3;
 SELECT x INTO #q FROM h";
 
+/// A star: facts of all keys and one kind of few. The rows of both joins follow from statistics, those of the table of
+/// five rows among them, and each condition counts once.
+#[test]
+fn plans_say_what_joins_were_thought_to_give_and_what_they_gave() {
+    let (_folder, _instance, mut session) = world();
+    for batch in [
+        "CREATE TABLE facts (k int NOT NULL, n int NOT NULL); CREATE TABLE members (k int NOT NULL, kind int NOT NULL)",
+        "CREATE TABLE kinds (kind int NOT NULL, name varchar(10) NOT NULL)",
+        "INSERT INTO facts SELECT value % 1000, value FROM GENERATE_SERIES(1, 20000)",
+        "INSERT INTO members SELECT value, value % 5 FROM GENERATE_SERIES(0, 999)",
+        "INSERT INTO kinds SELECT value, 'kind ' + CAST(value AS varchar(5)) FROM GENERATE_SERIES(0, 4)",
+        "SET STATISTICS PROFILE ON",
+    ] {
+        sets(&mut session, batch);
+    }
+    // With a filter pushed down, a join below another shows only the rows that are wanted above.
+    let hint = "OPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))";
+    let mut joins = |from: &str| -> Vec<(f64, f64)> {
+        let found = sets(&mut session, &format!("SELECT SUM(f.n) FROM {from} {hint}"));
+        let (columns, rows) = found.last().expect("the plan");
+        let at = |name: &str| columns.iter().position(|column| column == name).expect("a column");
+        let value = |row: &[Option<String>], name| row[at(name)].as_deref().and_then(|text| text.parse().ok());
+        let joins = rows.iter().filter(|row| row[at("LogicalOp")].as_deref() == Some("Inner Join"));
+        joins.map(|row| (value(row, "EstimateRows").expect("one"), value(row, "Rows").expect("one"))).collect()
+    };
+    let star = "facts f JOIN members m ON m.k = f.k JOIN kinds d ON d.kind = m.kind WHERE d.name = 'kind 3'";
+    for (from, count, given) in [
+        (star, 2, 4000.0),
+        ("facts f JOIN members m ON m.k = f.k WHERE m.kind = 3", 1, 4000.0),
+        ("facts f JOIN members m ON m.k = f.k WHERE m.kind IN (1, 3)", 1, 8000.0),
+    ] {
+        let found = joins(from);
+        assert_eq!((found.len(), found[0].1), (count, given), "{from}");
+        for (estimated, rows) in found {
+            let wrong = (estimated / rows).max(rows / estimated);
+            assert!(wrong < 1.3, "{from}: {estimated} thought, {rows} there");
+        }
+    }
+}
+
 #[test]
 fn plans_as_xml_have_the_shape_of_the_schema() {
     let (_folder, _instance, mut session) = world();
