@@ -21,6 +21,7 @@ mod join_filters;
 mod kills;
 mod limits;
 mod memory;
+mod nested_loops;
 mod plans;
 mod savepoints;
 mod seeds;

@@ -414,3 +414,28 @@ fn tpch_has_both_orders_of_each_query_and_the_error_of_each_join() {
     assert!(median.as_f64() >= Some(1.0) && p95.as_f64() >= median.as_f64(), "{median} {p95}");
     assert!(report.to_text().contains("q-error of 7 joins"));
 }
+
+#[test]
+fn the_newest_day_is_unknown_to_old_statistics_and_known_to_kept_ones() {
+    let (report, json) = run("ascending", RunOptions { rows: Some(5_000), repeat: 1, ..SMALL });
+    assert_complete(&json);
+    for years in ["", "_printed"] {
+        let of = |name: &str| case(&json, &format!("{name}{years}")).clone();
+        for name in ["fresh", "stale_2008", "tf2389", "transplant", "self_maintained"] {
+            let case = of(name);
+            assert_eq!(case["actual_rows"], 5_000, "{name}{years}");
+            assert!(case["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{case}");
+            let plan = if name == "stale_2008" { "nested loops" } else { "hash join" };
+            assert_eq!(case["plan"], plan, "{name}{years}: {}", case["operators"]);
+            assert_eq!(case["notes"].as_array().map(Vec::len), Some(0), "{case}");
+        }
+        assert_eq!(of("stale_2008")["estimated_rows"], 1.0);
+        assert_eq!(of("stale_2008")["workers"], 1);
+        let own = of("self_maintained")["estimated_rows"].as_f64().expect("a number");
+        assert!((4_500.0..5_500.0).contains(&own), "{own}");
+    }
+    for name in ["load_maintained", "load_unmaintained"] {
+        assert_eq!(case(&json, name)["load_cpu_s"].as_array().map(Vec::len), Some(2), "{name}");
+    }
+    assert_eq!(report.marks.len(), 9);
+}
