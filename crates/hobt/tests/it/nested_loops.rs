@@ -1,5 +1,5 @@
-//! Nested loops that believe an old estimate: the same comes of them as of a hash join, and the ascending-key script runs
-//! whole, with the histogram of one table put into another.
+//! Nested loops that believe an old estimate: the same comes of them as of a hash join, and the ascending-key script
+//! runs whole, with the histogram of one table put into another.
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;

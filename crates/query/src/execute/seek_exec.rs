@@ -5,7 +5,8 @@
 //! are workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single
 //! pages; the leaves that come next are read meanwhile.
 //!
-//! Leaves to others: the batches (`rows`), one seek for each row of somebody else (`row_seeks`), which ranges are sought (`access_path`).
+//! Leaves to others: the batches (`rows`), one seek for each row of somebody else (`row_seeks`), which ranges are
+//! sought (`access_path`).
 
 mod row_seeks;
 mod rows;

@@ -141,8 +141,8 @@ pub(super) fn build(
     Ok(())
 }
 
-/// Makes the table whose histogram is to be put into the fact tables: two values of no day in each year from 1950 on, and
-/// a row count that nobody has counted. Its pages are not all read, so that the count is believed.
+/// Makes the table whose histogram is to be put into the fact tables: two values of no day in each year from 1950 on,
+/// and a row count that nobody has counted. Its pages are not all read, so that the count is believed.
 ///
 /// # Errors
 /// A statement failed.

@@ -1,5 +1,5 @@
-//! Nested loops as SQL Server has them: for each row of the outer side a seek in the inner table's index, one behind the
-//! other, in the order in which the rows come.
+//! Nested loops as SQL Server has them: for each row of the outer side a seek in the inner table's index, one behind
+//! the other, in the order in which the rows come.
 //!
 //! ```text
 //!   RowLoopsExec ── the outer side        each row:  key → ranges of the index → rows of the table
