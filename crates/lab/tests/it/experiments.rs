@@ -390,8 +390,12 @@ fn a_star_join_has_a_case_for_each_part_with_and_without_its_filter() {
         assert!(with["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{with}");
         assert!(without["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{without}");
     }
+    for name in ["order_1", "order_10", "no_filter_order_1", "no_filter_order_10"] {
+        assert!(case(&json, name)["warm_s_median"].as_f64().is_some_and(|time| time > 0.0), "{name}");
+    }
     let names: Vec<&str> = report.marks.iter().map(|mark| mark.name.as_str()).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.starts_with("random join orders")).count(), 2, "{names:?}");
 }
 
 #[test]

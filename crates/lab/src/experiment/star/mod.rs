@@ -1,5 +1,8 @@
 //! `star`: what a fact table costs that is joined to a dimension, by how much of the dimension is wanted; with what the
-//! join tells the scan of the fact table, and without.
+//! join tells the scan of the fact table, and without. And whether it matters in which order a star is written
+//! (`orders`).
+
+mod orders;
 
 use serde_json::{Map, json};
 
@@ -40,9 +43,12 @@ const GAIN: f64 = 3.0;
 const ALL: &str = "100_percent";
 const COST: f64 = 1.05;
 
+/// With it, joins tell scans nothing.
+const NO_FILTER: &str = " OPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))";
+
 /// The sum of what the facts say of a part of the dimension.
 fn query(grades: u64, has_filter: bool) -> String {
-    let hint = if has_filter { "" } else { " OPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))" };
+    let hint = if has_filter { "" } else { NO_FILTER };
     format!(
         "SELECT COUNT_BIG(*), SUM(f.Amount), SUM(CAST(f.Quantity AS bigint)), MAX(f.Remark) FROM dbo.{FACTS} f \
          JOIN dbo.{DIMENSION} d ON d.Id = f.Member WHERE d.Grade < {grades}{hint}"
@@ -53,16 +59,14 @@ fn case_name(part: &str, has_filter: bool) -> String {
     format!("{}_{part}", if has_filter { "filter" } else { "no_filter" })
 }
 
+/// A case, warm. Its pages are not all looked at, and the disk is not what is asked about.
+fn plan_of(name: String, statement: String, rows: u64) -> Plan {
+    Plan { table: None, cold: false, ..Plan::new(name, FACTS, statement, rows) }
+}
+
 /// Both queries for each part, beside each other.
 fn plans(rows: u64) -> Vec<Plan> {
-    let plan = |part: &str, grades, has_filter| {
-        // Its pages are not all looked at, and the disk is not what is asked about.
-        Plan {
-            table: None,
-            cold: false,
-            ..Plan::new(case_name(part, has_filter), FACTS, query(grades, has_filter), rows)
-        }
-    };
+    let plan = |part: &str, grades, has_filter| plan_of(case_name(part, has_filter), query(grades, has_filter), rows);
     PARTS.iter().flat_map(|(part, grades)| [true, false].map(|has_filter| plan(part, *grades, has_filter))).collect()
 }
 
@@ -92,14 +96,18 @@ impl Experiment for StarExperiment {
 
     fn question(&self) -> &'static str {
         "What does a join with a part of a dimension cost, and what is it worth that the join tells the scan of the \
-         fact table which keys it wants?"
+         fact table which keys it wants? Does it matter in which order a star is written?"
     }
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let rows = lab.rows_for(WANTED_ROWS, ROW_BYTES, 1)?;
-        let (plans, repeat) = (plans(rows), lab.options().repeat);
-        lab.progress().expect(2 + LimitSettings::steps_beside() + plan_steps(plans.len(), repeat));
+        let repeat = lab.options().repeat;
+        let mut plans = plans(rows);
+        plans.extend(orders::plans(rows));
+        lab.progress().expect(3 + orders::STEPS + LimitSettings::steps_beside() + plan_steps(plans.len(), repeat));
         ensure(lab, rows)?;
+        orders::ensure(lab)?;
+        orders::check(lab)?;
         let limits = lab.limits(rows * ROW_BYTES)?;
         let cases = run_plans(lab, &plans, repeat)?;
         let mut settings = Map::new();
@@ -108,8 +116,8 @@ impl Experiment for StarExperiment {
         settings.insert("repeat".to_owned(), json!(repeat));
         Ok(Report {
             notes: notes(&cases),
-            tables: vec![by_part(&cases)],
-            marks: marks(&cases),
+            tables: vec![by_part(&cases), orders::grid(&cases)],
+            marks: marks(&cases).into_iter().chain(orders::marks(&cases)).collect(),
             cases,
             ..self.report(lab, limits, settings)
         })
@@ -133,6 +141,11 @@ fn gains(cases: &[Case], part: &str) -> Vec<f64> {
     values(false).iter().zip(values(true)).map(|(without, with)| without / with.max(1e-9)).collect()
 }
 
+/// Whether a case's runs are too small to judge anything by.
+fn is_too_small(cases: &[Case], name: &str) -> bool {
+    cases.iter().filter(|case| case.name == name).any(|case| case.is_too_small(Condition::Warm))
+}
+
 fn by_part(cases: &[Case]) -> Grid {
     let mut grid = Grid::new("By the part of the dimension", &["part", "with filter s", "without s", "times faster"]);
     for (part, _) in PARTS {
@@ -150,12 +163,7 @@ fn by_part(cases: &[Case]) -> Grid {
 }
 
 fn marks(cases: &[Case]) -> Vec<Mark> {
-    let is_small = |part: &str| {
-        [true, false]
-            .iter()
-            .filter_map(|has_filter| case_of(cases, part, *has_filter))
-            .any(|case| case.is_too_small(Condition::Warm))
-    };
+    let is_small = |part: &str| [true, false].iter().any(|filter| is_too_small(cases, &case_name(part, *filter)));
     let mark = |name: &str, part: &str, values: &[f64], aim: f64, at_least: bool| {
         median(values).map(|value| Mark {
             name: name.to_owned(),
