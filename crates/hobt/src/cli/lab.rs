@@ -220,6 +220,9 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
     if arguments.scale.is_some() {
         only_for("--scale", &["tpch"])?;
     }
+    if arguments.rows.is_some() && experiment.name() == "tpch" {
+        return Err(LabError::Input("--rows means nothing to tpch: say how large it is with --scale.".to_owned()));
+    }
     if arguments.sweep {
         only_for("--sweep", &["scan", "inserts"])?;
     }
