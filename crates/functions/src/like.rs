@@ -97,6 +97,17 @@ enum Shape {
     General,
 }
 
+/// What stands in a pattern behind the characters that it begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PatternRest {
+    /// Nothing: the text is those characters.
+    Nothing,
+    /// `%` alone.
+    AnyText,
+    /// Something else.
+    More,
+}
+
 /// A compiled pattern.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -128,6 +139,18 @@ impl Pattern {
         let shape = if bytes.is_some() { shape } else { Shape::General };
         let bytes = bytes.unwrap_or_default().into_iter().map(fold).collect();
         Pattern { tokens, collation, shape, bytes }
+    }
+
+    /// The characters that every text that matches begins with, and what stands behind them.
+    pub fn prefix(&self) -> (String, PatternRest) {
+        let literal = |token: &Token| if let Token::Literal(character) = token { Some(*character) } else { None };
+        let prefix: String = self.tokens.iter().map_while(literal).collect();
+        let rest = match self.tokens[prefix.chars().count()..] {
+            [] => PatternRest::Nothing,
+            [Token::AnyText] => PatternRest::AnyText,
+            _ => PatternRest::More,
+        };
+        (prefix, rest)
     }
 
     /// Whether the whole of `text` matches. Spaces at the end of the text need not be in the pattern.
@@ -323,7 +346,11 @@ fn set(rest: &[char], escape: Option<char>, collation: Collation) -> Option<(Tok
     }
 }
 
-fn escape_character(text: &str) -> Result<char, SqlError> {
+/// The character that `ESCAPE` names.
+///
+/// # Errors
+/// 506: it is not one character.
+pub fn escape_character(text: &str) -> Result<char, SqlError> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
         (Some(only), None) => Ok(only),
@@ -384,6 +411,25 @@ mod tests {
 
     fn matches(text: &str, pattern: &str) -> bool {
         all_of(text, &Pattern::new(pattern, None, Collation::default()))
+    }
+
+    #[test]
+    fn patterns_say_what_texts_begin_with() {
+        use PatternRest::{AnyText, More, Nothing};
+        let of = |pattern| Pattern::new(pattern, Some('!'), Collation::default()).prefix();
+        for (pattern, prefix, rest) in [
+            ("Smith", "Smith", Nothing),
+            ("Sm%", "Sm", AnyText),
+            ("Sm%%", "Sm", AnyText),
+            ("5!%%", "5%", AnyText),
+            ("é_", "é", More),
+            ("S[mn]%", "S", More),
+            ("%x", "", More),
+            ("%", "", AnyText),
+            ("", "", Nothing),
+        ] {
+            assert_eq!(of(pattern), (prefix.to_owned(), rest), "{pattern}");
+        }
     }
 
     #[test]

@@ -202,6 +202,18 @@ impl Collation {
         }
     }
 
+    /// Appends what the keys of all strings begin with that begin with `prefix`: its primary weights.
+    pub fn sort_key_prefix(self, prefix: &str, out: &mut Vec<u8>) {
+        match self {
+            Collation::Latin1GeneralBin2 => out.extend_from_slice(prefix.as_bytes()),
+            Collation::Latin1GeneralCiAs | Collation::Latin1GeneralCsAs => {
+                for weights in prefix.chars().map(Weights::of) {
+                    out.extend_from_slice(&weights.primary[..usize::from(weights.len)]);
+                }
+            }
+        }
+    }
+
     /// Writes the key of an ASCII string under a collation whose key of it is a byte for each of its bytes, and gives
     /// its length; `None` where that does not hold or `out` is too short. This is the fast path of a column of short
     /// strings: no allocation, no second level.
@@ -321,6 +333,27 @@ mod tests {
     const CI: Collation = Collation::Latin1GeneralCiAs;
     const CS: Collation = Collation::Latin1GeneralCsAs;
     const BIN: Collation = Collation::Latin1GeneralBin2;
+
+    #[test]
+    fn keys_of_strings_begin_as_their_beginnings_say() {
+        let texts = ["abc", "ABCD", "abc d", "ab c", "été", "ÉTÉ2", "straße", "x Ωmega", "  lead"];
+        for collation in [CI, CS, BIN] {
+            for text in texts {
+                let mut key = Vec::new();
+                collation.sort_key(text, &mut key);
+                for (end, _) in text.char_indices() {
+                    let mut prefix = Vec::new();
+                    collation.sort_key_prefix(&text[..end], &mut prefix);
+                    assert!(key.starts_with(&prefix), "{collation} {text} to {end}");
+                }
+            }
+        }
+        let mut prefix = Vec::new();
+        CI.sort_key_prefix("É", &mut prefix);
+        let mut other = Vec::new();
+        CI.sort_key("dx", &mut other);
+        assert!(!other.starts_with(&prefix));
+    }
 
     #[test]
     fn case_and_trailing_spaces_do_not_count_by_default() {

@@ -166,6 +166,25 @@ impl KeyColumn {
         }
     }
 
+    /// The bounds of the keys of all texts that begin with `prefix` by the column's collation: the first belongs to
+    /// them, the second is above them. `None` for a column in descending order.
+    pub fn encode_prefix(&self, prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+        if self.descending {
+            return None;
+        }
+        let mut low = Vec::new();
+        if self.nullable {
+            low.push(0x01);
+        }
+        let first = low.len();
+        self.collation.sort_key_prefix(prefix, &mut low);
+        escape(&mut low, first);
+        let mut high = low.clone();
+        while high.pop_if(|byte| *byte == 0xFF).is_some() {}
+        *high.last_mut()? += 1;
+        Some((low, high))
+    }
+
     /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation,
     /// or itself without zeros at its end.
     pub fn encode_compared(&self, compared: &[u8], out: &mut Vec<u8>) {
@@ -245,28 +264,34 @@ fn push_float(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Escapes the bytes from `first` on and ends them. Keys of most texts have nothing to escape.
+/// Escapes the bytes from `first` on and ends them.
 fn end_value(out: &mut Vec<u8>, first: usize) {
+    escape(out, first);
+    out.push(END);
+}
+
+/// Escapes the bytes from `first` on. Keys of most texts have nothing to escape.
+fn escape(out: &mut Vec<u8>, first: usize) {
     let escapes = out[first..].iter().filter(|byte| **byte <= ESCAPE).count();
-    if escapes > 0 {
-        // From the back, so that nothing is overwritten before it is moved.
-        let mut from = out.len();
-        out.resize(from + escapes, 0);
-        let mut to = out.len();
-        while from < to {
-            from -= 1;
-            let byte = out[from];
-            if byte <= ESCAPE {
-                out[to - 1] = byte + 1;
-                out[to - 2] = ESCAPE;
-                to -= 2;
-            } else {
-                out[to - 1] = byte;
-                to -= 1;
-            }
+    if escapes == 0 {
+        return;
+    }
+    // From the back, so that nothing is overwritten before it is moved.
+    let mut from = out.len();
+    out.resize(from + escapes, 0);
+    let mut to = out.len();
+    while from < to {
+        from -= 1;
+        let byte = out[from];
+        if byte <= ESCAPE {
+            out[to - 1] = byte + 1;
+            out[to - 2] = ESCAPE;
+            to -= 2;
+        } else {
+            out[to - 1] = byte;
+            to -= 1;
         }
     }
-    out.push(END);
 }
 
 /// The shortest key that divides two neighbours: above `left` and not above `right`, whose beginning it is. `None` if

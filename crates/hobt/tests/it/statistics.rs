@@ -203,6 +203,47 @@ fn a_column_of_max_type_is_estimated_by_its_histogram_and_gets_one_unasked() {
 }
 
 #[test]
+fn the_beginning_of_a_pattern_is_estimated_as_a_range() {
+    let (_folder, instance) = instance_with(
+        "CREATE TABLE w (v varchar(30) NULL, n nvarchar(30) COLLATE Latin1_General_BIN2 NOT NULL);
+         INSERT INTO w SELECT IIF(value % 10 = 0, NULL, CONCAT(CHAR(97 + value % 20), value % 3000)),
+             CONCAT(CHAR(65 + value % 20), N'é%', value) FROM GENERATE_SERIES(1, 10000);
+         CREATE STATISTICS v ON w (v) WITH FULLSCAN; CREATE STATISTICS n ON w (n) WITH FULLSCAN",
+    );
+    let mut session = used(&instance);
+    for (condition, off) in [
+        ("v LIKE 'c%'", 1.1),
+        ("v LIKE N'C%'", 1.1),
+        ("v LIKE 'c1%'", 1.5),
+        ("v LIKE 'b2221'", 2.0),
+        ("v LIKE '%'", 1.01),
+        ("NOT v LIKE 'c%'", 1.15),
+        ("v LIKE 'c%' OR v LIKE 'd%'", 1.15),
+        ("n LIKE N'Bé!%%' ESCAPE '!'", 1.2),
+        ("n LIKE N'b%'", 1.0),
+        ("v LIKE 'zz%'", 1.0),
+    ] {
+        let rows = number(&mut session, &format!("SELECT COUNT(*) FROM w WHERE {condition}")).max(1.0);
+        let estimated = estimate(&mut session, &format!("SELECT * FROM w WHERE {condition}"));
+        let ratio = (estimated / rows).max(rows / estimated);
+        assert!(ratio <= off, "{condition}: {estimated} of {rows}");
+    }
+    // Of what stands further inside nothing is known.
+    let all = number(&mut session, "SELECT COUNT(*) FROM w");
+    for pattern in ["%c1", "[c]%"] {
+        assert_eq!(estimate(&mut session, &format!("SELECT * FROM w WHERE v LIKE '{pattern}'")), all / 10.0);
+    }
+    let (begins, narrower) = (
+        estimate(&mut session, "SELECT * FROM w WHERE v LIKE 'c%'"),
+        estimate(&mut session, "SELECT * FROM w WHERE v LIKE 'c%7'"),
+    );
+    assert!(narrower < begins, "{narrower} of {begins}");
+    // Another collation than the column's says nothing of its histogram.
+    let other = "SELECT * FROM w WHERE v LIKE 'c%' COLLATE Latin1_General_BIN2";
+    assert_eq!(estimate(&mut session, other), all / 10.0);
+}
+
+#[test]
 fn statistics_are_updated_while_rows_come_and_the_table_goes() {
     let (_folder, instance) = instance_with(FACT);
     let mut session = used(&instance);

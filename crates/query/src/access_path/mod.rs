@@ -127,6 +127,11 @@ pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> 
     (all, unread)
 }
 
+/// The column whose text an expression is, in its own type or a wider one.
+pub(crate) fn text_column(table: &HeapTable, expr: &Expr) -> Option<usize> {
+    predicate::text_column(table.table(), &datafusion::catalog::TableProvider::schema(table), expr)
+}
+
 /// The partitions of the heap or clustered index that a scan under these conditions reads.
 pub(crate) fn partitions_read(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<usize> {
     let base = table.table().base_index();

@@ -88,6 +88,13 @@ pub(crate) fn assumed_predicates(table: &Table, schema: &SchemaRef, condition: &
     Reader { table, schema, is_estimate: true }.all_of(condition)
 }
 
+/// The column whose text an expression is, in its own type or a wider one.
+pub(crate) fn text_column(table: &Table, schema: &SchemaRef, expr: &Expr) -> Option<usize> {
+    let operand = Reader { table, schema, is_estimate: true }.operand(expr)?;
+    let is_text = !operand.is_compared && table.columns[operand.column].sql_type.is_text();
+    is_text.then_some(operand.column)
+}
+
 struct Reader<'t> {
     table: &'t Table,
     schema: &'t SchemaRef,

@@ -13,7 +13,7 @@
 //! dynamic programming algorithm for the generation of optimal bushy join trees", 2006); beyond [`EXHAUSTIVE_MAX`]
 //! sources the pair that leaves fewest rows is joined next (greedy operator ordering, Fegaras 1998).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, Log
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use parking_lot::Mutex;
 
-use super::relation::{Relation, relation_of};
+use super::references::{Reference, references};
+use super::relation::{Equated, Relation, relation_of};
 use crate::execute::JoinWay;
 use crate::source::HeapTable;
 
@@ -130,6 +131,21 @@ struct Equation {
     right: Expr,
     left_set: u64,
     right_set: u64,
+    /// The foreign key that it is of.
+    reference: Option<Reference>,
+}
+
+impl Equation {
+    /// The equation with the expression over `left` first, if it is between two sets.
+    fn between(&self, left: u64, right: u64) -> Option<Equated<'_>> {
+        let is_in = |part: u64, set: u64| part & !set == 0;
+        if is_in(self.left_set, left) && is_in(self.right_set, right) {
+            return Some(Equated { left: &self.left, right: &self.right, reference: self.reference });
+        }
+        let is_turned = is_in(self.left_set, right) && is_in(self.right_set, left);
+        let reference = self.reference.map(Reference::turned);
+        is_turned.then_some(Equated { left: &self.right, right: &self.left, reference })
+    }
 }
 
 /// The sources of a tree of inner joins, and what joins them.
@@ -195,7 +211,7 @@ impl Graph {
                 return None;
             }
             match left_set.is_power_of_two() && right_set.is_power_of_two() {
-                true => known.push(Equation { left, right, left_set, right_set }),
+                true => known.push(Equation { left, right, left_set, right_set, reference: None }),
                 // It joins wherever all that it needs comes together, which need not be where its sides meet.
                 false => conditions.push(left.eq(right)),
             }
@@ -217,7 +233,35 @@ impl Graph {
             }
             placed.push((condition, set));
         }
-        Some(Graph { sources, equations: known, conditions: placed, written })
+        let mut graph = Graph { sources, equations: known, conditions: placed, written };
+        graph.find_references();
+        Some(graph)
+    }
+
+    /// Notes which equations are of foreign keys.
+    fn find_references(&mut self) {
+        let source = |set: u64| &self.sources[set.trailing_zeros() as usize];
+        let sets = |each: &Equation| (each.left_set.min(each.right_set), each.left_set.max(each.right_set));
+        let sets: BTreeSet<(u64, u64)> = self.equations.iter().map(sets).collect();
+        let mut found = Vec::new();
+        for (left, right) in sets {
+            let places: Vec<usize> = (0..self.equations.len())
+                .filter(|place| self.equations[*place].between(left, right).is_some())
+                .collect();
+            let pairs: Vec<(&Expr, &Expr)> = places
+                .iter()
+                .filter_map(|place| self.equations[*place].between(left, right))
+                .map(|equated| (equated.left, equated.right))
+                .collect();
+            let references = references(&pairs, source(left), source(right));
+            for (place, reference) in places.into_iter().zip(references) {
+                let is_turned = self.equations[place].left_set != left;
+                found.extend(reference.map(|known| (place, if is_turned { known.turned() } else { known })));
+            }
+        }
+        for (place, reference) in found {
+            self.equations[place].reference = Some(reference);
+        }
     }
 
     /// What is known of the sources, of their columns those that something is said of.
@@ -264,15 +308,8 @@ impl Graph {
     }
 
     /// The equations between two sets, each with the expression over `left` first.
-    fn between(&self, left: u64, right: u64) -> impl Iterator<Item = (&Expr, &Expr)> {
-        let is_in = |part: u64, set: u64| part & !set == 0;
-        self.equations.iter().filter_map(move |each| {
-            if is_in(each.left_set, left) && is_in(each.right_set, right) {
-                return Some((&each.left, &each.right));
-            }
-            let is_turned = is_in(each.left_set, right) && is_in(each.right_set, left);
-            is_turned.then_some((&each.right, &each.left))
-        })
+    fn between(&self, left: u64, right: u64) -> impl Iterator<Item = Equated<'_>> {
+        self.equations.iter().filter_map(move |each| each.between(left, right))
     }
 
     fn has_equation(&self, left: u64, right: u64) -> bool {
@@ -299,7 +336,7 @@ impl Graph {
 
     /// Two sets joined, the first of which is kept.
     fn joined(&self, (kept_set, kept): (u64, &Way), (probing_set, probing): (u64, &Way)) -> Way {
-        let equations: Vec<(&Expr, &Expr)> = self.between(kept_set, probing_set).collect();
+        let equations: Vec<Equated<'_>> = self.between(kept_set, probing_set).collect();
         let further = self.due(kept_set, probing_set).count();
         let relation = kept.relation.joined(&probing.relation, JoinType::Inner, &equations, further);
         let own = match equations.is_empty() {
@@ -409,7 +446,7 @@ impl Graph {
             return Ok(self.sources[set.trailing_zeros() as usize].clone());
         };
         let (left, right) = (self.build(kept, ways)?, self.build(probing, ways)?);
-        let on = self.between(kept, probing).map(|(left, right)| (left.clone(), right.clone())).collect();
+        let on = self.between(kept, probing).map(|each| (each.left.clone(), each.right.clone())).collect();
         let filter = conjunction(self.due(kept, probing).cloned());
         let join = Join::try_new(
             Arc::new(left),

@@ -7,11 +7,11 @@ use hobt_base::HobtId;
 use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
 use hobt_engine::{statistics_columns, statistics_type};
 use hobt_types::statistics::{Bound, Summary, histogram_key};
-use hobt_types::{KeyColumn, Value};
+use hobt_types::{Collation, KeyColumn, Value};
 
 use super::relation::{ColumnRows, distinct_left};
-use super::{LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together, together_by};
-use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
+use super::{Knowledge, LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together, together_by};
+use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, text_column};
 use crate::source::HeapTable;
 
 /// Trace flag: what lies behind an ascending column's histogram is as frequent as its values are on average.
@@ -49,6 +49,12 @@ impl<'t> TableKnowledge<'t> {
         };
         let statistics = database.snapshot().statistics_of(table);
         TableKnowledge { heap, statistics, hobts, rows, is_live }
+    }
+
+    /// Of all partitions of a table.
+    pub(super) fn whole(heap: &'t HeapTable) -> TableKnowledge<'t> {
+        let all: Vec<usize> = (0..heap.table().base_index().partitions.len()).collect();
+        TableKnowledge::of(heap, &all)
     }
 
     fn table(&self) -> &Table {
@@ -113,15 +119,6 @@ impl<'t> TableKnowledge<'t> {
         })
     }
 
-    /// What is known of an expression: of one over one column what is known of that.
-    fn expression(&self, expr: &Expr) -> ColumnRows {
-        match only_column(expr).and_then(|column| self.table().column_named(&column.name)) {
-            Some(place) => self.column(place),
-            None if matches!(expr, Expr::Literal(..)) => ColumnRows { distinct: 1.0, null_share: 0.0 },
-            None => ColumnRows::guess(self.rows),
-        }
-    }
-
     /// What statistics of several columns say of rows that have one value in each of `equated`: the share, and how many
     /// of the columns that is of.
     fn share_of_key(&self, equated: &[usize]) -> Option<(f64, Vec<usize>)> {
@@ -143,8 +140,7 @@ impl<'t> TableKnowledge<'t> {
         if self.rows <= 0.0 {
             return 0.0;
         }
-        let mut selectivities: Vec<f64> =
-            unread.iter().map(|condition| share_by(condition, &|expr| self.expression(expr))).collect();
+        let mut selectivities: Vec<f64> = unread.iter().map(|condition| share_by(condition, self)).collect();
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -218,11 +214,16 @@ impl<'t> TableKnowledge<'t> {
             fn bytes(bound: &Option<(Vec<u8>, bool)>) -> Option<Bound<'_>> {
                 bound.as_ref().map(|(key, is_in)| (key.as_slice(), *is_in))
             }
-            let inside = histogram.rows_between(bytes(&low), bytes(&high));
-            shares.push(inside.max(if inside < 1.0 { self.rows_outside(&summary).min(summary.rows) } else { 0.0 }));
+            shares.push(self.rows_inside(&summary, bytes(&low), bytes(&high)));
         }
         let least = shares.into_iter().fold(summary.rows, f64::min);
         (least / summary.rows).clamp(0.0, 1.0)
+    }
+
+    /// Rows between two keys.
+    fn rows_inside(&self, summary: &Summary, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
+        let inside = summary.histogram.rows_between(low, high);
+        inside.max(if inside < 1.0 { self.rows_outside(summary).min(summary.rows) } else { 0.0 })
     }
 
     /// Rows of a value that a histogram does not reach to: none where it knows all rows. Where it is as old as its
@@ -259,6 +260,33 @@ fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
         Test::Range { .. } => None,
     });
     values.reduce(f64::min)
+}
+
+impl Knowledge for TableKnowledge<'_> {
+    /// Of one over one column what is known of that.
+    fn expression(&self, expr: &Expr) -> ColumnRows {
+        match only_column(expr).and_then(|column| self.table().column_named(&column.name)) {
+            Some(place) => self.column(place),
+            None if matches!(expr, Expr::Literal(..)) => ColumnRows { distinct: 1.0, null_share: 0.0 },
+            None => ColumnRows::guess(self.rows),
+        }
+    }
+
+    fn share_of_text(&self, text: &Expr, beginning: &str, is_all: bool, collation: Collation) -> Option<f64> {
+        let column = text_column(self.heap, text)?;
+        if self.table().columns[column].collation != Some(collation) {
+            return None;
+        }
+        if is_all {
+            let mut compared = Vec::new();
+            collation.sort_key(beginning, &mut compared);
+            return Some(self.selectivity(column, &[&Test::Equal(vec![Comparand::Compared(compared)])]));
+        }
+        let summary = self.summary(column)?;
+        let (low, high) = statistics_columns(self.table(), &[column])?.columns()[0].encode_prefix(beginning)?;
+        let rows = self.rows_inside(&summary, Some((&low, true)), Some((&high, false)));
+        Some((rows / summary.rows).clamp(0.0, 1.0))
+    }
 }
 
 /// The key by which a histogram knows a value.

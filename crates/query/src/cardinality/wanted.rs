@@ -58,7 +58,7 @@ fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &
 }
 
 /// The table's column that a column of a plan is.
-fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn> {
+pub(super) fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn> {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;

@@ -1,0 +1,98 @@
+//! Equations that follow a foreign key: each row of the referring side has one partner among all rows of the referenced
+//! table, however many columns the key has and whatever their histograms say of each.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use hobt_catalog::ForeignKey;
+
+use super::table::TableKnowledge;
+use super::wanted::{WantedColumn, origin};
+use crate::source::HeapTable;
+use crate::wrap::{Kernel, Operation};
+
+/// That an equation is one of those of a foreign key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Reference {
+    /// The share of all pairs of rows that agree, NULLs apart: all of it at one of the key's equations, 1 at others.
+    pub(super) share: f64,
+    /// Whether the side that refers is the left one.
+    pub(super) is_from_left: bool,
+}
+
+impl Reference {
+    /// The same of the equation the other way round.
+    pub(super) fn turned(self) -> Reference {
+        Reference { is_from_left: !self.is_from_left, ..self }
+    }
+}
+
+/// Of each equation between two plans the foreign key that it is of; of a key all columns have to be compared, and
+/// rows that nobody has held against it may not be there.
+pub(super) fn references(
+    equations: &[(&Expr, &Expr)],
+    left: &LogicalPlan,
+    right: &LogicalPlan,
+) -> Vec<Option<Reference>> {
+    let of = |plan, expr| compared_column(expr).and_then(|column| origin(plan, column));
+    let ends: Vec<Option<(WantedColumn, WantedColumn)>> =
+        equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect();
+    let mut found = vec![None; equations.len()];
+    for is_from_left in [true, false] {
+        let ends: Vec<Option<(&WantedColumn, &WantedColumn)>> = ends
+            .iter()
+            .map(|ends| ends.as_ref().map(|(one, other)| if is_from_left { (one, other) } else { (other, one) }))
+            .collect();
+        for (from, to) in ends.iter().flatten().filter_map(|(from, to)| Some((from.heap()?, to.heap()?))) {
+            if from.database().id() != to.database().id() {
+                continue;
+            }
+            let is_known = |key: &&ForeignKey| {
+                key.referenced == to.table().id && !key.head.is_disabled && !key.head.is_not_trusted
+            };
+            for key in from.table().constraints.foreign_keys.iter().filter(is_known) {
+                let Some(places) = equations_of(key, &ends, (from, to)) else { continue };
+                if places.iter().any(|place| found[*place].is_some()) {
+                    continue;
+                }
+                let share = 1.0 / TableKnowledge::whole(to).rows.max(1.0);
+                for (place, share) in places.into_iter().zip([share].into_iter().chain(std::iter::repeat(1.0))) {
+                    found[place] = Some(Reference { share, is_from_left });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Which equations compare a foreign key's columns with those that they refer to; `None` if not all are compared.
+fn equations_of(
+    key: &ForeignKey,
+    ends: &[Option<(&WantedColumn, &WantedColumn)>],
+    (from, to): (&HeapTable, &HeapTable),
+) -> Option<Vec<usize>> {
+    let is_of = |end: &WantedColumn, heap: &HeapTable, id: i32| {
+        let of_table = end.heap().filter(|known| known.table().id == heap.table().id);
+        of_table.is_some_and(|known| known.table().columns[end.column].id == id)
+    };
+    let place = |(own, referenced): (&i32, &i32)| {
+        ends.iter()
+            .position(|ends| ends.is_some_and(|(one, other)| is_of(one, from, *own) && is_of(other, to, *referenced)))
+    };
+    key.columns.iter().zip(&key.referenced_columns).map(place).collect()
+}
+
+/// The column that an expression compares like.
+fn compared_column(expr: &Expr) -> Option<&Column> {
+    match expr {
+        Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => compared_column(&alias.expr),
+        Expr::ScalarFunction(call) => {
+            let [argument] = call.args.as_slice() else { return None };
+            match call.func.inner().downcast_ref::<Kernel>()?.operation() {
+                Operation::SortKey(_) | Operation::BinaryKey | Operation::Nullable(_) => compared_column(argument),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
