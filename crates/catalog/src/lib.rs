@@ -16,6 +16,7 @@
 
 mod change;
 mod check;
+mod clone_counts;
 mod constraint;
 mod error;
 mod heaps;
@@ -35,6 +36,7 @@ mod write;
 
 pub use change::SnapshotChange;
 pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
+pub use clone_counts::PartitionCounts;
 pub use constraint::{CheckConstraint, ConstraintHead, ForeignKey, ReferentialRule, TableConstraints};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;

@@ -97,17 +97,23 @@ pub struct DatabaseOptions {
     pub is_read_only: bool,
     /// What is done with statistics unasked.
     pub statistics: StatisticsOptions,
+    /// It was made by `DBCC CLONEDATABASE`.
+    pub is_clone: bool,
+    /// It was checked then.
+    pub is_verified_clone: bool,
 }
 
 impl DatabaseOptions {
     /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1 |
-    /// statistics 5.
+    /// statistics 5 | clone 1 | verified clone 1.
     pub(crate) fn encode(self) -> u32 {
         u32::from(self.recovery_model.number() % 3)
             | u32::from(self.delayed_durability.number()) << 2
             | u32::from(self.has_log_chain) << 4
             | u32::from(self.is_read_only) << 5
             | self.statistics.encode() << 6
+            | u32::from(self.is_clone) << 11
+            | u32::from(self.is_verified_clone) << 12
     }
 
     /// The options of a boot page. Bits that mean nothing, another version's, are not heeded.
@@ -120,6 +126,8 @@ impl DatabaseOptions {
             has_log_chain: bits >> 4 & 1 != 0,
             is_read_only: bits >> 5 & 1 != 0,
             statistics: StatisticsOptions::decode(bits >> 6),
+            is_clone: bits >> 11 & 1 != 0,
+            is_verified_clone: bits >> 12 & 1 != 0,
         }
     }
 
@@ -139,13 +147,21 @@ mod tests {
             for delayed_durability in DelayedDurability::ALL {
                 for (has_log_chain, is_read_only) in [(false, false), (true, false), (false, true)] {
                     let statistics = StatisticsOptions::default();
-                    let options =
-                        DatabaseOptions { recovery_model, delayed_durability, has_log_chain, is_read_only, statistics };
+                    let (is_clone, is_verified_clone) = (is_read_only, has_log_chain);
+                    let options = DatabaseOptions {
+                        recovery_model,
+                        delayed_durability,
+                        has_log_chain,
+                        is_read_only,
+                        statistics,
+                        is_clone,
+                        is_verified_clone,
+                    };
                     assert_eq!(DatabaseOptions::decode(options.encode()), options);
                 }
             }
         }
-        for bits in 0..4096 {
+        for bits in 0..1 << 14 {
             let options = DatabaseOptions::decode(bits);
             assert_eq!(DatabaseOptions::decode(options.encode()), options);
         }

@@ -244,7 +244,7 @@ impl Database {
     }
 
     /// Ids that the catalog has are not given again, whatever the boot page says: it is written by checkpoints alone.
-    fn pass_used_ids(&self) {
+    pub(crate) fn pass_used_ids(&self) {
         let snapshot = self.snapshot();
         let mut next = self.next_ids.lock();
         for table in snapshot.tables.values() {
@@ -283,6 +283,7 @@ impl Database {
             stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
             live_statistics: Arc::default(),
+            clone_counts: RwLock::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),
@@ -292,6 +293,9 @@ impl Database {
             closed: AtomicBool::new(false),
         });
         database.heed_options();
+        if database.options().is_clone {
+            database.read_clone_counts()?;
+        }
         if !parts.checkpoints_by_hand {
             database.checkpoint_when_due();
             database.flush_delayed_commits();

@@ -13,6 +13,7 @@
 
 mod changed_definitions;
 mod claim;
+mod clone;
 mod column;
 mod constraint;
 mod current_row;
@@ -45,7 +46,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, SessionId, Stamp};
-use hobt_catalog::{CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table};
+use hobt_catalog::{
+    CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, PartitionCounts, SnapshotChange, SystemHeaps, Table,
+};
 use hobt_page::RowLayout;
 use hobt_txn::locks::LockManager;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
@@ -183,6 +186,8 @@ pub struct Database {
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     /// What changes of rows left behind for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
+    /// In a clone, what partitions had in its source.
+    clone_counts: RwLock<HashMap<HobtId, PartitionCounts>>,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
     /// As the options say.

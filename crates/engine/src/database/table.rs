@@ -134,7 +134,11 @@ impl Database {
         let stores = self.stores_of(&table)?;
         let id = table.id;
         let has_identity = table.identity_column().is_some();
+        let is_clone = self.options().is_clone;
         self.write_rows(ctx, |system, rows| {
+            if is_clone {
+                system.delete_clone_counts(rows, id)?;
+            }
             if has_identity {
                 system.set_identity_position(rows, id, None)?;
             }

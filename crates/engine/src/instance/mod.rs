@@ -2,6 +2,7 @@
 
 mod alter;
 mod attach;
+mod clone;
 mod create;
 mod file_removal;
 mod left_over;
@@ -35,6 +36,7 @@ use crate::spill::SpillFiles;
 use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
+pub use clone::CloneOptions;
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
 

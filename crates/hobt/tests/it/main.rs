@@ -6,6 +6,7 @@ mod api;
 mod bad_input;
 mod changes;
 mod client;
+mod clone;
 #[cfg(feature = "cli")]
 mod command_line;
 mod consistency;

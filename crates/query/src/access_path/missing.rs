@@ -52,8 +52,9 @@ pub(crate) fn missing_to(
         return Ok(None);
     }
     let stores = table.stores()?;
-    let pages = stores.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64;
-    let rows = stores.iter().map(|store| store.hobt().row_count()).sum::<u64>() as f64;
+    let counts = || stores.iter().map(|store| table.expected(store));
+    let pages = counts().map(|counts| counts.data_pages).sum::<u64>() as f64;
+    let rows = counts().map(|counts| counts.rows).sum::<u64>() as f64;
     if pages <= DESCENT_PAGES {
         return Ok(None);
     }

@@ -253,14 +253,22 @@ fn seek(
     let Some(ranges) = ranges_of(definition, index, &leaf, wanted.predicates) else { return Ok(None) };
     let trees = trees_of(table, index, &partitions_of(table.database(), index, wanted.predicates)?)?;
     let covers = covers(definition, index, &leaf, projection);
+    // A clone's trees say nothing.
+    let is_told =
+        |(_, tree): &(usize, Arc<BTree>)| !table.database().database().is_expected_otherwise(tree.hobt().id());
+    let estimated =
+        |trees: &[(usize, Arc<BTree>)], ranges: Option<&[KeyRange]>, predicates: &[ColumnPredicate]| match ranges
+            .filter(|_| trees.iter().all(is_told))
+        {
+            Some(ranges) => within(table, trees, ranges),
+            None => Ok(thought_within(table, trees, index, predicates, ranges.map_or(1, <[KeyRange]>::len))),
+        };
     let (rows, pages) = match wanted.assumed {
-        None => within(table, &trees, &ranges)?,
+        None => estimated(&trees, Some(&ranges), wanted.predicates)?,
         Some(assumed) => {
             let trees = trees_of(table, index, &partitions_of(table.database(), index, assumed)?)?;
-            match ranges_of(definition, index, &leaf, assumed) {
-                Some(ranges) => within(table, &trees, &ranges)?,
-                None => thought_within(table, &trees, index, assumed),
-            }
+            let ranges = ranges_of(definition, index, &leaf, assumed);
+            estimated(&trees, ranges.as_deref(), assumed)?
         }
     };
     let pages = if covers { pages } else { pages + rows * LOOKUP_PAGES };
@@ -280,12 +288,20 @@ fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange])
     Ok((rows, pages))
 }
 
+/// Rows and pages that estimates take trees to have.
+fn counts_of(table: &HeapTable, trees: &[(usize, Arc<BTree>)]) -> (f64, f64) {
+    let counts = || trees.iter().map(|(_, tree)| table.expected(&RowStore::Tree(Arc::clone(tree))));
+    let rows = counts().map(|counts| counts.rows as f64).sum();
+    (rows, counts().map(|counts| counts.data_pages as f64).sum())
+}
+
 /// The same of values that estimates do not know, as statistics say it.
 fn thought_within(
     table: &HeapTable,
     trees: &[(usize, Arc<BTree>)],
     index: &Index,
     assumed: &[ColumnPredicate],
+    ranges: usize,
 ) -> (f64, f64) {
     let is_fixed = |column: usize| {
         assumed.iter().any(|predicate| predicate.column == column && is_one_value(predicate, column, table.table()))
@@ -295,12 +311,11 @@ fn thought_within(
     // A range ends what a seek goes by.
     let used = &columns[..(fixed + 1).min(columns.len())];
     let tests: Vec<ColumnPredicate> = assumed.iter().filter(|test| used.contains(&test.column)).cloned().collect();
-    let count = |of: fn(&BTree) -> u64| trees.iter().map(|(_, tree)| of(tree)).sum::<u64>() as f64;
-    let (all, pages) = (count(|tree| tree.hobt().row_count()), count(|tree| tree.hobt().data_pages()));
+    let (all, pages) = counts_of(table, trees);
     let knowledge = TableKnowledge::of(table, &partitions_read(table, assumed));
     let rows = knowledge.rows_of(&tests, &[]).min(all.max(1.0));
     let part = if all > 0.0 { rows / all } else { 0.0 };
-    (rows, pages * part + DESCENT_PAGES * trees.len() as f64)
+    (rows, pages * part + DESCENT_PAGES * (trees.len() * ranges) as f64)
 }
 
 /// The trees of some of an index's partitions.
@@ -449,8 +464,7 @@ impl SeekPath {
             (false, false) => return Ok(None),
         };
         let covers = covers(definition, index, &leaf, projection);
-        let rows: f64 = trees.iter().map(|(_, tree)| tree.hobt().row_count() as f64).sum();
-        let leaves: f64 = trees.iter().map(|(_, tree)| tree.hobt().data_pages() as f64).sum();
+        let (rows, leaves) = counts_of(table, &trees);
         let pages = if covers { leaves } else { leaves + rows * LOOKUP_PAGES };
         Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows, pages }))
     }
@@ -468,6 +482,12 @@ impl SeekPath {
             true => (Bound::Unbounded, Bound::Excluded(null.as_slice())),
         };
         SeekPath { ranges: vec![KeyRange::new(from, to)], ..self }
+    }
+
+    /// Rows of a page of the index, on average.
+    pub(crate) fn page_rows(&self) -> f64 {
+        let count = |of: fn(&BTree) -> u64| self.trees.iter().map(|(_, tree)| of(tree)).sum::<u64>() as f64;
+        count(|tree| tree.hobt().row_count()) / count(|tree| tree.hobt().data_pages()).max(1.0)
     }
 
     /// Whether it is all of the index.

@@ -160,7 +160,11 @@ fn seek_in_order(
         let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
         let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
         if fits(&seek) {
-            return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates))));
+            let estimated = match (leaf.plan.downcast_ref::<ScanExec>(), leaf.plan.downcast_ref::<SeekExec>()) {
+                (Some(scan), _) => scan.estimated(),
+                (None, seek) => seek.and_then(SeekExec::estimated),
+            };
+            return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates)).estimating_as(estimated.cloned())));
         }
     }
     Ok(None)

@@ -158,6 +158,11 @@ impl ScanExec {
         &self.predicates
     }
 
+    /// What is expected of its rows.
+    pub(crate) fn estimated(&self) -> Option<&Arc<LeafEstimate>> {
+        self.estimated.as_ref()
+    }
+
     /// The same, of some of the table's partitions.
     #[must_use]
     pub fn of_partitions(self, partitions: Vec<usize>) -> ScanExec {
@@ -218,7 +223,7 @@ impl ScanExec {
         run.add_scan(&scan);
         let index = self.table.table().base_index().id;
         let profile = OperatorProfile::new(self.table.scan_name(), &self.table, index, run.degree());
-        let profile = Arc::new(profile.counting_reads().estimated(self.table.row_count()));
+        let profile = Arc::new(profile.counting_reads().estimated(self.table.expected_rows()));
         run.add_profile(&profile);
         let made = Started { scan, profile };
         *started = Some(made.clone());
@@ -291,7 +296,7 @@ impl ExecutionPlan for ScanExec {
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let parts = if args.partition().is_some() { self.run.degree() } else { 1 };
-        let all = || LeafEstimate { rows: self.table.row_count() as f64, distinct: Vec::new() };
+        let all = || LeafEstimate { rows: self.table.expected_rows() as f64, distinct: Vec::new() };
         let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
         Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }

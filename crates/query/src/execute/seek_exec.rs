@@ -130,7 +130,7 @@ impl SeekExec {
             parts[at % count].push(share);
         }
         let made = (self.table, self.path, self.direction, self.projection, self.schema);
-        SeekExec { estimated: self.estimated, ..SeekExec::of_parts(made, Vec::new(), parts, self.predicates) }
+        SeekExec::of_parts(made, Vec::new(), parts, self.predicates).estimating_as(self.estimated)
     }
 
     /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some
@@ -153,7 +153,7 @@ impl SeekExec {
         }
         let (table, projection) = (Arc::clone(&self.table), self.projection.clone());
         let seek = SeekExec::in_direction(table, path, self.direction, projection, Arc::clone(&self.schema));
-        let seek = SeekExec { estimated: self.estimated.clone(), ..seek.knowing(Arc::clone(&self.predicates)) };
+        let seek = seek.knowing(Arc::clone(&self.predicates)).estimating_as(self.estimated.clone());
         Ok(Some(seek.in_parts(count)))
     }
 
@@ -167,6 +167,17 @@ impl SeekExec {
     #[must_use]
     pub(crate) fn estimating(self, estimated: LeafEstimate) -> SeekExec {
         SeekExec { estimated: Some(Arc::new(estimated)), ..self }
+    }
+
+    /// The same with what was expected of another way to read the rows, if anything was.
+    #[must_use]
+    pub(crate) fn estimating_as(self, estimated: Option<Arc<LeafEstimate>>) -> SeekExec {
+        SeekExec { estimated, ..self }
+    }
+
+    /// What is expected of its rows.
+    pub(crate) fn estimated(&self) -> Option<&Arc<LeafEstimate>> {
+        self.estimated.as_ref()
     }
 
     /// The same, of which so many rows of each output partition are wanted.

@@ -16,7 +16,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use hobt_access::scan::{PageSample, ScanSettings};
 use hobt_access::{AccessError, BTree, KeyRange, RowStore};
 use hobt_base::{PAGE_SIZE, SqlError, number};
-use hobt_catalog::{IndexKind, Table};
+use hobt_catalog::{IndexKind, PartitionCounts, Table};
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
@@ -288,7 +288,7 @@ impl HeapTable {
     /// # Errors
     /// One cannot be opened.
     pub(crate) fn data_pages(&self) -> Result<f64, SqlError> {
-        Ok(self.stores()?.iter().map(|store| store.hobt().data_pages()).sum::<u64>() as f64)
+        Ok(self.stores()?.iter().map(|store| self.expected(store).data_pages).sum::<u64>() as f64)
     }
 
     /// Pages of rows of some partitions (from 0).
@@ -297,7 +297,7 @@ impl HeapTable {
     /// One cannot be opened.
     pub(crate) fn data_pages_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
         let stores = self.stores()?;
-        let pages = partitions.iter().filter_map(|place| Some(stores.get(*place)?.hobt().data_pages()));
+        let pages = partitions.iter().filter_map(|place| Some(self.expected(stores.get(*place)?).data_pages));
         Ok(pages.sum::<u64>() as f64)
     }
 
@@ -305,6 +305,16 @@ impl HeapTable {
     pub fn row_count(&self) -> u64 {
         let hobts = self.table.base_index().partitions.iter().map(|partition| partition.hobt);
         self.database.row_count(hobts).unwrap_or(0)
+    }
+
+    /// The same as estimates have it: in a clone what the source has.
+    pub fn expected_rows(&self) -> u64 {
+        self.stores().map_or(0, |stores| stores.iter().map(|store| self.expected(store).rows).sum())
+    }
+
+    /// Rows and pages that estimates take a partition to have.
+    pub(crate) fn expected(&self, store: &RowStore) -> PartitionCounts {
+        self.database.database().expected_counts(store)
     }
 
     /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their
@@ -320,8 +330,9 @@ impl HeapTable {
     /// Bytes that a row takes on its pages, values on pages of their own counted in, on average.
     fn row_bytes(&self) -> usize {
         let Ok(stores) = self.stores() else { return PAGE_SIZE };
-        let pages: u64 = stores.iter().map(|store| store.hobt().used_pages()).sum();
-        let rows: u64 = stores.iter().map(|store| store.hobt().row_count()).sum();
+        let counts = || stores.iter().map(|store| self.expected(store));
+        let pages: u64 = counts().map(|counts| counts.used_pages).sum();
+        let rows: u64 = counts().map(|counts| counts.rows).sum();
         let bytes = pages.saturating_mul(PAGE_SIZE as u64).checked_div(rows).unwrap_or(PAGE_SIZE as u64);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
@@ -476,9 +487,9 @@ impl HeapTable {
             }
             AccessPath::Seek(path) => {
                 let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
-                // What the tree says of the ranges is as new as the rows.
+                // What the tree says of the ranges is as new as the rows, and nothing finer than a page.
                 let mut estimated = expected(self, &all, wanted, &projection);
-                estimated.rows = estimated.rows.min(path.rows);
+                estimated.rows = estimated.rows.min(path.rows.max(path.page_rows()));
                 Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
             }
         })

@@ -204,15 +204,17 @@ pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<Sizes
 
 /// The sizes of a partition; `None` when its table was dropped since the snapshot was taken.
 fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<Sizes>, SqlError> {
-    let hobt = match database.hobt_to_read(hobt).map_err(|error| error.to_sql_error()) {
-        Ok(hobt) => hobt,
+    let store = match database.store_to_read(hobt).map_err(|error| error.to_sql_error()) {
+        Ok(store) => store,
         Err(error) if error.number == number::INVALID_OBJECT => return Ok(None),
         Err(error) => return Err(error),
     };
+    let hobt = store.hobt();
+    let counts = database.database().expected_counts(&store);
     let (lob_used_pages, lob_reserved_pages) = hobt.large_value_pages();
     Ok(Some(Sizes {
-        rows: hobt.row_count(),
-        data_pages: hobt.data_pages(),
+        rows: counts.rows,
+        data_pages: counts.data_pages,
         // The two are read one after the other, while somebody may load.
         used_pages: hobt.used_pages().saturating_sub(lob_used_pages),
         reserved_pages: hobt.reserved_pages().saturating_sub(lob_reserved_pages),

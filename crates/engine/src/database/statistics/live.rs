@@ -242,7 +242,7 @@ impl Database {
     }
 
     /// What is known of one partition alone; of the table as a whole (`HOBT` 0) nothing is counted in.
-    pub(super) fn part_now(&self, statistics: &Statistics, hobt: HobtId) -> Summary {
+    pub(crate) fn part_now(&self, statistics: &Statistics, hobt: HobtId) -> Summary {
         let is_live = self.options().statistics.is_maintained;
         let tail = self.live_statistics.find(statistics.table, statistics.id);
         let left = tail.as_ref().map(|tail| tail.left.lock());

@@ -142,7 +142,7 @@ impl Database {
         self.put_statistics(ctx, &change, statistics)
     }
 
-    fn put_statistics(
+    pub(super) fn put_statistics(
         self: &Arc<Database>,
         ctx: &StatementContext,
         change: &Change,

@@ -119,7 +119,7 @@ impl Mapper<'_> {
         let operator = table.scan_name();
         let mut node = self.node(plan, (operator, operator), detail, Vec::new());
         node.object = Some(object_of(&name, base));
-        node.estimate.table_rows = Some(table.row_count() as f64);
+        node.estimate.table_rows = Some(table.expected_rows() as f64);
         node.estimate.rows_read = Some(node.estimate.rows);
         node.estimate.pages = table.data_pages().unwrap_or(0.0) * read as f64 / all.max(1) as f64;
         node.actual = if self.has_run { actual::of_profile(scan.profile().as_ref()) } else { None };
@@ -188,7 +188,7 @@ impl Mapper<'_> {
         let detail = Detail::Read { seek, is_ordered: true, is_backward, looks_up: false, partitions: None };
         let mut node = PlanNode::new(operator, operator, detail);
         node.object = Some(object_of(&name, index));
-        node.estimate.table_rows = Some(table.row_count() as f64);
+        node.estimate.table_rows = Some(table.expected_rows() as f64);
         let columns = self.read_columns(&name, table, projection);
         node.output.clone_from(&columns);
         if covers {

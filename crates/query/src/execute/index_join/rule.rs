@@ -303,7 +303,7 @@ fn pages_of(leaf: &Leaf) -> Result<f64> {
     }
     let stores = leaf.table.stores().map_err(external)?;
     let partitions = leaf.plan.downcast_ref::<ScanExec>().map_or(&[][..], ScanExec::partitions);
-    Ok(partitions.iter().map(|&partition| stores[partition].hobt().data_pages() as f64).sum())
+    Ok(partitions.iter().map(|&partition| leaf.table.expected(&stores[partition]).data_pages as f64).sum())
 }
 
 /// The outer side without what spreads its rows for the join.
@@ -318,7 +318,7 @@ fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
-        return is_all.then(|| scan.table().row_count());
+        return is_all.then(|| scan.table().expected_rows());
     }
     let is_passed = plan.is::<ProjectionExec>() || is_exchange(plan);
     if is_passed { known_rows(plan.children().first()?) } else { None }

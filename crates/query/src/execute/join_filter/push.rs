@@ -78,7 +78,7 @@ impl Pusher {
             return Ok(None);
         }
         if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            let filter = leaf_filter(scan.table(), scan.projection(), scan.table().row_count(), pushed);
+            let filter = leaf_filter(scan.table(), scan.projection(), scan.table().expected_rows(), pushed);
             return Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan));
         }
         if let Some(seek) = plan.downcast_ref::<SeekExec>() {

@@ -84,14 +84,15 @@ fn check_second(argument: Option<&Value>, command: &str, position: Position) -> 
 }
 
 impl Interpreter<'_> {
-    /// `CHECKDB` and `CHECKALLOC`, of the current database or the one that the argument names.
+    /// `CHECKDB` and `CHECKALLOC`, of the current database or the one that the argument names; gives how many
+    /// problems there are.
     pub(super) fn check_database(
         &mut self,
         arguments: &[Value],
         scope: Scope,
         says: bool,
         position: Position,
-    ) -> Result<(), Failure> {
+    ) -> Result<usize, Failure> {
         check_second(arguments.get(1), scope.command(), position)?;
         let database = self.database_to_check(arguments.first(), scope.command(), position)?;
         self.in_context(&database, |this, context| {
@@ -147,7 +148,7 @@ impl Interpreter<'_> {
         scope: Scope,
         says: bool,
         position: Position,
-    ) -> Result<(), Failure> {
+    ) -> Result<usize, Failure> {
         let mut pass = self.pass(database, scope)?;
         let mut certain = pass.is_certain;
         for _ in 1..PASSES {
@@ -202,7 +203,7 @@ impl Interpreter<'_> {
             );
             self.say(position, number::CHECK_RESULT, text)?;
         }
-        Ok(())
+        Ok(pass.found.len())
     }
 
     /// `CHECKTABLE ('table')`.

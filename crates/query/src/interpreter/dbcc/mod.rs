@@ -2,6 +2,7 @@
 
 mod check;
 mod check_identity;
+mod clone_database;
 mod log;
 mod page;
 mod show_statistics;
@@ -32,8 +33,9 @@ impl Interpreter<'_> {
         }
         let says = OptionItem::find(&dbcc.options, "NO_INFOMSGS").is_none();
         match dbcc.command.value.to_uppercase().as_str() {
-            "CHECKDB" => self.check_database(&arguments, check::Scope::Database, says, position)?,
-            "CHECKALLOC" => self.check_database(&arguments, check::Scope::Allocation, says, position)?,
+            "CHECKDB" => self.check_database(&arguments, check::Scope::Database, says, position).map(|_| ())?,
+            "CHECKALLOC" => self.check_database(&arguments, check::Scope::Allocation, says, position).map(|_| ())?,
+            "CLONEDATABASE" => self.clone_database(&arguments, &dbcc.options, position)?,
             "CHECKTABLE" => self.check_table(&arguments, says, position)?,
             "CHECKIDENT" => self.check_identity(&arguments, says, position)?,
             "LOGINFO" => self.log_information(&arguments, position)?,

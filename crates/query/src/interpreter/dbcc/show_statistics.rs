@@ -201,7 +201,7 @@ impl Shown {
         let pages = counts.pages.unwrap_or_else(|| {
             let stores =
                 self.table.base_index().partitions.iter().filter_map(|part| database.store_to_read(part.hobt).ok());
-            stores.map(|store| store.hobt().data_pages()).sum()
+            stores.map(|store| database.expected_counts(&store).data_pages).sum()
         });
         let big = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX));
         vec![

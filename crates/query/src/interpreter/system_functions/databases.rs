@@ -64,6 +64,8 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         "updateability" => if database.options.is_read_only { "READ_ONLY" } else { "READ_WRITE" }.to_owned(),
         "useraccess" => "MULTI_USER".to_owned(),
         "version" => "957".to_owned(),
+        "isclone" => i32::from(database.options.is_clone).to_string(),
+        "isverifiedclone" => i32::from(database.options.is_verified_clone).to_string(),
         "isautoclose" | "isautoshrink" | "isinstandby" | "isfulltextenabled" => "0".to_owned(),
         _ => return None,
     })

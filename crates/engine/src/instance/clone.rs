@@ -1,0 +1,116 @@
+//! `DBCC CLONEDATABASE`: a read-only database with the definitions and statistics of another, and no rows.
+//!
+//! Its files have the logical names of the source's and new paths, in the instance's folder, as SQL Server makes them. A
+//! crash before the end leaves a database that is not marked as a clone.
+
+use std::path::PathBuf;
+
+use hobt_base::{FilegroupId, number};
+use hobt_catalog::{DatabaseFile, DatabaseSnapshot};
+
+use super::create::{is_system, new_guid};
+use super::{DatabaseUse, Instance};
+use crate::definition::{DatabaseDefinition, FileDefinition, FilegroupDefinition};
+use crate::error::{EngineError, Result};
+use crate::log_description::LogDescription;
+use crate::options::DatabaseOptions;
+
+/// What a clone is to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CloneOptions {
+    /// The statistics of tables and indexes.
+    pub with_statistics: bool,
+    /// Whether it was checked, and is marked so.
+    pub is_verified: bool,
+}
+
+impl Instance {
+    /// Makes a clone. `verify` looks at what was made before it is read-only.
+    ///
+    /// # Errors
+    /// 3708 the source is the instance's own; those of [`Instance::create_database`] and of `verify`; 1105 or a device's
+    /// error. Nothing is left then.
+    pub fn clone_database(
+        &self,
+        source: &DatabaseUse,
+        name: &str,
+        options: CloneOptions,
+        verify: &mut dyn FnMut(&DatabaseUse) -> Result<()>,
+    ) -> Result<()> {
+        if is_system(source.id()) {
+            let text = format!("Cannot clone the database '{}' because it is a system database.", source.name());
+            return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
+        }
+        source.check_usable()?;
+        let created = self.create_database(&definition_of(source, name))?;
+        let filled = self.fill_clone(source, &created.database, options, verify);
+        if filled.is_err() {
+            drop(created);
+            // The first error is the one to report.
+            let _ = self.drop_database(name);
+        }
+        filled
+    }
+
+    fn fill_clone(
+        &self,
+        source: &DatabaseUse,
+        clone: &DatabaseUse,
+        options: CloneOptions,
+        verify: &mut dyn FnMut(&DatabaseUse) -> Result<()>,
+    ) -> Result<()> {
+        self.alter(clone, |ctx| clone.database().copy_definitions(ctx, source.database(), options.with_statistics))?;
+        clone.database().pass_used_ids();
+        verify(clone)?;
+        let of_source = source.options();
+        self.set_options(clone, |own| {
+            *own = DatabaseOptions {
+                is_read_only: true,
+                is_clone: true,
+                is_verified_clone: options.is_verified,
+                has_log_chain: false,
+                ..of_source
+            };
+        })
+    }
+}
+
+/// The files and filegroups of a clone.
+fn definition_of(source: &DatabaseUse, name: &str) -> DatabaseDefinition {
+    let snapshot = source.snapshot();
+    // A number that no other file's name has, as SQL Server puts one behind it.
+    let [first, second, third, fourth, ..] = new_guid();
+    let number = u32::from_le_bytes([first, second, third, fourth]);
+    let placed = |logical: &str, ending: &str| FileDefinition {
+        name: Some(logical.to_owned()),
+        path: Some(PathBuf::from(format!("{}_{number}.{ending}", logical.replace(['/', '\\', '\0'], "_")))),
+        ..FileDefinition::default()
+    };
+    let ending = |file: &DatabaseFile| if file.id.0 == 1 { "mdf" } else { "ndf" };
+    let files = |filegroup: FilegroupId| -> Vec<FileDefinition> {
+        files_of(&snapshot, filegroup, &|file| placed(&file.name, ending(file)))
+    };
+    let further = snapshot.filegroups.iter().filter(|filegroup| filegroup.id != FilegroupId(1));
+    let filegroups = further.map(|filegroup| FilegroupDefinition {
+        name: filegroup.name.clone(),
+        is_default: filegroup.is_default,
+        files: files(filegroup.id),
+    });
+    let log = LogDescription::of(source.storage()).map_or_else(Vec::new, |log| log.files);
+    DatabaseDefinition {
+        name: name.to_owned(),
+        primary: files(FilegroupId(1)),
+        filegroups: filegroups.collect(),
+        log: log.iter().map(|file| placed(&file.name, "ldf")).collect(),
+    }
+}
+
+fn files_of(
+    snapshot: &DatabaseSnapshot,
+    filegroup: FilegroupId,
+    placed: &dyn Fn(&DatabaseFile) -> FileDefinition,
+) -> Vec<FileDefinition> {
+    let mut files: Vec<&DatabaseFile> = snapshot.files.iter().filter(|file| file.filegroup == filegroup).collect();
+    files.sort_by_key(|file| file.id);
+    files.into_iter().map(placed).collect()
+}
