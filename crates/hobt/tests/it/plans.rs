@@ -263,6 +263,46 @@ fn plans_of_several_workers_say_what_each_did() {
 }
 
 #[test]
+fn loops_say_how_often_they_sought_and_hash_joins_what_they_joined() {
+    let (_folder, _instance, mut session) = world();
+    for batch in [
+        "CREATE STATISTICS s ON h (y) WITH FULLSCAN",
+        "ALTER DATABASE d SET HOBT_STATISTICS_MAINTENANCE = OFF, AUTO_UPDATE_STATISTICS OFF",
+        "INSERT INTO h SELECT value * 2, 99, 'new' FROM GENERATE_SERIES(1, 700)",
+    ] {
+        session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    }
+    let query = "SELECT h.x, t.b FROM h JOIN t ON t.id = h.x WHERE h.y = 99 AND t.a < 50";
+    session.run("SET STATISTICS PROFILE ON").expect("an option");
+    // Of an operator: rows, how often it was begun, its name, what was expected.
+    let mut counted = |query: &str| -> Vec<[String; 4]> {
+        let shown = sets(&mut session, query);
+        let cells = |row: &Vec<Option<String>>| [0, 1, 6, 10].map(|at| row[at].clone().unwrap_or_default());
+        shown[1].1.iter().map(cells).collect()
+    };
+    let loops = counted(&format!("{query} OPTION (MAXDOP 1)"));
+    let is = |row: &&[String; 4], name: &str| row[2] == name;
+    let join = loops.iter().find(|row| is(row, "Nested Loops")).expect("loops");
+    assert_eq!([join[0].as_str(), join[1].as_str(), join[3].as_str()], ["350", "1", "1"]);
+    let seek = loops.iter().find(|row| is(row, "Clustered Index Seek")).expect("a seek");
+    assert_eq!([seek[0].as_str(), seek[1].as_str()], ["350", "700"]);
+    let hashed = counted(&format!("{query} OPTION (HASH JOIN, MAXDOP 1)"));
+    let join = hashed.iter().find(|row| is(row, "Hash Match")).expect("a hash join");
+    assert_eq!([join[0].as_str(), join[1].as_str()], ["350", "1"]);
+    session.run("SET STATISTICS PROFILE OFF; SET STATISTICS XML ON").expect("options");
+    for document in &documents(&mut session, &format!("{query}; {query} OPTION (MAXDOP 1)")) {
+        check(document);
+        assert!(document.contains("PhysicalOp=\"Nested Loops\""), "{document}");
+        assert!(document.contains("ActualRowsRead=\"700\"") || document.contains("Thread=\"2\""), "{document}");
+    }
+    session.run("ALTER DATABASE d SET HOBT_STATISTICS_MAINTENANCE = ON; UPDATE STATISTICS h").expect("kept ones");
+    let [document] = &documents(&mut session, &format!("{query} OPTION (MAXDOP 1)"))[..] else {
+        panic!("one document")
+    };
+    assert!(document.contains("ActualJoinType=\"Hash Match\""), "{document}");
+}
+
+#[test]
 fn plans_and_their_cost_are_kept_until_they_are_freed() {
     let (_folder, _instance, mut session) = world();
     let text = "SELECT x FROM h WHERE y = 4 OPTION (MAXDOP 1)";
