@@ -439,7 +439,7 @@ fn the_newest_day_is_unknown_to_old_statistics_and_known_to_kept_ones() {
         assert!((4_500.0..5_500.0).contains(&own), "{own}");
     }
     for name in ["load_maintained", "load_unmaintained"] {
-        assert_eq!(case(&json, name)["load_cpu_s"].as_array().map(Vec::len), Some(2), "{name}");
+        assert_eq!(case(&json, name)["load_cpu_s"].as_array().map(Vec::len), Some(4), "{name}");
     }
     assert_eq!(report.marks.len(), 9);
 }

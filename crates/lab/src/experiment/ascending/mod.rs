@@ -26,7 +26,7 @@ const ROW_BYTES: u64 = 120;
 /// Days on disk for each that a query reads: two tables in each of two databases.
 const DAYS_ON_DISK: u64 = 4 * (DAYS + 2);
 /// Pairs of loads in a round.
-const LOADS: usize = 2;
+const LOADS: usize = 4;
 const LOAD_OWN: &str = "load_maintained";
 const LOAD_OLD: &str = "load_unmaintained";
 
