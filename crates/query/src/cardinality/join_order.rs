@@ -6,6 +6,10 @@
 //! builds its hash table. Sources that are no tables (outer joins, groups) keep their places inside and are ordered by
 //! themselves.
 //!
+//! What an order costs is counted with the filters that joins push down (`execute::join_filter`): the keys of the side
+//! that is kept leave out rows of the other side's sources where these are read, so what is done with them there costs
+//! less, and what is left of them leaves out rows of what joins them.
+//!
 //! The optimiser runs its rules several times over. A tree whose sources, equations and conditions are what they were
 //! is not looked at again: its order would come out the same.
 //!
@@ -25,6 +29,7 @@ use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, Log
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use parking_lot::Mutex;
 
+use super::Knowledge;
 use super::references::{Reference, references};
 use super::relation::{Equated, Relation, relation_of};
 use crate::execute::JoinWay;
@@ -42,6 +47,8 @@ const PROBE_COST: f64 = 1.0;
 const OUTPUT_COST: f64 = 1.0;
 /// What each row of a pair costs that no equation chooses.
 const PAIR_COST: f64 = 0.2;
+/// The part of the rows that a filter leaves by chance.
+const CHANCE: f64 = 0.02;
 /// How much cheaper an order must be than the one that was written, for it to be taken.
 const GAIN_MIN: f64 = 0.95;
 
@@ -139,12 +146,13 @@ impl Equation {
     /// The equation with the expression over `left` first, if it is between two sets.
     fn between(&self, left: u64, right: u64) -> Option<Equated<'_>> {
         let is_in = |part: u64, set: u64| part & !set == 0;
+        let sources = self.left_set | self.right_set;
         if is_in(self.left_set, left) && is_in(self.right_set, right) {
-            return Some(Equated { left: &self.left, right: &self.right, reference: self.reference });
+            return Some(Equated { left: &self.left, right: &self.right, reference: self.reference, sources });
         }
         let is_turned = is_in(self.left_set, right) && is_in(self.right_set, left);
         let reference = self.reference.map(Reference::turned);
-        is_turned.then_some(Equated { left: &self.right, right: &self.left, reference })
+        is_turned.then_some(Equated { left: &self.right, right: &self.left, reference, sources })
     }
 }
 
@@ -163,10 +171,21 @@ enum Written {
     Join(Box<Written>, Box<Written>),
 }
 
+/// A part of what a way costs.
+#[derive(Clone, Copy)]
+struct Portion {
+    cost: f64,
+    /// The sources in proportion to whose rows that is: fewer rows of one make it less.
+    sources: u64,
+}
+
 /// One way to join a set of sources.
 #[derive(Clone)]
 struct Way {
     cost: f64,
+    /// What `cost` is made of.
+    portions: Vec<Portion>,
+    /// What comes of it, with all rows of its sources that its own conditions leave.
     relation: Arc<Relation>,
     /// The two sets that it joins, the one that is kept first; `None` for a source by itself.
     parts: Option<(u64, u64)>,
@@ -174,7 +193,7 @@ struct Way {
 
 impl Way {
     fn to_source(relation: &Arc<Relation>) -> Way {
-        Way { cost: 0.0, relation: Arc::clone(relation), parts: None }
+        Way { cost: 0.0, portions: Vec::new(), relation: Arc::clone(relation), parts: None }
     }
 }
 
@@ -339,12 +358,31 @@ impl Graph {
         let equations: Vec<Equated<'_>> = self.between(kept_set, probing_set).collect();
         let further = self.due(kept_set, probing_set).count();
         let relation = kept.relation.joined(&probing.relation, JoinType::Inner, &equations, further);
-        let own = match equations.is_empty() {
-            true => PAIR_COST * kept.relation.rows * probing.relation.rows,
-            false => BUILD_COST * kept.relation.rows + PROBE_COST * probing.relation.rows,
-        };
-        let cost = kept.cost + probing.cost + own + OUTPUT_COST * relation.rows;
-        Way { cost, relation: Arc::new(relation), parts: Some((kept_set, probing_set)) }
+        let (kept_rows, probing_rows) = (kept.relation.rows, probing.relation.rows);
+        let mut portions = probing.portions.clone();
+        if equations.is_empty() {
+            portions.push(Portion { cost: PAIR_COST * kept_rows * probing_rows, sources: kept_set | probing_set });
+        } else {
+            portions.push(Portion { cost: PROBE_COST * probing_rows, sources: probing_set });
+        }
+        for each in &equations {
+            let (ours, theirs) = (kept.relation.expression(each.left), probing.relation.expression(each.right));
+            let wanted = (ours.distinct / theirs.distinct.max(1.0)).min(1.0);
+            let left = wanted + CHANCE * (1.0 - wanted);
+            let sieved = each.sources & probing_set;
+            for portion in portions.iter_mut().filter(|portion| portion.sources & sieved != 0) {
+                portion.cost *= left;
+                // What leaves out rows of the side that is kept, leaves out these as well.
+                portion.sources |= kept_set;
+            }
+        }
+        portions.extend(&kept.portions);
+        if !equations.is_empty() {
+            portions.push(Portion { cost: BUILD_COST * kept_rows, sources: kept_set });
+        }
+        portions.push(Portion { cost: OUTPUT_COST * relation.rows, sources: kept_set | probing_set });
+        let cost = portions.iter().map(|portion| portion.cost).sum();
+        Way { cost, portions, relation: Arc::new(relation), parts: Some((kept_set, probing_set)) }
     }
 
     /// The way that was written to a part of the tree, and the set of its sources.
@@ -547,6 +585,54 @@ mod tests {
     fn pass(rule: &JoinOrderRule, plan: LogicalPlan) -> (LogicalPlan, bool) {
         let done = rule.rewrite(plan, &OptimizerContext::new()).expect("an order");
         (done.data, done.transformed)
+    }
+
+    /// Facts and two dimensions, of which one wants a hundredth of the facts.
+    fn star() -> (Graph, Vec<Arc<Relation>>) {
+        let column = |name: &str| Expr::Column(Column::from_name(name));
+        let equation = |(left, left_set), (right, right_set)| Equation {
+            left: column(left),
+            right: column(right),
+            left_set,
+            right_set,
+            reference: None,
+        };
+        let graph = Graph {
+            sources: ["facts", "all", "few"].map(|name| source(name, 1)).into(),
+            equations: vec![equation(("fa", 0b001), ("a", 0b010)), equation(("f", 0b100), ("ff", 0b001))],
+            conditions: Vec::new(),
+            written: Written::Source(0),
+        };
+        let facts = Relation::known(1e6, &[("fa", 1000.0), ("ff", 1000.0)]);
+        let all = Relation::known(1000.0, &[("a", 1000.0)]);
+        let few = Relation::known(10.0, &[("f", 10.0)]);
+        (graph, [facts, all, few].map(Arc::new).into())
+    }
+
+    #[test]
+    fn what_a_join_wants_makes_all_below_it_cheaper_that_reads_the_source() {
+        let (graph, relations) = star();
+        let [facts, all, few] = [0, 1, 2].map(|place| Way::to_source(&relations[place]));
+        let below = graph.joined((0b010, &all), (0b001, &facts));
+        assert_eq!(below.cost, (PROBE_COST + OUTPUT_COST) * 1e6 + BUILD_COST * 1e3);
+        let above = graph.joined((0b100, &few), (0b011, &below));
+        // The filter of `few` leaves facts out where they are read, and nothing of `all`, which is read by itself.
+        let left = 0.01 + CHANCE * 0.99;
+        let expected = (2.0 * PROBE_COST + OUTPUT_COST) * 1e6 * left + BUILD_COST * 1010.0 + OUTPUT_COST * 1e4;
+        assert!((above.cost - expected).abs() < 1.0, "{} and {expected}", above.cost);
+        // So the other order is not much cheaper, but it does not go by chance.
+        let first = graph.joined((0b100, &few), (0b001, &facts));
+        let other = graph.joined((0b010, &all), (0b101, &first));
+        assert!(other.cost < above.cost && above.cost < 3.0 * other.cost, "{} and {}", other.cost, above.cost);
+    }
+
+    #[test]
+    fn what_is_kept_is_not_left_out_by_what_is_read_after_it() {
+        let (graph, relations) = star();
+        let [facts, all, few] = [0, 1, 2].map(|place| Way::to_source(&relations[place]));
+        let kept = graph.joined((0b100, &few), (0b001, &facts));
+        let above = graph.joined((0b101, &kept), (0b010, &all));
+        assert!(above.cost > kept.cost + BUILD_COST * kept.relation.rows, "{} of {}", above.cost, kept.cost);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rows of a logical plan, and what is known of its columns: from the tables at its leaves up to its root.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use datafusion::common::Column;
 use datafusion::datasource::source_as_provider;
@@ -34,12 +34,15 @@ impl ColumnRows {
     }
 }
 
-/// An equation between the rows of two sides.
+/// An equation between the rows of two relations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Equated<'e> {
     pub(super) left: &'e Expr,
     pub(super) right: &'e Expr,
     pub(super) reference: Option<Reference>,
+    /// The two sources that it joins, as a set; 0 where nobody knows. Equations of the same two may be parts of one
+    /// key, those of others leave their shares each.
+    pub(super) sources: u64,
 }
 
 /// What is known of some rows.
@@ -53,6 +56,15 @@ pub(crate) struct Relation {
 }
 
 impl Relation {
+    /// So many rows, with so many different values in columns of these names.
+    #[cfg(test)]
+    pub(super) fn known(rows: f64, columns: &[(&str, f64)]) -> Relation {
+        let known = |(name, distinct): &(&str, f64)| {
+            (Column::from_name(*name), ColumnRows { distinct: *distinct, null_share: 0.0 })
+        };
+        Relation { rows, width: 8.0, columns: columns.iter().map(known).collect() }
+    }
+
     fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {
         Relation { rows, width: width_of(plan), columns: HashMap::new() }
     }
@@ -75,27 +87,16 @@ impl Relation {
 
     /// The rows of two relations side by side where `equations` hold, and `further` conditions of which nothing is
     /// known.
-    pub(crate) fn joined(
+    pub(super) fn joined(
         &self,
         other: &Relation,
         join_type: JoinType,
         equations: &[Equated<'_>],
         further: usize,
     ) -> Relation {
-        let mut shares = vec![UNKNOWN_CONDITION; further];
-        let mut referring = 1.0;
-        for Equated { left, right, reference } in equations {
-            let (left, right) = (self.expression(left), other.expression(right));
-            let not_null = (1.0 - left.null_share) * (1.0 - right.null_share);
-            match reference {
-                Some(reference) => referring *= not_null * reference.share,
-                // Each value of the side with fewer of them has its like on the other.
-                None => shares.push(not_null / left.distinct.max(right.distinct).max(1.0)),
-            }
-        }
-        let pairs = self.rows * other.rows * referring * together(shares);
+        let pairs = self.rows * other.rows * self.share_of_pairs(other, equations, further);
         let matched = |rows: f64, is_turned: bool, own: &Relation, others: &Relation| {
-            let share = equations.iter().map(|&Equated { left, right, reference }| {
+            let share = equations.iter().map(|&Equated { left, right, reference, .. }| {
                 let (mine, theirs) = if is_turned { (right, left) } else { (left, right) };
                 let (mine, theirs) = (own.expression(mine), others.expression(theirs));
                 let found = match reference.filter(|reference| reference.is_from_left != is_turned) {
@@ -133,7 +134,7 @@ impl Relation {
             }
         }
         // An equation leaves the values that both sides have.
-        for Equated { left, right, .. } in equations {
+        for &Equated { left, right, .. } in equations {
             let fewest = self.expression(left).distinct.min(other.expression(right).distinct);
             for side in [left, right] {
                 if let Expr::Column(column) = side
@@ -144,6 +145,27 @@ impl Relation {
             }
         }
         Relation { rows, width, columns }
+    }
+
+    /// The share of all pairs of rows of two relations that is left of them.
+    fn share_of_pairs(&self, other: &Relation, equations: &[Equated<'_>], further: usize) -> f64 {
+        let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        let mut referring = 1.0;
+        for each in equations {
+            let (left, right) = (self.expression(each.left), other.expression(each.right));
+            let not_null = (1.0 - left.null_share) * (1.0 - right.null_share);
+            match each.reference {
+                Some(reference) => referring *= not_null * reference.share,
+                // Each value of the side with fewer of them has its like on the other.
+                None => {
+                    let share = not_null / left.distinct.max(right.distinct).max(1.0);
+                    shares.entry(each.sources).or_default().push(share);
+                }
+            }
+        }
+        let unknown = std::iter::repeat_n(UNKNOWN_CONDITION, further);
+        shares.entry(equations.first().map_or(0, |each| each.sources)).or_default().extend(unknown);
+        referring * shares.into_values().map(together).product::<f64>()
     }
 }
 
@@ -260,7 +282,7 @@ fn of_join(join: &Join) -> Relation {
     let further = join.filter.as_ref().map_or(0, |filter| split_conjunction(filter).len());
     let on: Vec<(&Expr, &Expr)> = join.on.iter().map(|(left, right)| (left, right)).collect();
     let references = references(&on, &join.left, &join.right);
-    let equated = |((left, right), reference)| Equated { left, right, reference };
+    let equated = |((left, right), reference)| Equated { left, right, reference, sources: 0 };
     let equations: Vec<Equated<'_>> = on.into_iter().zip(references).map(equated).collect();
     left.joined(&right, join.join_type, &equations, further)
 }
@@ -290,13 +312,11 @@ mod tests {
     use super::*;
 
     fn relation(rows: f64, name: &str, distinct: f64) -> Relation {
-        let column = Column::from_name(name);
-        let columns = HashMap::from([(column, ColumnRows { distinct, null_share: 0.0 })]);
-        Relation { rows, width: 8.0, columns }
+        Relation::known(rows, &[(name, distinct)])
     }
 
     fn equated<'e>(left: &'e Expr, right: &'e Expr, reference: Option<Reference>) -> Equated<'e> {
-        Equated { left, right, reference }
+        Equated { left, right, reference, sources: 0 }
     }
 
     fn column(name: &str) -> Expr {
@@ -344,6 +364,18 @@ mod tests {
         let (some, tenth) = (of(1e6, ["f", "g"], 0.3), dimension.kept(0.1));
         let (rows, semi, _) = pair(&some, &tenth, true);
         assert!((rows - 1e5 * 0.49).abs() < 1.0 && (semi - 1e5 * 0.7).abs() < 1.0, "{rows}, {semi}");
+    }
+
+    #[test]
+    fn equations_with_several_sources_leave_their_shares_each() {
+        let (left, right) = (relation(1e6, "a", 1e3), relation(1e3, "b", 1e3));
+        let rows = |sources: [u64; 2]| {
+            let (a, b) = (column("a"), column("b"));
+            let equations = sources.map(|sources| Equated { sources, ..equated(&a, &b, None) });
+            left.joined(&right, JoinType::Inner, &equations, 0).rows
+        };
+        assert!((rows([0b011, 0b101]) - 1e3).abs() < 1e-6);
+        assert!((rows([0b011, 0b011]) - 1e6 / 1e3_f64.sqrt()).abs() < 1e-6);
     }
 
     #[test]
