@@ -250,6 +250,34 @@ fn plans_as_xml_have_the_shape_of_the_schema() {
 }
 
 #[test]
+fn a_joins_filter_is_shown_where_it_is_made_and_where_rows_are_left_out_by_it() {
+    let (_folder, _instance, mut session) = world();
+    let query = "SELECT h.y FROM t JOIN h ON h.x = t.id WHERE t.a = 7 OPTION (HASH JOIN, MAXDOP 1)";
+    let [estimated, actual] = ["SHOWPLAN_XML", "STATISTICS XML"].map(|option| {
+        session.run(&format!("SET {option} ON")).expect("an option");
+        let mut shown = documents(&mut session, query);
+        session.run(&format!("SET {option} OFF")).expect("an option");
+        shown.remove(0)
+    });
+    for document in [&estimated, &actual] {
+        check(document);
+        assert!(document.contains("<Hash BitmapCreator=\"true\">"), "{document}");
+        assert!(document.contains("PROBE([Bitmap1001],[d].[dbo].[h].[x])"), "{document}");
+        assert!(document.contains("<Intrinsic FunctionName=\"PROBE\">"), "{document}");
+    }
+    assert!(actual.contains("ActualRows=\"20\" ActualRowsRead=\"2000\""), "{actual}");
+    // With a condition of the table's own, which removes rows too.
+    session.run("SET STATISTICS XML ON").expect("an option");
+    let both = "SELECT h.y FROM t JOIN h ON h.x = t.id WHERE t.a = 7 AND LEN(h.z) > 4 OPTION (HASH JOIN, MAXDOP 1)";
+    let both = documents(&mut session, both).remove(0);
+    check(&both);
+    assert!(both.contains("len([d].[dbo].[h].[z])&gt;(4) AND PROBE("), "{both}");
+    // Off, it is not there.
+    let off = documents(&mut session, &query.replace("MAXDOP 1", "MAXDOP 1, QUERYTRACEON 30003")).remove(0);
+    assert!(!off.contains("PROBE") && !off.contains("BitmapCreator"), "{off}");
+}
+
+#[test]
 fn plans_of_several_workers_say_what_each_did() {
     let (_folder, _instance, mut session) = world();
     session.run("SET STATISTICS XML ON").expect("an option");

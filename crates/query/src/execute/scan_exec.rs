@@ -153,6 +153,11 @@ impl ScanExec {
         ScanExec { sifts: self.sifts, estimated: self.estimated.clone(), ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
 
+    /// The filters of joins above.
+    pub(super) fn filters(&self) -> &[LeafFilter] {
+        &self.filters
+    }
+
     /// What conditions say of the table's columns.
     pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
         &self.predicates

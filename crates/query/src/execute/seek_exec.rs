@@ -265,6 +265,11 @@ impl SeekExec {
         &self.projection
     }
 
+    /// The filters of joins above.
+    pub(super) fn filters(&self) -> &[LeafFilter] {
+        &self.filters
+    }
+
     /// What conditions say of the table's columns.
     pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
         &self.predicates

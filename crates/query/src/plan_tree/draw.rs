@@ -121,9 +121,15 @@ pub fn removed(node: &PlanNode) -> Option<String> {
             said.push(format!("{} rows left out by the seek of {}", count(left_out), cut(&keys.join(" AND "))));
         }
     }
-    if node.predicate.is_some() && actual.rows_read() > actual.rows() {
+    let by = match (node.predicate.is_some(), node.probes.is_empty()) {
+        (true, true) => Some("the condition"),
+        (true, false) => Some("the condition and joins' filters"),
+        (false, false) => Some("joins' filters"),
+        (false, true) => None,
+    };
+    if let Some(by) = by.filter(|_| actual.rows_read() > actual.rows()) {
         let (read, left_out) = (actual.rows_read(), actual.rows_read() - actual.rows());
-        said.push(format!("{} of {} rows removed by the condition", count(left_out), count(read)));
+        said.push(format!("{} of {} rows removed by {by}", count(left_out), count(read)));
     }
     (!said.is_empty()).then(|| said.join("; "))
 }

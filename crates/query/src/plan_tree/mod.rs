@@ -48,6 +48,8 @@ pub struct PlanNode {
     pub object: Option<PlanObject>,
     /// The condition that rows fulfil which it gives, beside those of a seek.
     pub predicate: Option<PlanExpr>,
+    /// What joins above want of its rows, as far as it goes by that: `PROBE(a join's bitmap, a column)`.
+    pub probes: Vec<PlanExpr>,
     /// Values that it makes, with what they are; `None` where they come from its table.
     pub defined: Vec<(PlanColumn, Option<PlanExpr>)>,
     /// The columns that it gives.
@@ -334,6 +336,7 @@ impl PlanNode {
             detail,
             object: None,
             predicate: None,
+            probes: Vec::new(),
             defined: Vec::new(),
             output: Vec::new(),
             is_parallel: false,
@@ -341,6 +344,15 @@ impl PlanNode {
             actual: None,
             children: Vec::new(),
         }
+    }
+
+    /// What its rows fulfil, for joins above or by itself.
+    pub fn condition(&self) -> Option<PlanExpr> {
+        let own = match &self.predicate {
+            Some(PlanExpr::Logical { all: true, operands }) => operands.clone(),
+            own => own.iter().cloned().collect(),
+        };
+        PlanExpr::conjunction(own.into_iter().chain(self.probes.iter().cloned()).collect())
     }
 
     /// This operator and all below it, each before those below it.

@@ -243,7 +243,7 @@ pub fn argument(node: &PlanNode) -> String {
         Detail::Generic(name) => parts.push(name.clone()),
         _ => {}
     }
-    parts.extend(node.predicate.as_ref().map(|predicate| format!("WHERE:({predicate})")));
+    parts.extend(node.condition().map(|condition| format!("WHERE:({condition})")));
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
 }
@@ -261,6 +261,6 @@ fn read_argument(node: &PlanNode, mut parts: Vec<String>, seek: &[SeekKey]) -> S
     if !seek.is_empty() {
         parts.push(format!("SEEK:({})", seek.iter().map(seek_text).collect::<Vec<_>>().join(" AND ")));
     }
-    parts.extend(node.predicate.as_ref().map(|predicate| format!("WHERE:({predicate})")));
+    parts.extend(node.condition().map(|condition| format!("WHERE:({condition})")));
     parts.join(", ")
 }

@@ -52,6 +52,7 @@ pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actua
     let worker = |(at, worker): (usize, &super::super::profile::WorkerProfile)| WorkerActual {
         worker: number(at, count),
         rows: worker.rows,
+        rows_read: Some(worker.rows_read).filter(|read| *read > worker.rows),
         executions: 1,
         cpu: worker.cpu,
         elapsed: Some(worker.elapsed).filter(|elapsed| !elapsed.is_zero()),

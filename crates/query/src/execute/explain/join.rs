@@ -8,7 +8,10 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use hobt_access::Direction;
 
+use super::super::cancel::CancelExec;
 use super::super::index_join::{IndexJoinExec, RowLoopsExec, Sought, stands_for_outer};
+use super::super::join_filter::KeyTapExec;
+use super::super::trace::is_exchange;
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
 use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
@@ -69,7 +72,23 @@ impl Mapper<'_> {
         let children = vec![left.node, right.node];
         let mut node = self.node(plan, (physical, logical(kind)), detail, children);
         node.predicate = predicate;
+        node.defined = self.bitmaps_of(plan).into_iter().map(|bitmap| (bitmap, None)).collect();
         self.mapped(node, columns).projected(projection.as_deref())
+    }
+
+    /// The bitmaps that a join makes of its build side's keys.
+    fn bitmaps_of(&self, join: &Arc<dyn ExecutionPlan>) -> Vec<PlanColumn> {
+        let mut side = join.children().first().map(|side| Arc::clone(side));
+        while let Some(plan) = side {
+            if let Some(tap) = plan.downcast_ref::<KeyTapExec>() {
+                return tap.filters().map(|filter| self.bitmap(filter)).collect();
+            }
+            side = match plan.children()[..] {
+                [below] if is_exchange(&plan) || plan.is::<CancelExec>() => Some(Arc::clone(below)),
+                _ => None,
+            };
+        }
+        Vec::new()
     }
 
     fn joined_columns(&self, kind: JoinType, (left, right): (&[PlanColumn], &[PlanColumn])) -> Vec<PlanColumn> {
@@ -240,6 +259,9 @@ fn did_not_run(node: &mut PlanNode) {
 fn did(planned: &mut PlanNode, ran: PlanNode) {
     planned.actual = ran.actual;
     planned.predicate = ran.predicate.or(planned.predicate.take());
+    if !ran.probes.is_empty() {
+        planned.probes = ran.probes;
+    }
     for (planned, ran) in planned.children.iter_mut().zip(ran.children) {
         did(planned, ran);
     }

@@ -42,7 +42,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrd
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
-use super::join_filter::KeyTapExec;
+use super::join_filter::{JoinFilter, KeyTapExec, LeafFilter};
 use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
@@ -56,8 +56,8 @@ pub use table::{changed_object, changes};
 /// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
 /// shown.
 pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool) -> PlanNode {
-    let (estimates, subqueries) = (Estimates::default(), RefCell::default());
-    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries };
+    let (estimates, subqueries, bitmaps) = (Estimates::default(), RefCell::default(), RefCell::default());
+    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps };
     mapper.map(plan).node
 }
 
@@ -92,6 +92,8 @@ struct Mapper<'t> {
     has_run: bool,
     /// The subqueries whose values are known by now.
     subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
+    /// What joins tell scans that they want, by where each filter lies, and the names of their bitmaps.
+    bitmaps: RefCell<Vec<(*const JoinFilter, PlanColumn)>>,
 }
 
 /// An operator, and what the columns of its output are.
@@ -136,6 +138,27 @@ impl Mapper<'_> {
     fn new_column(&self) -> PlanColumn {
         self.made.set(self.made.get() + 1);
         PlanColumn::made(format!("Expr{}", self.made.get()))
+    }
+
+    /// The bitmap of a join's filter.
+    fn bitmap(&self, filter: &Arc<JoinFilter>) -> PlanColumn {
+        let at = Arc::as_ptr(filter);
+        let mut bitmaps = self.bitmaps.borrow_mut();
+        if let Some((_, known)) = bitmaps.iter().find(|(known, _)| *known == at) {
+            return known.clone();
+        }
+        let column = PlanColumn::made(format!("Bitmap{}", 1001 + bitmaps.len()));
+        bitmaps.push((at, column.clone()));
+        column
+    }
+
+    /// What joins want of rows whose columns these are.
+    fn probes(&self, filters: &[LeafFilter], columns: &[PlanColumn]) -> Vec<PlanExpr> {
+        let probe = |filter: &LeafFilter| PlanExpr::Function {
+            name: "PROBE".to_owned(),
+            arguments: vec![PlanExpr::Column(self.bitmap(&filter.filter)), self.expression(&filter.key, columns)],
+        };
+        filters.iter().map(probe).collect()
     }
 
     /// An operator with what is known of any.

@@ -125,6 +125,7 @@ impl Mapper<'_> {
         node.actual = if self.has_run { actual::of_profile(scan.profile().as_ref()) } else { None };
         let columns = self.read_columns(&name, table, scan.projection());
         node.defined = columns.iter().map(|column| (column.clone(), None)).collect();
+        node.probes = self.probes(scan.filters(), &columns);
         self.mapped(node, columns)
     }
 
@@ -162,6 +163,9 @@ impl Mapper<'_> {
         }
         let name = name_of(table.database(), table.table());
         let columns = self.read_columns(&name, table, columns);
+        // They are asked in the index's leaves.
+        let reads = if seek.path().covers { &mut node } else { &mut node.children[0] };
+        reads.probes = self.probes(seek.filters(), &columns);
         self.mapped(node, columns)
     }
 

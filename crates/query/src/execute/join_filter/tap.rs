@@ -41,6 +41,11 @@ impl KeyTapExec {
         KeyTapExec { input, tapped }
     }
 
+    /// What it makes of the keys.
+    pub(in crate::execute) fn filters(&self) -> impl Iterator<Item = &Arc<JoinFilter>> {
+        self.tapped.iter().map(|tapped| &tapped.filter)
+    }
+
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> KeyTapExec {
         KeyTapExec::new(input, self.tapped.clone())
     }

@@ -168,6 +168,7 @@ fn join(node: &PlanNode) -> Element {
     let rest = |residual: &Option<PlanExpr>, name| residual.as_ref().map(|residual| expression(name, residual));
     match &node.detail {
         Detail::HashJoin { build, probe, residual } => begun("Hash")
+            .optional("BitmapCreator", (!node.defined.is_empty()).then_some(true))
             .children(some_columns("HashKeysBuild", build))
             .children(some_columns("HashKeysProbe", probe))
             .children(rest(residual, "ProbeResidual")),
@@ -213,7 +214,7 @@ fn read(node: &PlanNode) -> Element {
     let Detail::Read { seek, is_ordered, is_backward, looks_up, .. } = &node.detail else {
         return Element::new("Generic");
     };
-    let predicate = node.predicate.as_ref().map(|predicate| expression("Predicate", predicate));
+    let predicate = node.condition().map(|condition| expression("Predicate", &condition));
     let is_heap = node.object.as_ref().is_none_or(|object| object.index.is_none());
     if is_heap && !looks_up {
         return Element::new("TableScan")
