@@ -32,7 +32,7 @@ fn expected(session: &mut Session, batch: &str) -> f64 {
     let is_read = |row: &&Vec<Option<String>>| {
         row[4].as_deref().is_some_and(|operator| operator.contains("Scan") || operator.contains("Seek"))
     };
-    let last = rows.iter().filter(is_read).next_back().unwrap_or_else(|| panic!("no table is read: {rows:?}"));
+    let last = rows.iter().rfind(is_read).unwrap_or_else(|| panic!("no table is read: {rows:?}"));
     last[8].as_deref().and_then(|rows| rows.parse().ok()).expect("a number of rows")
 }
 

@@ -172,19 +172,11 @@ pub fn count(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::worst::tests::node;
     use super::*;
-    use crate::plan_tree::WorkerActual;
 
     #[test]
     fn the_worst_estimate_is_marked_once() {
-        let node = |estimated: f64, rows: u64, children: Vec<PlanNode>| {
-            let mut node = PlanNode::new("Filter", "Filter", Detail::Filter);
-            node.estimate.rows = estimated;
-            let worker = WorkerActual { rows, executions: 1, ..WorkerActual::default() };
-            node.actual = Some(Actual { workers: vec![worker], ..Actual::default() });
-            node.children = children;
-            node
-        };
         let mut root = node(3.0, 9, vec![node(1.0, 1_234_567, vec![]), node(5.0, 5, vec![])]);
         root.finish();
         let statement = ShownStatement { root: Some(root), ..ShownStatement::plain("SELECT 1", "SELECT") };

@@ -28,11 +28,12 @@ pub fn error_of(node: &PlanNode) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::plan_tree::{Actual, Detail, WorkerActual};
 
-    fn node(estimated: f64, rows: u64, children: Vec<PlanNode>) -> PlanNode {
+    /// A filter that has run.
+    pub(in crate::plan_tree) fn node(estimated: f64, rows: u64, children: Vec<PlanNode>) -> PlanNode {
         let mut node = PlanNode::new("Filter", "Filter", Detail::Filter);
         node.estimate.rows = estimated;
         let worker = WorkerActual { rows, executions: 1, ..WorkerActual::default() };

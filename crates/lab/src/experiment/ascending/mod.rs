@@ -106,15 +106,11 @@ impl AscendingExperiment {
             settings.insert(key.to_owned(), json!(value));
         }
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             notes: notes(&cases),
             tables: vec![plan_grid(&cases)],
             marks: marks(&cases),
             cases,
+            ..self.report(lab, limits, settings)
         })
     }
 }

@@ -71,15 +71,11 @@ impl Experiment for TpchExperiment {
         settings.insert("join_q_error_p95".to_owned(), json!(float_percentile(&errors, 95)));
         settings.insert("join_q_error_max".to_owned(), json!(float_percentile(&errors, 100)));
         Ok(Report {
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            limits,
-            settings,
             notes: notes(&queries, &cases, &errors),
             tables: vec![by_query(&queries, &cases)],
             marks: mark(&queries, &cases).into_iter().collect(),
             cases,
+            ..self.report(lab, limits, settings)
         })
     }
 }
@@ -107,8 +103,8 @@ fn wanted_queries(scale: f64, names: &[String]) -> Result<Vec<(String, String)>>
     Ok(all)
 }
 
-/// Runs each query before anything is timed: the statistics that it wants are made, both orders must give the same rows,
-/// and its plans are kept. One step each.
+/// Runs each query before anything is timed: the statistics that it wants are made, both orders must give the same
+/// rows, and its plans are kept. One step each.
 fn explored(lab: &mut Laboratory, wanted: Vec<(String, String)>) -> Result<Vec<Query>> {
     lab.connection().collect_plans(true);
     let queries = wanted.into_iter().map(|(name, text)| explore(lab, name, text)).collect();

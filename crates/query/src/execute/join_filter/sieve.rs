@@ -106,9 +106,9 @@ impl Sieve {
         }
         let name = |column: usize| table.table().columns[column].name.clone();
         let mut tests = Vec::new();
-        for (place, (column, keys)) in known.into_iter().enumerate() {
-            let counts = profile.filter(place, &name(column));
+        for (column, keys) in known {
             if let Some(filter) = ColumnFilter::new(scan.row_layout(), column, Arc::clone(&keys), false) {
+                let counts = profile.filter(tests.len(), &name(column));
                 tests.push(Test::new(How::Column(filter), &keys, counts));
             }
         }

@@ -1,8 +1,9 @@
-//! Whether a filter is worth asking: it is tried on rows, rests if it has let nearly all of them pass, and is tried again.
+//! Whether a filter is worth asking: it is tried on rows, rests if it has let nearly all of them pass, and is tried
+//! again.
 //!
 //! Rows lie in an order that filters may follow: of a fact table that was loaded day by day, the filter of some days
-//! lets all rows of a stretch pass and none of the next. So nothing is given up for ever; what a filter costs that never
-//! leaves a row out is bounded, since each rest is twice as long as the one before.
+//! lets all rows of a stretch pass and none of the next. So nothing is given up for ever; what a filter costs that
+//! never leaves a row out is bounded, since each rest is twice as long as the one before.
 
 /// Rows after which it is seen whether a filter is worth it.
 const TRIAL_ROWS: u64 = 1 << 16;

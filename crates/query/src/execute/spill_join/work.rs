@@ -244,7 +244,8 @@ impl Work {
         self.begun(&ProjectionExec::try_new(columns, merge)?, 0)
     }
 
-    /// A partition of an operator whose rows are the output's, and which counts for this one. It has counters of its own.
+    /// A partition of an operator whose rows are the output's, and which counts for this one. It has counters of its
+    /// own.
     fn begun(&self, operator: &dyn ExecutionPlan, partition: usize) -> Result<SendableRecordBatchStream> {
         let rows = operator.execute(partition, Arc::clone(&self.context))?;
         self.counted.take_up(operator, partition, self.partition);
