@@ -12,6 +12,8 @@ pub const ORDER_BY_POSITION: i32 = 108;
 pub const INSERT_MORE_COLUMNS: i32 = 109;
 /// Fewer columns in the INSERT statement than values.
 pub const INSERT_FEWER_COLUMNS: i32 = 110;
+/// '%s' must be the first statement in a query batch.
+pub const NOT_FIRST_IN_BATCH: i32 = 111;
 /// Missing end comment mark '*/'.
 pub const UNCLOSED_COMMENT: i32 = 113;
 /// Only one expression can be specified in the select list of a subquery without EXISTS.

@@ -96,6 +96,8 @@ struct Parser<'a> {
     /// The lexer's error, raised when the parser comes to where it stands.
     lexer_error: Option<SqlError>,
     depth: usize,
+    /// Where the batch's first statement begins.
+    first: u32,
 }
 
 /// Where a node begins.
@@ -113,7 +115,8 @@ impl<'a> Parser<'a> {
         }
         let end = Token { kind: TokenKind::End, start: 0, end: 0, position: Position::default() };
         let lexer = Lexer::new(text, options.quoted_identifier);
-        let mut parser = Parser { text, lexer, previous: end, current: end, next: end, lexer_error: None, depth: 0 };
+        let (previous, current, next) = (end, end, end);
+        let mut parser = Parser { text, lexer, previous, current, next, lexer_error: None, depth: 0, first: 0 };
         parser.advance();
         parser.advance();
         parser.previous = parser.current;

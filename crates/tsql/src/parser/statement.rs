@@ -1,6 +1,6 @@
 //! Which statement it is, and lists of statements.
 
-use hobt_base::number;
+use hobt_base::{Position, number};
 
 use super::{Parser, Result, syntax_error};
 use crate::ast::*;
@@ -12,6 +12,7 @@ impl Parser<'_> {
     pub(super) fn batch(&mut self) -> Result<Vec<Statement>> {
         let mut statements = Vec::new();
         self.skip_semicolons();
+        self.first = self.current.start;
         // Only the first statement of a batch may leave out EXEC.
         if self.at_identifier() && !self.next_is_mark(Mark::Colon) && !self.at_contextual_statement() {
             let mark = self.mark();
@@ -66,7 +67,11 @@ impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Result<Statement> {
         let mark = self.mark();
         let kind = self.nested(Parser::statement_kind)?;
-        Ok(Statement { kind, span: self.span(mark) })
+        let span = self.span(mark);
+        if span.start != self.first {
+            check_may_follow(&kind, span.position)?;
+        }
+        Ok(Statement { kind, span })
     }
 
     fn statement_kind(&mut self) -> Result<StatementKind> {
@@ -242,4 +247,24 @@ impl Parser<'_> {
         self.expect(Keyword::EXISTS)?;
         Ok(true)
     }
+}
+
+/// What a module is made by stands alone in its batch, for its text is the batch.
+///
+/// # Errors
+/// 111.
+fn check_may_follow(kind: &StatementKind, position: Position) -> Result<()> {
+    let (mode, object) = match kind {
+        StatementKind::CreateView(view) => (view.mode, "VIEW"),
+        StatementKind::CreateFunction(function) => (function.mode, "FUNCTION"),
+        StatementKind::CreateProcedure(procedure) => (procedure.mode, "PROCEDURE"),
+        _ => return Ok(()),
+    };
+    let verb = match mode {
+        CreateMode::Create => "CREATE",
+        CreateMode::Alter => "ALTER",
+        CreateMode::CreateOrAlter => "CREATE/ALTER",
+    };
+    let text = format!("'{verb} {object}' must be the first statement in a query batch.");
+    Err(syntax_error(number::NOT_FIRST_IN_BATCH, &text, position))
 }
