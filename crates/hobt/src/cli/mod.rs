@@ -40,8 +40,30 @@ enum Command {
     Why(why::Arguments),
 }
 
+/// How the standard library begins what it says where nobody reads the output any more.
+const OUTPUT_IS_GONE: &str = "failed printing to stdout";
+/// How shells see a program that a closed pipe has ended: 128 and the signal's number.
+const CLOSED_PIPE: u8 = 128 + 13;
+
+/// Whether a panic says that nobody reads the output any more, which is no fault.
+fn is_output_gone(payload: &(dyn std::any::Any + Send)) -> bool {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    text.is_some_and(|text| text.starts_with(OUTPUT_IS_GONE))
+}
+
+/// Has the program end quietly, with all that it has open closed, when its output goes to a pipe that is closed.
+fn end_quietly_without_reader() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_output_gone(panic.payload()) {
+            others(panic);
+        }
+    }));
+}
+
 /// Runs the program's arguments.
 pub fn main() -> ExitCode {
+    end_quietly_without_reader();
     let command = Arguments::parse().command;
     // Threads inherit that signals are held, so this comes before the first of them.
     let interrupts = Interrupts::hold();
@@ -54,6 +76,7 @@ pub fn main() -> ExitCode {
     });
     match runner.map(std::thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
+        Ok(Err(panic)) if is_output_gone(panic.as_ref()) => ExitCode::from(CLOSED_PIPE),
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
             eprintln!("hobt: no thread can be started: {error}");

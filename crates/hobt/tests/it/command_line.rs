@@ -262,3 +262,17 @@ GO
     let ended = sql(folder.path(), &["--plan-page", "missing/plans.html", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
     assert!(ended.code != Some(0) && ended.err.contains("missing/plans.html cannot be written"), "{}", ended.err);
 }
+
+#[cfg(unix)]
+#[test]
+fn nobody_who_reads_the_output_is_no_fault() {
+    let folder = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+    command.args(["lab", "list"]).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program");
+    // The pipe is closed before the program has written into it, or behind its first lines.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(matches!(output.status.code(), Some(0 | 141)), "{:?}", output.status);
+}
