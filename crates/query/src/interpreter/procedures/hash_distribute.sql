@@ -53,8 +53,12 @@ BEGIN
         RAISERROR('''%s'' is no function to distribute by. Use hobt_crc16, hobt_crc32, hobt_crc32c, hobt_murmur2, hobt_murmur3, hobt_xxhash3, CHECKSUM, BINARY_CHECKSUM, an algorithm of HASHBYTES or modulo.', 16, 1, @function)
     RETURN 1
 END
-DECLARE @index nvarchar(128), @unique bit, @constraint nvarchar(20), @keys nvarchar(max)
+DECLARE @index nvarchar(128), @unique bit, @constraint nvarchar(20), @keys nvarchar(max), @options nvarchar(400)
 SELECT @index = i.name, @unique = i.is_unique,
+    @options = CONCAT(CASE WHEN i.fill_factor > 0 THEN CONCAT(N', FILLFACTOR = ', i.fill_factor) END,
+        CASE i.is_padded WHEN 1 THEN N', PAD_INDEX = ON' END, CASE i.ignore_dup_key WHEN 1 THEN N', IGNORE_DUP_KEY = ON' END,
+        CASE i.allow_row_locks WHEN 0 THEN N', ALLOW_ROW_LOCKS = OFF' END, CASE i.allow_page_locks WHEN 0 THEN N', ALLOW_PAGE_LOCKS = OFF' END,
+        CASE i.optimize_for_sequential_key WHEN 1 THEN N', OPTIMIZE_FOR_SEQUENTIAL_KEY = ON' END),
     @constraint = CASE WHEN i.is_primary_key = 1 THEN N'PRIMARY KEY' WHEN i.is_unique_constraint = 1 THEN N'UNIQUE' END
 FROM sys.indexes AS i WHERE i.object_id = @id AND i.index_id = 1
 SELECT @keys = STRING_AGG(QUOTENAME(c.name) + CASE ic.is_descending_key WHEN 1 THEN N' DESC' ELSE N'' END, N', ') WITHIN GROUP (ORDER BY ic.key_ordinal)
@@ -88,8 +92,9 @@ END
 SET @target = QUOTENAME(OBJECT_SCHEMA_NAME(@id)) + N'.' + QUOTENAME(OBJECT_NAME(@id))
 SET @on = N' ON ' + QUOTENAME(@name) + N' (' + QUOTENAME(@hash_column) + N')'
 SELECT @boundaries = STRING_AGG(CAST(s.value AS nvarchar(max)), N', ') FROM GENERATE_SERIES(1, @partitions - 1) AS s
+DECLARE @outer int = @@TRANCOUNT
 BEGIN TRY
-    BEGIN TRANSACTION
+    IF @outer = 0 BEGIN TRANSACTION ELSE SAVE TRANSACTION hobt_hash_distribute
     SET @sql = N'CREATE PARTITION FUNCTION ' + QUOTENAME(@name) + N' (smallint) AS RANGE RIGHT FOR VALUES (' + @boundaries + N')'
     EXEC (@sql)
     SET @sql = N'CREATE PARTITION SCHEME ' + QUOTENAME(@name) + N' AS PARTITION ' + QUOTENAME(@name) + N' ALL TO (' + QUOTENAME(@filegroup) + N')'
@@ -101,14 +106,15 @@ BEGIN TRY
         WHEN @index IS NULL THEN N'CREATE CLUSTERED INDEX ' + QUOTENAME(@name) + N' ON ' + @target + N' (' + QUOTENAME(@hash_column) + N')' + @on
             + N'; DROP INDEX ' + QUOTENAME(@name) + N' ON ' + @target
         WHEN @constraint IS NOT NULL THEN N'ALTER TABLE ' + @target + N' DROP CONSTRAINT ' + QUOTENAME(@index) + N'; ALTER TABLE ' + @target
-            + N' ADD CONSTRAINT ' + QUOTENAME(@index) + N' ' + @constraint + N' CLUSTERED (' + @keys + N', ' + QUOTENAME(@hash_column) + N')' + @on
+            + N' ADD CONSTRAINT ' + QUOTENAME(@index) + N' ' + @constraint + N' CLUSTERED (' + @keys + N', ' + QUOTENAME(@hash_column) + N')' + CASE @options WHEN N'' THEN N'' ELSE N' WITH (' + STUFF(@options, 1, 2, N'') + N')' END + @on
         ELSE N'CREATE ' + CASE @unique WHEN 1 THEN N'UNIQUE ' ELSE N'' END + N'CLUSTERED INDEX ' + QUOTENAME(@index) + N' ON ' + @target + N' (' + @keys
-            + CASE @unique WHEN 1 THEN N', ' + QUOTENAME(@hash_column) ELSE N'' END + N') WITH (DROP_EXISTING = ON)' + @on END
+            + CASE @unique WHEN 1 THEN N', ' + QUOTENAME(@hash_column) ELSE N'' END + N') WITH (DROP_EXISTING = ON' + @options + N')' + @on END
     EXEC (@sql)
-    COMMIT TRANSACTION
+    IF @outer = 0 COMMIT TRANSACTION
 END TRY
 BEGIN CATCH
-    IF XACT_STATE() <> 0 ROLLBACK TRANSACTION;
+    IF @outer = 0 AND XACT_STATE() <> 0 ROLLBACK TRANSACTION
+    ELSE IF XACT_STATE() = 1 ROLLBACK TRANSACTION hobt_hash_distribute;
     THROW
 END CATCH
 SELECT p.partition_number, p.rows, CAST(CASE WHEN a.rows > 0 THEN 100.0 * p.rows / a.rows ELSE 0 END AS decimal(9, 4)) AS percent_of_rows,
