@@ -64,6 +64,13 @@ impl Instance {
     }
 }
 
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Whoever opens the folder next is not to find somebody at work in it.
+        self.server.end_background();
+    }
+}
+
 /// A session: runs one batch at a time.
 #[derive(Debug)]
 pub struct Session {

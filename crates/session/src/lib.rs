@@ -9,6 +9,7 @@
 mod registry;
 mod server;
 mod session;
+mod statistics_thread;
 mod views;
 
 pub use hobt_query::binder::STACK_BYTES;

@@ -8,6 +8,7 @@ use hobt_query::interpreter::{Environment, PRODUCT_VERSION, PlanStore};
 
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};
+use crate::statistics_thread;
 use crate::views::Views;
 
 /// What all sessions of an instance share.
@@ -34,7 +35,16 @@ impl Server {
         );
         let directory = Arc::clone(&registry);
         let environment = Environment::new(instance, Arc::new(views), directory, plans, (&name, &version))?;
-        Ok(Arc::new(Server { environment, registry }))
+        let queue = Arc::clone(&environment.statistics);
+        let server = Arc::new(Server { environment, registry });
+        statistics_thread::start(Arc::downgrade(&server), queue);
+        Ok(server)
+    }
+
+    /// Ends what goes on behind statements, for good. Blocks until it has ended.
+    pub fn end_background(&self) {
+        self.environment.statistics.close();
+        self.environment.statistics.stop(None);
     }
 
     /// The instance.
@@ -61,6 +71,12 @@ impl Server {
 
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.environment.statistics.close();
     }
 }
 

@@ -57,8 +57,16 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(server: Arc<Server>, options: &SessionOptions) -> Result<Session, SqlError> {
+        Session::cancelled_by(server, options, Arc::default())
+    }
+
+    /// A session whose batches end when `cancelled` is set.
+    pub(crate) fn cancelled_by(
+        server: Arc<Server>,
+        options: &SessionOptions,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<Session, SqlError> {
         let database = server.instance().database(&options.database).map_err(|error| error.to_sql_error())?;
-        let cancelled = Arc::new(AtomicBool::new(false));
         let id = server.registry().add(options, Arc::clone(&cancelled));
         let mut state = SessionState::new(id, database);
         state.login.clone_from(&options.login);
@@ -137,8 +145,14 @@ impl Session {
     /// # Errors
     /// The first error that the batch sent.
     pub fn run(&mut self, batch: &str) -> Result<(), SqlError> {
+        self.expect_batch();
+        self.run_expected(batch)
+    }
+
+    /// The same for a batch that was announced, and may have been cancelled since.
+    pub(crate) fn run_expected(&mut self, batch: &str) -> Result<(), SqlError> {
         let mut first = None;
-        self.execute(batch, &mut |event: Event| {
+        self.execute_expected(batch, &mut |event: Event| {
             if let Event::Error(error) = event {
                 first.get_or_insert(error);
             }

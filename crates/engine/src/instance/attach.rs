@@ -49,7 +49,7 @@ impl Instance {
             return Err(EngineError::statement(number::CANNOT_DETACH_SYSTEM, text));
         }
         let master = self.master()?;
-        if !self.registry.remove_unused(entry.id) {
+        if !self.take_unused(entry.id) {
             let text = format!("Cannot detach the database '{name}' because it is currently in use.");
             return Err(EngineError::statement(number::CANNOT_DETACH_IN_USE, text));
         }
@@ -200,7 +200,7 @@ impl Instance {
         if let EntryState::Unavailable { state: DatabaseState::Offline, .. } = &*entry.state.lock() {
             return Ok(());
         }
-        if !self.registry.remove_unused(entry.id) {
+        if !self.take_unused(entry.id) {
             return Err(cannot_lock(name));
         }
         let done = entry.shut(&self.parts, &self.registry).and_then(|()| self.note_offline(&master, &entry, true));
@@ -224,7 +224,7 @@ impl Instance {
         if is_open {
             return Ok(());
         }
-        if !self.registry.remove_unused(entry.id) {
+        if !self.take_unused(entry.id) {
             return Err(cannot_lock(name));
         }
         let noted = self.note_offline(&master, &entry, false);

@@ -191,7 +191,7 @@ impl Instance {
             return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
         }
         let master = self.master()?;
-        if !self.registry.remove_unused(entry.id) {
+        if !self.take_unused(entry.id) {
             let text = format!("Cannot drop database \"{name}\" because it is currently in use.");
             return Err(EngineError::statement(number::DATABASE_IN_USE, text));
         }

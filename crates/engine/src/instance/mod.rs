@@ -2,6 +2,7 @@
 
 mod alter;
 mod attach;
+mod background;
 mod clone;
 mod create;
 mod file_removal;
@@ -36,6 +37,7 @@ use crate::spill::SpillFiles;
 use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
+pub use background::BackgroundWork;
 pub use clone::CloneOptions;
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
@@ -60,6 +62,8 @@ pub struct Instance {
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
     running: Arc<Running>,
+    /// Who works in databases behind statements.
+    background: Mutex<Option<Arc<dyn BackgroundWork>>>,
 }
 
 impl std::fmt::Debug for Instance {
@@ -312,6 +316,7 @@ impl Instance {
     /// the first database that could not be saved: it will be SUSPECT at the next start, and the others have been saved
     /// all the same.
     pub fn close(&self) -> Result<()> {
+        self.stop_background(None);
         let _alone = self.definitions.lock();
         match self.running.close() {
             Close::Closed => self.shut(true),

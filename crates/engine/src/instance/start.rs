@@ -108,6 +108,7 @@ impl Instance {
             definitions: Mutex::new(()),
             lock_file: Mutex::new(Some(lock_file)),
             running: Arc::default(),
+            background: Mutex::default(),
         }))
     }
 }

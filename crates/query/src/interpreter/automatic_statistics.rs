@@ -2,6 +2,7 @@
 //!
 //! It is done before the query runs, in a transaction of its own, and only outside of a user's: a lock or a claim of
 //! that transaction would be in the way. What cannot be done at once is left out; the query is then planned without.
+//! With `AUTO_UPDATE_STATISTICS_ASYNC` old ones are put into a queue (`statistics_queue`), and the query goes by them.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use hobt_engine::{DatabaseUse, StatisticsDefinition, statistics_columns};
 use super::ddl::Place;
 use super::failure::Failure;
 use super::run::Interpreter;
+use super::statistics_queue::StatisticsUpdate;
 use crate::cardinality::wanted_columns;
 
 /// Tables of fewer rows are read as they come: no plan is better for knowing them ...
@@ -22,8 +24,12 @@ const LARGE_ROWS: u64 = 10_000;
 
 /// What is to be done for a column.
 enum Work {
-    Create { column: usize },
+    Create {
+        column: usize,
+    },
     Update(Arc<Statistics>),
+    /// The query does not wait for it.
+    UpdateBehind(Arc<Statistics>),
 }
 
 impl Interpreter<'_> {
@@ -32,7 +38,7 @@ impl Interpreter<'_> {
     /// # Errors
     /// The statement was cancelled.
     pub(super) fn make_statistics(&mut self, plan: &LogicalPlan) -> Result<bool, Failure> {
-        if self.state.transaction.is_some() || self.is_gathering {
+        if self.is_gathering {
             return Ok(false);
         }
         let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
@@ -42,8 +48,16 @@ impl Interpreter<'_> {
         for wanted in all {
             let Some(heap) = wanted.heap() else { continue };
             let (database, table) = (heap.database(), heap.table());
-            if let Some(work) = work_for(database, table, wanted.column, rows_min) {
-                works.push((database.clone(), Arc::clone(table), work));
+            match work_for(database, table, wanted.column, rows_min) {
+                Some(Work::UpdateBehind(statistics)) => self.environment.statistics.push(StatisticsUpdate {
+                    database: database.id(),
+                    table: table.id,
+                    statistics: statistics.id,
+                }),
+                Some(work) if self.state.transaction.is_none() => {
+                    works.push((database.clone(), Arc::clone(table), work));
+                }
+                _ => {}
             }
         }
         if works.is_empty() {
@@ -67,7 +81,9 @@ impl Interpreter<'_> {
         let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
         let place = Place { database: database.clone(), schema, name: table.name.clone() };
         match work {
-            Work::Update(statistics) => self.update_unasked(&place, table, &statistics, None),
+            Work::Update(statistics) | Work::UpdateBehind(statistics) => {
+                self.update_unasked(&place, table, &statistics, None)
+            }
             Work::Create { column } => {
                 let definition = StatisticsDefinition {
                     name: automatic_name(table, column),
@@ -109,7 +125,7 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
         return options.statistics.creates.then_some(Work::Create { column });
     }
     let is_maintained = options.statistics.is_maintained;
-    if !options.statistics.updates || options.statistics.updates_async || known.iter().any(|each| each.no_recompute) {
+    if !options.statistics.updates || known.iter().any(|each| each.no_recompute) {
         return None;
     }
     let newest = known.into_iter().max_by_key(|each| each.updated)?;
@@ -120,7 +136,8 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
         true => (known_rows - rows as f64).abs() > 0.2 * rows as f64,
         false => state.modifications as f64 > update_threshold(known_rows),
     };
-    is_stale.then(|| Work::Update(Arc::clone(newest)))
+    let work = if options.statistics.updates_async { Work::UpdateBehind } else { Work::Update };
+    is_stale.then(|| work(Arc::clone(newest)))
 }
 
 /// After how many changes statistics of so many rows are out of date, as SQL Server has it since 2016 (Microsoft:

@@ -4,11 +4,11 @@ use std::sync::{Arc, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use hobt_base::{SessionId, SqlError};
-use hobt_engine::Instance;
+use hobt_engine::{BackgroundWork, Instance};
 
 use super::identity::Identities;
 use super::memory::{MemoryGate, operators_runtime};
-use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, SystemViews};
+use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, StatisticsQueue, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
 /// The other sessions of an instance, as far as statements reach them.
@@ -57,6 +57,8 @@ pub struct Environment {
     pub version: Arc<str>,
     /// The plans that statements had.
     pub plans: Arc<PlanStore>,
+    /// Statistics that are updated behind queries.
+    pub statistics: Arc<StatisticsQueue>,
     pub(super) executor: Arc<Executor>,
 }
 
@@ -85,6 +87,8 @@ impl Environment {
     ) -> Result<Environment, SqlError> {
         let runtime = operators_runtime(&instance)?;
         let gate = MemoryGate::new(instance.memory());
+        let statistics = Arc::new(StatisticsQueue::default());
+        instance.stop_before_closing(Arc::clone(&statistics) as Arc<dyn BackgroundWork>);
         let executor = Executor { workers: WorkerPool::default(), runtime, gate, identities: Arc::default() };
         Ok(Environment {
             instance,
@@ -93,6 +97,7 @@ impl Environment {
             server_name: Arc::from(server_name),
             version: Arc::from(version),
             plans,
+            statistics,
             executor: Arc::new(executor),
         })
     }

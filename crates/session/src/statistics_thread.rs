@@ -1,0 +1,44 @@
+//! The thread that updates statistics behind queries. It keeps no instance alive: between updates it has none.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+
+use hobt_catalog::Table;
+use hobt_query::interpreter::{StatisticsQueue, StatisticsUpdate};
+
+use crate::server::Server;
+use crate::session::{Session, SessionOptions};
+
+/// Starts the thread. Where the system has none to give, nothing is updated behind queries.
+pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
+    let run = move || {
+        while let Some((update, cancelled)) = queue.next() {
+            if let Some(server) = server.upgrade() {
+                run_update(&server, &update, &cancelled);
+            }
+            queue.done();
+        }
+    };
+    let _no_thread_to_have = std::thread::Builder::new().name("hobt-statistics".to_owned()).spawn(run);
+}
+
+/// Updates a statistics object in a session of its own. What is not there any more needs none, and what fails is found
+/// old by the next query again.
+fn run_update(server: &Arc<Server>, update: &StatisticsUpdate, cancelled: &Arc<AtomicBool>) {
+    let Some(text) = text_of(server, update) else { return };
+    let options = SessionOptions { program: "hobt statistics".to_owned(), ..SessionOptions::default() };
+    let Ok(mut session) = Session::cancelled_by(Arc::clone(server), &options, Arc::clone(cancelled)) else { return };
+    let _found_old_again = session.run_expected(&text);
+}
+
+/// `UPDATE STATISTICS` with full names, so that the session stays in `master`.
+fn text_of(server: &Server, update: &StatisticsUpdate) -> Option<String> {
+    let database = server.instance().database_by_id(update.database).ok()?;
+    let snapshot = database.snapshot();
+    let table: &Arc<Table> = snapshot.tables.get(&update.table)?;
+    let statistics = snapshot.statistics_of(table).into_iter().find(|each| each.id == update.statistics)?;
+    let schema = &snapshot.schema_by_id(table.schema)?.name;
+    let quoted = |name: &str| format!("[{}]", name.replace(']', "]]"));
+    let full = [database.name(), schema, &table.name].map(quoted).join(".");
+    Some(format!("UPDATE STATISTICS {full} ({})", quoted(&statistics.name)))
+}
