@@ -31,4 +31,5 @@ mod sequences;
 mod sessions;
 mod slt;
 mod statistics;
+mod statistics_beside;
 mod transactions;

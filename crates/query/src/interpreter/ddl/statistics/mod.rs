@@ -14,6 +14,8 @@ use hobt_engine::{
     EngineError, StatisticsDefinition, no_such_object, no_such_statistics, partitions_in, statistics_type, time_of_day,
 };
 use hobt_tsql::ast::{CreateStatistics, Identifier, ObjectName, UpdateStatistics};
+use hobt_txn::StatementContext;
+use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, Value};
 
 use self::gather::Gathering;
@@ -27,6 +29,9 @@ use crate::execute::StatementRun;
 
 /// Tables of no more rows than this are read whole where no sample is asked for.
 const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
+
+/// A day in units of 100 ns.
+const DAY: i64 = 864_000_000_000;
 
 impl Interpreter<'_> {
     /// The table that a statement about statistics names.
@@ -42,12 +47,43 @@ impl Interpreter<'_> {
         Ok((place, table))
     }
 
+    /// The same table, of which nobody changes the definition until the transaction has ended: what is in the way of
+    /// its statistics' rows, and whose numbers they share, stays as it is.
+    ///
+    /// # Errors
+    /// 1088 it is gone, 1222, 1205; 2801 it was made anew again and again.
+    fn hold_table(&self, context: &StatementContext, place: &Place, table: Arc<Table>) -> Result<Arc<Table>, Failure> {
+        const ATTEMPTS: usize = 20;
+        let mut wanted = table;
+        for _ in 0..ATTEMPTS {
+            let lock = self.lock(context, &place.database, wanted.id, LockMode::SchemaStability)?;
+            let snapshot = place.database.snapshot();
+            let schema = snapshot.schema_id(&place.schema);
+            let found = schema.and_then(|schema| snapshot.table(schema, &place.name)).cloned();
+            let found = found.ok_or_else(|| {
+                let text = format!(
+                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
+                    place.name
+                );
+                SqlError::new(number::NO_SUCH_OBJECT, text)
+            })?;
+            if found.id == wanted.id {
+                context.hold([lock]);
+                return Ok(found);
+            }
+            wanted = found;
+        }
+        let text = format!("The definition of '{}' changed again and again while the statement waited.", place.name);
+        Err(SqlError::new(number::DEFINITION_CHANGED, text).into())
+    }
+
     pub(in super::super) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
         let (place, table) = self.table_of_statistics(&create.table)?;
         let options = Options::of(&create.options)?;
-        let definition = definition_of(create, &table, &options)?;
         let run = self.new_run(Some(&hints(&options)))?;
         self.in_run(&run, |this| {
+            let table = this.hold_table(&run.context, &place, table)?;
+            let definition = definition_of(create, &table, &options)?;
             let created = place.database.database().create_statistics(&run.context, &table, &definition);
             let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
             this.update_one(&run, &place, &table, &created, &options, create.name.position)
@@ -63,14 +99,15 @@ impl Interpreter<'_> {
             place.database.database().set_shown_counts(table.id, options.row_count, options.page_count);
             return Ok(Outcome::QUIET);
         }
-        let known = place.database.snapshot().statistics_of(&table);
-        let wanted = wanted_statistics(&known, &update.targets, &options)?;
-        if options.stream.is_some() && wanted.len() != 1 {
-            let text = "STATS_STREAM is of one statistics object: name it behind the table.";
-            return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(position).into());
-        }
         let run = self.new_run(Some(&hints(&options)))?;
         self.in_run(&run, |this| {
+            let table = this.hold_table(&run.context, &place, table)?;
+            let known = place.database.snapshot().statistics_of(&table);
+            let wanted = wanted_statistics(&known, &update.targets, &options)?;
+            if options.stream.is_some() && wanted.len() != 1 {
+                let text = "STATS_STREAM is of one statistics object: name it behind the table.";
+                return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(position).into());
+            }
             for statistics in &wanted {
                 match &options.stream {
                     Some(bytes) => this.put_stream(&run, &place, &table, statistics, bytes, position)?,
@@ -210,14 +247,14 @@ impl Interpreter<'_> {
         };
         let stream = StatisticsStream::decode(bytes).map_err(|damage| corrupt(damage.to_string()))?;
         let types = statistics_types(table, statistics);
-        if stream.types.first() != types.first() {
-            let name = |sql_type: Option<&SqlType>| sql_type.map_or_else(String::new, ToString::to_string);
-            let why = format!(
-                "its first column is {}, that of the statistics {}",
-                name(stream.types.first()),
-                name(types.first())
-            );
+        let of_both = stream.types.iter().zip(&types).zip(1..);
+        if let Some(((brought, own), place)) = of_both.clone().find(|((brought, own), _)| brought != own) {
+            let why = format!("its column {place} is {brought}, that of the statistics {own}");
             return Err(corrupt(why).into());
+        }
+        // Clocks differ; but what came from years ahead would be the newest of all for as long.
+        if !(0..=time_of_day().saturating_add(DAY)).contains(&stream.updated) {
+            return Err(corrupt("the time when it was made is none, or is to come".to_owned()).into());
         }
         let of_base = table.base_index().partitions.iter().map(|partition| partition.hobt);
         let hobts: Vec<HobtId> = of_base.chain([HobtId(0)]).collect();
@@ -248,7 +285,11 @@ impl Interpreter<'_> {
             _ => true,
         };
         let no_recompute = flag.eq_ignore_ascii_case("OFF");
-        self.in_context(&database, |_, context| {
+        let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
+        let place = Place { database: database.clone(), schema, name: table.name.clone() };
+        self.in_context(&database, |this, context| {
+            let table = &this.hold_table(context, &place, Arc::clone(table))?;
+            let snapshot = database.snapshot();
             for statistics in snapshot.statistics_of(table).iter().filter(|statistics| is_wanted(statistics)) {
                 let changed = Statistics { no_recompute, ..Statistics::clone(statistics) };
                 database.database().set_statistics(context, table, changed).map_err(SqlError::from)?;
@@ -278,7 +319,8 @@ impl Interpreter<'_> {
             Err(failure) if failure.error.number == number::NO_SUCH_OBJECT => return Err(missing()),
             other => other?,
         };
-        self.in_context(&place.database, |_, context| {
+        self.in_context(&place.database, |this, context| {
+            let table = this.hold_table(context, &place, table)?;
             let dropped = place.database.database().drop_statistics(context, &table, &name.name.value);
             Ok(dropped.map_err(SqlError::from)?)
         })

@@ -1,0 +1,149 @@
+//! Statistics beside what other sessions do: definitions that change, and updates that no query waits for.
+
+use hobt::{Instance, Session};
+
+use crate::client::{answer, instance_with, number};
+
+fn used(instance: &Instance) -> Session {
+    let mut session = instance.session().expect("a session");
+    session.run("USE d").expect("the database");
+    session
+}
+
+fn error(session: &mut Session, batch: &str) -> i32 {
+    answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
+}
+
+const TABLE: &str = "
+    CREATE TABLE t (a int NOT NULL, b int NOT NULL); CREATE CLUSTERED INDEX cx ON t (a);
+    INSERT INTO t SELECT value, value % 10 FROM GENERATE_SERIES(1, 2000); CREATE STATISTICS sb ON t (b);";
+
+#[test]
+fn nobody_changes_a_table_whose_statistics_an_open_transaction_has_changed() {
+    for first in [
+        "UPDATE STATISTICS t",
+        "CREATE STATISTICS sc ON t (b, a)",
+        "DROP STATISTICS t.sb",
+        "EXEC sp_autostats 't', 'OFF'",
+    ] {
+        let (folder, instance) = instance_with(TABLE);
+        let (mut one, mut other) = (used(&instance), used(&instance));
+        one.run(&format!("BEGIN TRANSACTION; {first}")).expect("statistics");
+        // It does not wait: what is in the way would be there for as long as the transaction.
+        other.run("SET LOCK_TIMEOUT 0").expect("an option");
+        for second in [
+            "DROP TABLE t",
+            "TRUNCATE TABLE t",
+            "CREATE INDEX ib ON t (b)",
+            "DROP INDEX cx ON t",
+            "ALTER INDEX cx ON t REBUILD",
+            "ALTER TABLE t ADD c int NOT NULL DEFAULT 1",
+            "ALTER TABLE t DROP COLUMN b",
+        ] {
+            assert_eq!(error(&mut other, second), 1222, "{second} behind {first}");
+        }
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM t WHERE b = 3"), 200, "reading waits for nobody");
+        one.run("ROLLBACK").expect("what was done is undone");
+        other.run("CREATE INDEX ib ON t (b); DROP INDEX ib ON t; DROP TABLE t").expect("nobody is in the way");
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM sys.stats WHERE name IN ('sb', 'sc', 'cx')"), 0);
+        drop((one, other));
+        instance.close().expect("it closes");
+        let instance = Instance::open(folder.path()).expect("it opens again");
+        assert_eq!(number(&mut used(&instance), "SELECT COUNT(*) FROM sys.stats WHERE name IN ('sb', 'sc', 'cx')"), 0);
+    }
+}
+
+#[test]
+fn ids_of_statistics_and_indexes_never_meet() {
+    let (_folder, instance) = instance_with(TABLE);
+    let (mut one, mut other) = (used(&instance), used(&instance));
+    one.run("BEGIN TRANSACTION; CREATE STATISTICS sc ON t (b, a)").expect("statistics");
+    other.run("SET LOCK_TIMEOUT 0").expect("an option");
+    assert_eq!(error(&mut other, "CREATE INDEX ib ON t (b)"), 1222);
+    one.run("COMMIT").expect("a commit");
+    other.run("CREATE INDEX ib ON t (b)").expect("an index");
+    let query = "SELECT COUNT(*) - COUNT(DISTINCT stats_id) FROM sys.stats WHERE object_id = OBJECT_ID('t')";
+    assert_eq!(number(&mut other, query), 0);
+    // And the other way round.
+    one.run("BEGIN TRANSACTION; CREATE INDEX ic ON t (b, a)").expect("an index");
+    assert_eq!(error(&mut other, "CREATE STATISTICS sd ON t (b)"), 1222);
+    one.run("ROLLBACK").expect("undone");
+    other.run("CREATE STATISTICS sd ON t (b)").expect("statistics");
+    assert_eq!(number(&mut other, query), 0);
+}
+
+/// A table with statistics that are far behind, in a database that updates them behind queries.
+const BEHIND: &str = "
+    ALTER DATABASE d SET HOBT_STATISTICS_MAINTENANCE = OFF;
+    ALTER DATABASE d SET AUTO_UPDATE_STATISTICS_ASYNC ON;
+    CREATE TABLE t (a int NOT NULL, pad char(50) NOT NULL DEFAULT 'x');
+    INSERT INTO t (a) SELECT value FROM GENERATE_SERIES(1, 2000);
+    CREATE STATISTICS s ON t (a) WITH FULLSCAN;
+    INSERT INTO t (a) SELECT value FROM GENERATE_SERIES(2001, 9000);";
+
+const CHANGES: &str = "SELECT p.modification_counter FROM sys.stats AS s
+    CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p WHERE s.name = 's'";
+
+#[test]
+fn a_query_goes_by_old_statistics_and_has_them_updated_behind_it() {
+    let (folder, instance) = instance_with(BEHIND);
+    let mut session = used(&instance);
+    assert_eq!(number(&mut session, CHANGES), 7000);
+    session.run("SET SHOWPLAN_ALL ON").expect("an option");
+    let (rows, failed) = answer(&mut session, "SELECT pad FROM t WHERE a > 5000");
+    assert_eq!(failed, None);
+    session.run("SET SHOWPLAN_ALL OFF").expect("an option");
+    let expected: f64 = rows[0][8].as_deref().expect("rows").parse().expect("a number");
+    assert!(expected < 100.0, "what was known says {expected} rows of 4,000");
+    let is_updated = (0..3000).any(|_| {
+        session.run("WAITFOR DELAY '00:00:00.010'").expect("a wait");
+        number(&mut session, CHANGES) == 0
+    });
+    assert!(is_updated, "nobody has updated them");
+    assert_eq!(
+        number(
+            &mut session,
+            "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('t'), (SELECT stats_id FROM sys.stats WHERE name = 's'))"
+        ),
+        9000
+    );
+    // Neither a database nor an instance waits for what might still be done.
+    session.run("INSERT INTO t (a) SELECT value FROM GENERATE_SERIES(9001, 30000)").expect("rows");
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM t WHERE a > 29000"), 1000);
+    session.run("USE master; DROP DATABASE d").expect("nobody is in the way");
+    drop(session);
+    instance.close().expect("it closes");
+    Instance::open(folder.path()).expect("it opens again").close().expect("it closes");
+}
+
+#[test]
+fn an_instance_closes_whatever_is_to_be_updated() {
+    for closes in [true, false] {
+        let (folder, instance) = instance_with(BEHIND);
+        let mut session = used(&instance);
+        assert_eq!(number(&mut session, "SELECT COUNT(*) FROM t WHERE a > 5000"), 4000);
+        drop(session);
+        if closes {
+            instance.close().expect("nothing is in the way");
+        } else {
+            drop(instance);
+        }
+        let instance = Instance::open(folder.path()).expect("it opens again");
+        assert_eq!(number(&mut used(&instance), "SELECT COUNT(*) FROM t"), 9000);
+    }
+}
+
+#[test]
+fn a_stream_fits_statistics_whose_columns_have_its_types_all_of_them() {
+    let (_folder, instance) = instance_with(
+        "CREATE TABLE x (a int NOT NULL, b int NOT NULL); INSERT INTO x VALUES (1, 2), (3, 4); CREATE STATISTICS s ON x (a, b);
+         CREATE TABLE y (a int NOT NULL, b varchar(20) NOT NULL); INSERT INTO y VALUES (1, '2'); CREATE STATISTICS s ON y (a, b);
+         CREATE TABLE z (a int NOT NULL, b int NOT NULL); CREATE STATISTICS s ON z (a, b)",
+    );
+    let mut session = used(&instance);
+    let (rows, failed) = answer(&mut session, "DBCC SHOW_STATISTICS ('x', s) WITH STATS_STREAM");
+    assert_eq!(failed, None);
+    let stream = rows[0][0].clone().expect("a stream");
+    assert_eq!(error(&mut session, &format!("UPDATE STATISTICS y (s) WITH STATS_STREAM = {stream}")), 9105);
+    session.run(&format!("UPDATE STATISTICS z (s) WITH STATS_STREAM = {stream}")).expect("it fits");
+}
