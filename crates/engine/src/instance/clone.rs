@@ -1,7 +1,7 @@
 //! `DBCC CLONEDATABASE`: a read-only database with the definitions and statistics of another, and no rows.
 //!
-//! Its files have the logical names of the source's and new paths, in the instance's folder, as SQL Server makes them. A
-//! crash before the end leaves a database that is not marked as a clone.
+//! Its files have the logical names of the source's and new paths, in the instance's folder, as SQL Server makes them.
+//! A crash before the end leaves a database that is not marked as a clone.
 
 use std::path::PathBuf;
 
@@ -28,8 +28,8 @@ impl Instance {
     /// Makes a clone. `verify` looks at what was made before it is read-only.
     ///
     /// # Errors
-    /// 3708 the source is the instance's own; those of [`Instance::create_database`] and of `verify`; 1105 or a device's
-    /// error. Nothing is left then.
+    /// 3708 the source is the instance's own; those of [`Instance::create_database`] and of `verify`; 1105 or a
+    /// device's error. Nothing is left then.
     pub fn clone_database(
         &self,
         source: &DatabaseUse,
