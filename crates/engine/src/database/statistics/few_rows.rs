@@ -112,7 +112,8 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    const NONE: Option<fn(usize) -> Option<&'static [u8]>> = None;
+    type NoValues = fn(usize) -> Option<&'static [u8]>;
+    const NONE: Option<NoValues> = None;
 
     #[test]
     fn rows_come_back_as_they_were_put() {
