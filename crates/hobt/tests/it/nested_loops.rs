@@ -170,7 +170,10 @@ fn planned(session: &mut Session, query: &str) -> (String, f64) {
     ok(session, "SET SHOWPLAN_ALL OFF");
     // Of the columns, 4 is the operator, 5 its kind, 8 the rows.
     let join = operators.iter().find(|row| row[5].ends_with("Join")).expect("a join")[4].clone();
-    let facts = operators.iter().find(|row| row[0].contains("[fact]") && row[4].ends_with("Seek")).expect("a seek");
+    let reads = |row: &&Vec<String>| {
+        row[0].contains("OBJECT:([d].[dbo].[fact]") && (row[4].ends_with("Seek") || row[4].ends_with("Scan"))
+    };
+    let facts = operators.iter().find(reads).expect("it reads the facts");
     (join, facts[8].parse().expect("a number"))
 }
 

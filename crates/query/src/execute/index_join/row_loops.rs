@@ -41,14 +41,15 @@ use hobt_access::KeyRange;
 
 use super::super::inputs::with_inputs;
 use super::super::profile::OperatorProfile;
+use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::{RowSeeks, SeekExec};
 use super::super::trace::is_exchange;
 use super::forced::all_conditions;
 use super::{Inner, Sought};
 use crate::wrap::external;
 
-/// The most rows that a seek is thought to bring whose plan has one worker. Each costs a few microseconds, and waking
-/// another worker some hundred.
+/// The most rows that loops are thought to begin with whose plan has one worker. Each costs a few microseconds, and
+/// waking another worker some hundred.
 const SERIAL_ROWS: usize = 1000;
 
 /// What an inner side does with the rows of its table.
@@ -224,7 +225,7 @@ impl RowLoopsExec {
     }
 }
 
-/// Whether a plan is of loops alone whose seeks are thought to bring so few rows that it is not worth more than one
+/// Whether a plan is of loops alone that begin with so few rows, as somebody thinks, that it is not worth more than one
 /// worker.
 pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     fn has_loops(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -237,9 +238,15 @@ pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
         }
         let expected = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
         let rows = expected.ok().and_then(|expected| expected.num_rows.get_value().copied());
-        plan.is::<SeekExec>() && rows.is_some_and(|rows| rows <= SERIAL_ROWS)
+        is_chosen(plan) && rows.is_some_and(|rows| rows <= SERIAL_ROWS)
     }
     has_loops(plan) && is_small(plan)
+}
+
+/// Whether conditions lead to what is read of a table: to ranges of an index, or to some of its partitions.
+fn is_chosen(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_part = |scan: &ScanExec| scan.partitions().len() < scan.table().table().base_index().partitions.len();
+    plan.is::<SeekExec>() || plan.downcast_ref::<ScanExec>().is_some_and(is_part)
 }
 
 /// What is promised of the rows of loops: their order is the outer side's. `None` if somebody may go by more than that.
