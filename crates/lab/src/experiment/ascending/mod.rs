@@ -21,6 +21,8 @@ pub(super) struct AscendingExperiment;
 
 /// Rows of a day in the text.
 const WANTED_ROWS: u64 = 524_790;
+/// Rows of a day below which starting and planning a query weigh more than its joins.
+const ROWS_MIN: u64 = 100_000;
 /// Bytes of a row of the fact table on its page, about.
 const ROW_BYTES: u64 = 120;
 /// Days on disk for each that a query reads: two tables in each of two databases.
@@ -186,7 +188,7 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
     for years in Years::BOTH {
         let (fresh, stale, own) = (years.case(FRESH), years.case(STALE), years.case(OWN_CASE));
         let (Some(of_fresh), Some(of_own)) = (case_of(cases, &fresh), case_of(cases, &own)) else { continue };
-        let is_short = of_fresh.median("warm_s").is_none_or(|warm| warm < SHORT_S);
+        let is_short = of_fresh.rows < ROWS_MIN || of_fresh.median("warm_s").is_none_or(|warm| warm < SHORT_S);
         let mut add = |name: String, values: &[f64], (aim, at_least, too_small): (f64, bool, bool)| {
             marks.extend(median(values).map(|value| {
                 let interval = median_interval(values);
