@@ -33,7 +33,7 @@ pub(super) fn references(
     left: &LogicalPlan,
     right: &LogicalPlan,
 ) -> Vec<Option<Reference>> {
-    let of = |plan, expr| compared_column(expr).and_then(|column| origin(plan, column));
+    let of = |plan, expr| compared_column(expr).and_then(|column| origin(plan, column, compared_column));
     let ends: Vec<Option<(WantedColumn, WantedColumn)>> =
         equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect();
     let mut found = vec![None; equations.len()];

@@ -48,7 +48,7 @@ pub(crate) fn wanted_columns(plan: &LogicalPlan) -> Vec<WantedColumn> {
 
 fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &mut Vec<WantedColumn>) {
     for column in exprs.flat_map(Expr::column_refs) {
-        let Some(wanted) = origin(below, column) else { continue };
+        let Some(wanted) = origin(below, column, only_column) else { continue };
         let id = |wanted: &WantedColumn| wanted.heap().map(|heap| (heap.database().id(), heap.table().id));
         let is_known = found.iter().any(|known| known.column == wanted.column && id(known) == id(&wanted));
         if !is_known {
@@ -57,8 +57,12 @@ fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &
     }
 }
 
-/// The table's column that a column of a plan is.
-pub(super) fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn> {
+/// The table's column that a column of a plan comes from, through expressions of which `column_of` says one.
+pub(super) fn origin(
+    plan: &LogicalPlan,
+    column: &Column,
+    column_of: fn(&Expr) -> Option<&Column>,
+) -> Option<WantedColumn> {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
@@ -69,18 +73,20 @@ pub(super) fn origin(plan: &LogicalPlan, column: &Column) -> Option<WantedColumn
         }
         LogicalPlan::SubqueryAlias(alias) => {
             let at = plan.schema().maybe_index_of_column(column)?;
-            origin(&alias.input, &alias.input.schema().columns()[at])
+            origin(&alias.input, &alias.input.schema().columns()[at], column_of)
         }
         LogicalPlan::Projection(projection) => {
             let at = plan.schema().maybe_index_of_column(column)?;
-            origin(&projection.input, only_column(&projection.expr[at])?)
+            origin(&projection.input, column_of(&projection.expr[at])?, column_of)
         }
         LogicalPlan::Join(join) => {
             let sides = [&join.left, &join.right];
             let side = sides.into_iter().find(|side| side.schema().maybe_index_of_column(column).is_some())?;
-            origin(side, column)
+            origin(side, column, column_of)
         }
-        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => origin(plan.inputs().first()?, column),
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+            origin(plan.inputs().first()?, column, column_of)
+        }
         _ => None,
     }
 }
