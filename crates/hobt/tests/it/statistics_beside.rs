@@ -147,3 +147,50 @@ fn a_stream_fits_statistics_whose_columns_have_its_types_all_of_them() {
     assert_eq!(error(&mut session, &format!("UPDATE STATISTICS y (s) WITH STATS_STREAM = {stream}")), 9105);
     session.run(&format!("UPDATE STATISTICS z (s) WITH STATS_STREAM = {stream}")).expect("it fits");
 }
+
+#[test]
+fn what_an_update_has_seen_of_its_own_transaction_counts_once() {
+    let (_folder, instance) = instance_with(TABLE);
+    let mut session = used(&instance);
+    let rows = |session: &mut Session, name: &str| {
+        let query = format!(
+            "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
+             WHERE s.object_id = OBJECT_ID('t') AND s.name = '{name}'"
+        );
+        number(session, &query)
+    };
+    let known = |session: &mut Session| {
+        let query =
+            "SELECT CAST(SUM(h.equal_rows + h.range_rows) AS int) FROM sys.dm_db_stats_histogram(OBJECT_ID('t'),
+            (SELECT stats_id FROM sys.stats WHERE object_id = OBJECT_ID('t') AND name = 'sb')) AS h";
+        number(session, query)
+    };
+    let insert =
+        |from: i64, to: i64| format!("INSERT INTO t SELECT value, value % 10 FROM GENERATE_SERIES({from}, {to})");
+    let run =
+        |session: &mut Session, batch: &str| session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    run(
+        &mut session,
+        &format!(
+            "BEGIN TRANSACTION; {}; DELETE FROM t WHERE a <= 100; UPDATE STATISTICS t (sb) WITH FULLSCAN; {}; COMMIT",
+            insert(2001, 3000),
+            insert(3001, 3050)
+        ),
+    );
+    assert_eq!(known(&mut session), 2950);
+    assert_eq!(rows(&mut session, "cx"), 2950, "statistics that were not updated are as new as the rows");
+    // An update that is undone takes nothing away.
+    run(
+        &mut session,
+        &format!(
+            "BEGIN TRANSACTION; {}; SAVE TRANSACTION s; UPDATE STATISTICS t (sb) WITH FULLSCAN; ROLLBACK TRANSACTION s; COMMIT",
+            insert(3051, 3150)
+        ),
+    );
+    assert_eq!(known(&mut session), 3050);
+    run(
+        &mut session,
+        &format!("BEGIN TRANSACTION; {}; UPDATE STATISTICS t (sb) WITH FULLSCAN; ROLLBACK", insert(3151, 3250)),
+    );
+    assert_eq!(known(&mut session), 3050);
+}

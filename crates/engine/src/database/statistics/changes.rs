@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use hobt_base::{HobtId, ObjectId};
+use hobt_base::{HobtId, ObjectId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
 use hobt_txn::StatementContext;
 use hobt_types::statistics::GatherColumns;
@@ -265,10 +265,88 @@ impl RowChanges {
     }
 }
 
+/// What statements have noted whose transactions have not ended, by transaction.
+#[derive(Default, Debug)]
+pub(crate) struct OpenNotes {
+    notes: Mutex<HashMap<Stamp, Vec<Weak<Mutex<RowChanges>>>>>,
+}
+
+impl OpenNotes {
+    /// Adds what a statement of `ctx` notes, until its transaction has ended or it is undone.
+    fn add(self: &Arc<OpenNotes>, ctx: &StatementContext, changes: &Arc<Mutex<RowChanges>>) {
+        let stamp = ctx.stamp();
+        self.notes.lock().entry(stamp).or_default().push(Arc::downgrade(changes));
+        for is_commit in [true, false] {
+            let (open, changes) = (Arc::clone(self), Arc::downgrade(changes));
+            let remove = move || {
+                open.remove(stamp, &changes);
+                Ok(())
+            };
+            if is_commit { ctx.on_commit(remove) } else { ctx.on_undo(remove) }
+        }
+    }
+
+    fn remove(&self, stamp: Stamp, changes: &Weak<Mutex<RowChanges>>) {
+        let mut notes = self.notes.lock();
+        let Some(own) = notes.get_mut(&stamp) else { return };
+        own.retain(|each| !each.ptr_eq(changes));
+        if own.is_empty() {
+            notes.remove(&stamp);
+        }
+    }
+
+    fn of(&self, stamp: Stamp) -> Vec<Arc<Mutex<RowChanges>>> {
+        self.notes.lock().get(&stamp).map_or_else(Vec::new, |own| own.iter().filter_map(Weak::upgrade).collect())
+    }
+}
+
+impl RowChanges {
+    /// Takes what was noted for a statistics object of a table in some partitions.
+    fn take(&mut self, table: ObjectId, id: i32, hobts: &[HobtId]) -> Vec<(usize, PartChanges)> {
+        let noted = Arc::clone(&self.table);
+        let Some(object) = noted.objects.iter().position(|object| object.id == id).filter(|_| noted.id == table) else {
+            return Vec::new();
+        };
+        self.gather();
+        let partitions = (0..noted.hobts.len()).filter(|partition| hobts.contains(&noted.hobts[*partition]));
+        let own = &mut self.parts()[object];
+        let taken = partitions.filter_map(|partition| Some((partition, own.remove(&partition)?))).collect();
+        self.look_at_bytes();
+        taken
+    }
+
+    /// Puts back what [`RowChanges::take`] took.
+    fn put_back(&mut self, id: i32, taken: Vec<(usize, PartChanges)>) {
+        let noted = Arc::clone(&self.table);
+        let Some(object) = noted.objects.iter().position(|object| object.id == id) else { return };
+        let own = &mut self.parts()[object];
+        taken.into_iter().for_each(|(partition, changes)| own.part(partition).merge(changes));
+        self.look_at_bytes();
+    }
+}
+
+impl Database {
+    /// To be called before rows are gathered for an update of a statistics object, which sees what its own transaction
+    /// has done: that is not left behind by the commit once more. It is if the statement is undone.
+    pub fn forget_noted(&self, ctx: &StatementContext, statistics: &Statistics, hobts: &[HobtId]) {
+        let id = statistics.id;
+        for changes in self.open_notes.of(ctx.stamp()) {
+            let taken = changes.lock().take(statistics.table, id, hobts);
+            if !taken.is_empty() {
+                ctx.on_undo(move || {
+                    changes.lock().put_back(id, taken);
+                    Ok(())
+                });
+            }
+        }
+    }
+}
+
 /// Where statements note what they change of a table's rows.
 #[derive(Clone, Debug)]
 pub struct RowChangeNotes {
     live: Arc<LiveStatistics>,
+    open: Arc<OpenNotes>,
     table: Arc<NotedTable>,
 }
 
@@ -285,6 +363,9 @@ impl RowChangeNotes {
             Mutex::new(RowChanges::new(Arc::clone(&self.table)))
         });
         if is_first {
+            if ctx.is_in_transaction() {
+                self.open.add(ctx, &changes);
+            }
             let (changes, live) = (Arc::clone(&changes), Arc::clone(&self.live));
             ctx.on_commit(move || {
                 let nothing = RowChanges::new(Arc::clone(&changes.lock().table));
@@ -336,6 +417,10 @@ impl Database {
             live.noted.write().insert(table.id, Arc::clone(&noted));
             noted
         });
-        (!noted.objects.is_empty()).then(|| RowChangeNotes { live: Arc::clone(live), table: noted })
+        (!noted.objects.is_empty()).then(|| RowChangeNotes {
+            live: Arc::clone(live),
+            open: Arc::clone(&self.open_notes),
+            table: noted,
+        })
     }
 }

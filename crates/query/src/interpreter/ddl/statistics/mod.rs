@@ -142,6 +142,7 @@ impl Interpreter<'_> {
         let whole = partitions.is_none().then_some(HobtId(0));
         let begun: Vec<HobtId> = hobts.iter().copied().chain(whole).collect();
         database.begin_statistics_update(&run.context, statistics, &begun);
+        database.forget_noted(&run.context, statistics, &begun);
         let gathering =
             Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
         let mut parts = self.gather(run, &gathering)?;
