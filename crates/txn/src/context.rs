@@ -10,6 +10,7 @@ use hobt_page::RowImage;
 use parking_lot::{Mutex, RwLock};
 
 use crate::locks::LockOwner;
+use crate::notes::Notes;
 use crate::undo_memory::ACTION_BYTES;
 use crate::{
     Before, LogChain, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Savepoint, Snapshot, Transaction,
@@ -88,7 +89,7 @@ pub struct StatementContext {
     /// What is let go of when the statement has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// See [`StatementContext::note`].
-    notes: Mutex<Vec<(u64, Arc<dyn Any + Send + Sync>)>>,
+    notes: Notes,
 }
 
 impl fmt::Debug for StatementContext {
@@ -134,7 +135,7 @@ impl StatementContext {
             cancelled,
             memory: MemoryAccount::new(&settings.memory, "Statements"),
             held: Mutex::default(),
-            notes: Mutex::default(),
+            notes: Notes::default(),
         })
     }
 
@@ -361,13 +362,15 @@ impl StatementContext {
     /// # Panics
     /// If the number was used with another type.
     pub fn note<T: Any + Send + Sync>(&self, number: u64, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut notes = self.notes.lock();
-        if let Some((_, note)) = notes.iter().find(|(known, _)| *known == number) {
-            return Arc::clone(note).downcast().expect("one number is of one type");
-        }
-        let made = Arc::new(make());
-        notes.push((number, Arc::<T>::clone(&made)));
-        made
+        self.notes.get(number, make)
+    }
+
+    /// The same of its transaction: gone with that.
+    ///
+    /// # Panics
+    /// As [`StatementContext::note`].
+    pub fn note_in_transaction<T: Any + Send + Sync>(&self, number: u64, make: impl FnOnce() -> T) -> Arc<T> {
+        self.transaction.notes.get(number, make)
     }
 
     /// Keeps a value for as long as what the statement changed may still be undone: its locks.

@@ -19,6 +19,7 @@ mod context;
 mod decision;
 pub mod locks;
 mod memory;
+mod notes;
 mod progress;
 mod row_locks;
 mod transaction;

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
+use crate::notes::Notes;
 use crate::progress::Progress;
 use crate::undo_memory::UndoMemory;
 use crate::{LogChains, Running, Snapshot};
@@ -54,6 +55,8 @@ pub struct Transaction {
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// What undo actions and versions take.
     pub(crate) undo_memory: UndoMemory,
+    /// See [`crate::StatementContext::note_in_transaction`].
+    pub(crate) notes: Notes,
     /// Where it says how far its undo is.
     undo_progress: OnceLock<Arc<Progress>>,
 }
@@ -93,6 +96,7 @@ impl Transaction {
             commit,
             held,
             undo_memory,
+            notes: Notes::default(),
             undo_progress: OnceLock::new(),
         })
     }

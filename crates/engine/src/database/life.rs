@@ -283,7 +283,6 @@ impl Database {
             stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
             live_statistics: Arc::default(),
-            open_notes: Arc::default(),
             clone_counts: RwLock::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),

@@ -186,8 +186,6 @@ pub struct Database {
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     /// What changes of rows left behind for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
-    /// What statements have noted for statistics whose transactions have not ended.
-    open_notes: Arc<statistics::OpenNotes>,
     /// In a clone, what partitions had in its source.
     clone_counts: RwLock<HashMap<HobtId, PartitionCounts>>,
     next_ids: Mutex<NextIds>,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use hobt_base::{HobtId, ObjectId, Stamp};
+use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
 use hobt_txn::StatementContext;
 use hobt_types::statistics::GatherColumns;
@@ -265,38 +265,13 @@ impl RowChanges {
     }
 }
 
-/// What statements have noted whose transactions have not ended, by transaction.
-#[derive(Default, Debug)]
-pub(crate) struct OpenNotes {
-    notes: Mutex<HashMap<Stamp, Vec<Weak<Mutex<RowChanges>>>>>,
-}
+/// What the statements of a transaction have noted; what was undone is gone from it by itself.
+type OpenNotes = Mutex<Vec<Weak<Mutex<RowChanges>>>>;
 
-impl OpenNotes {
-    /// Adds what a statement of `ctx` notes, until its transaction has ended or it is undone.
-    fn add(self: &Arc<OpenNotes>, ctx: &StatementContext, changes: &Arc<Mutex<RowChanges>>) {
-        let stamp = ctx.stamp();
-        self.notes.lock().entry(stamp).or_default().push(Arc::downgrade(changes));
-        for is_commit in [true, false] {
-            let (open, changes) = (Arc::clone(self), Arc::downgrade(changes));
-            let remove = move || {
-                open.remove(stamp, &changes);
-                Ok(())
-            };
-            if is_commit { ctx.on_commit(remove) } else { ctx.on_undo(remove) }
-        }
-    }
-
-    fn remove(&self, stamp: Stamp, changes: &Weak<Mutex<RowChanges>>) {
-        let mut notes = self.notes.lock();
-        let Some(own) = notes.get_mut(&stamp) else { return };
-        own.retain(|each| !each.ptr_eq(changes));
-        if own.is_empty() {
-            notes.remove(&stamp);
-        }
-    }
-
-    fn of(&self, stamp: Stamp) -> Vec<Arc<Mutex<RowChanges>>> {
-        self.notes.lock().get(&stamp).map_or_else(Vec::new, |own| own.iter().filter_map(Weak::upgrade).collect())
+impl LiveStatistics {
+    /// What the transaction of `ctx` has noted for the statistics of this database.
+    fn open_notes(self: &Arc<LiveStatistics>, ctx: &StatementContext) -> Arc<OpenNotes> {
+        ctx.note_in_transaction(Arc::as_ptr(self).addr() as u64, OpenNotes::default)
     }
 }
 
@@ -330,7 +305,8 @@ impl Database {
     /// has done: that is not left behind by the commit once more. It is if the statement is undone.
     pub fn forget_noted(&self, ctx: &StatementContext, statistics: &Statistics, hobts: &[HobtId]) {
         let id = statistics.id;
-        for changes in self.open_notes.of(ctx.stamp()) {
+        let open: Vec<_> = self.live_statistics.open_notes(ctx).lock().iter().filter_map(Weak::upgrade).collect();
+        for changes in open {
             let taken = changes.lock().take(statistics.table, id, hobts);
             if !taken.is_empty() {
                 ctx.on_undo(move || {
@@ -346,7 +322,6 @@ impl Database {
 #[derive(Clone, Debug)]
 pub struct RowChangeNotes {
     live: Arc<LiveStatistics>,
-    open: Arc<OpenNotes>,
     table: Arc<NotedTable>,
 }
 
@@ -364,7 +339,7 @@ impl RowChangeNotes {
         });
         if is_first {
             if ctx.is_in_transaction() {
-                self.open.add(ctx, &changes);
+                self.live.open_notes(ctx).lock().push(Arc::downgrade(&changes));
             }
             let (changes, live) = (Arc::clone(&changes), Arc::clone(&self.live));
             ctx.on_commit(move || {
@@ -417,10 +392,6 @@ impl Database {
             live.noted.write().insert(table.id, Arc::clone(&noted));
             noted
         });
-        (!noted.objects.is_empty()).then(|| RowChangeNotes {
-            live: Arc::clone(live),
-            open: Arc::clone(&self.open_notes),
-            table: noted,
-        })
+        (!noted.objects.is_empty()).then(|| RowChangeNotes { live: Arc::clone(live), table: noted })
     }
 }

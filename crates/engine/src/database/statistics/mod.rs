@@ -25,7 +25,6 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result, no_such_object, no_such_statistics};
 
 pub(crate) use carry::Gathered;
-pub(crate) use changes::OpenNotes;
 pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
 pub(crate) use live::LiveStatistics;
 pub use live::{ShownCounts, StatisticsState};
