@@ -47,6 +47,9 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     // In front of what turns the sides of a hash join.
     rules.insert(selection, Arc::new(ForcedMergeRule::before(&indexes)));
     let mut logical = Optimizer::new().rules;
+    // It makes one list of all conditions of joins that it takes apart, and loses those that join no two of the sources
+    // (`d.x = f.a AND f.b = e.z - d.y`), and whether NULLs are equal in them. It would change a written order, too.
+    logical.retain(|rule| rule.name() != "eliminate_cross_join");
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {

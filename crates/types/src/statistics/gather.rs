@@ -151,6 +151,11 @@ impl Gatherer {
         Ok(())
     }
 
+    /// The columns of the rows.
+    pub fn columns(&self) -> &GatherColumns {
+        &self.columns
+    }
+
     /// Rows seen.
     pub fn rows(&self) -> u64 {
         self.rows

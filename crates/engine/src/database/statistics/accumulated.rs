@@ -31,16 +31,20 @@ impl Accumulated {
     /// fail where it is written or read, and is left out here.
     pub(super) fn add(&mut self, columns: &GatherColumns, values: &[Option<&[u8]>]) {
         let recent = self.recent.get_or_insert_with(|| Gatherer::with_sample(columns.clone(), SAMPLE_ROWS));
-        let _left_out = recent.add(values);
+        if recent.columns() == columns {
+            let _left_out = recent.add(values);
+        }
     }
 
-    /// Takes in what another has seen.
+    /// Takes in what another has seen. Rows of other columns are left out: a statement that began before the statistics
+    /// were dropped may find others under their number, or a column of another type.
     pub(super) fn merge(&mut self, later: Accumulated) {
         self.settle_with(later.settled);
         match (&mut self.recent, later.recent) {
             (_, None) => {}
             (recent @ None, later) => *recent = later,
-            (Some(recent), Some(later)) => recent.merge(later),
+            (Some(recent), Some(later)) if recent.columns() == later.columns() => recent.merge(later),
+            (Some(_), Some(_)) => {}
         }
     }
 
@@ -64,6 +68,12 @@ impl Accumulated {
     pub(super) fn summaries(&self) -> impl Iterator<Item = Cow<'_, Summary>> {
         let recent = self.recent.as_ref().filter(|recent| recent.rows() > 0);
         self.settled.iter().map(Cow::Borrowed).chain(recent.map(|recent| Cow::Owned(recent.summary())))
+    }
+
+    /// Rows that were seen.
+    pub(super) fn rows(&self) -> f64 {
+        let settled = self.settled.as_ref().map_or(0.0, |settled| settled.rows);
+        settled + self.recent.as_ref().map_or(0.0, |recent| recent.rows() as f64)
     }
 
     /// Bytes held while nothing is settled, about.
@@ -113,6 +123,19 @@ mod tests {
         let (first, last) = (load.histogram.steps().first(), load.histogram.steps().last());
         assert_eq!(single.histogram.steps().first().map(|step| &step.key), first.map(|step| &step.key));
         assert_eq!(single.histogram.steps().last().map(|step| &step.key), last.map(|step| &step.key));
+    }
+
+    #[test]
+    fn rows_of_other_columns_are_left_out() {
+        let (one, mut rows) = (columns(), Accumulated::default());
+        let two = GatherColumns::new([one.columns(), one.columns()].concat());
+        let value = 7_i32.to_le_bytes();
+        rows.add(&two, &[Some(&value), None]);
+        rows.add(&one, &[Some(&value)]);
+        let mut others = Accumulated::default();
+        (0..100).for_each(|_| others.add(&one, &[Some(&value)]));
+        rows.merge(others);
+        assert_eq!(rows.rows(), 1.0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{KeyColumn, KeyError};
 pub const HISTOGRAM_VALUE_BYTES_MAX: usize = 400;
 
 /// The columns of a statistics object: their keys may be NULL and ascend, whatever an index says.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatherColumns(Arc<[KeyColumn]>);
 
 impl GatherColumns {
