@@ -179,6 +179,15 @@ struct Portion {
     sources: u64,
 }
 
+impl Written {
+    fn sources(&self) -> u64 {
+        match self {
+            Written::Source(place) => 1 << place,
+            Written::Join(left, right) => left.sources() | right.sources(),
+        }
+    }
+}
+
 /// One way to join a set of sources.
 #[derive(Clone)]
 struct Way {
@@ -319,7 +328,20 @@ impl Graph {
         };
         let best = ways.get(&self.all())?;
         let (_, written) = self.way_of(&self.written, relations);
-        (best.cost < written.cost * GAIN_MIN).then_some(ways)
+        // What costs little because few rows are expected costs much if there are more: pairs of all rows are not kept.
+        let is_worse = best.cost < written.cost * GAIN_MIN || (self.is_connected() && self.has_product(&self.written));
+        is_worse.then_some(ways)
+    }
+
+    /// Whether a part of the tree joins every row with every other.
+    fn has_product(&self, written: &Written) -> bool {
+        match written {
+            Written::Source(_) => false,
+            Written::Join(left, right) => {
+                let is_product = !self.has_equation(left.sources(), right.sources());
+                is_product || self.has_product(left) || self.has_product(right)
+            }
+        }
     }
 
     fn all(&self) -> u64 {
