@@ -13,13 +13,22 @@ use crate::session::{Session, SessionOptions};
 pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
     let run = move || {
         while let Some((update, cancelled)) = queue.next() {
+            let _running = Running(&queue);
             if let Some(server) = server.upgrade() {
                 run_update(&server, &update, &cancelled);
             }
-            queue.done();
         }
     };
     let _no_thread_to_have = std::thread::Builder::new().name("hobt-statistics".to_owned()).spawn(run);
+}
+
+/// An update that has begun: whoever waits for its end hears of it even if it panics.
+struct Running<'q>(&'q StatisticsQueue);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.done();
+    }
 }
 
 /// Updates a statistics object in a session of its own. What is not there any more needs none, and what fails is found

@@ -132,8 +132,9 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
     let state = database.statistics_state(newest, &hobts);
     let known_rows = state.summary.rows;
     let is_stale = match is_maintained {
-        // Rows came or went that nobody has seen: before a crash, or while nothing was kept.
-        true => (known_rows - rows as f64).abs() > 0.2 * rows as f64,
+        // Rows came or went that nobody has seen, before a crash or while nothing was kept; or so many went that the
+        // histogram without them says too little.
+        true => (known_rows - rows as f64).abs() > 0.2 * rows as f64 || state.deleted_rows > 500.0 + 0.2 * known_rows,
         false => state.modifications as f64 > update_threshold(known_rows),
     };
     let work = if options.statistics.updates_async { Work::UpdateBehind } else { Work::Update };

@@ -239,6 +239,23 @@ impl Histogram {
         Histogram { steps }
     }
 
+    /// The same with so many rows in all, of which NULL keeps its own.
+    pub fn with_rows(mut self, rows: f64) -> Histogram {
+        let (nulls, all) = (self.nulls(), self.rows());
+        let wanted = (rows - nulls).max(0.0);
+        if all <= nulls || wanted == all - nulls {
+            return self;
+        }
+        let factor = wanted / (all - nulls);
+        for step in self.steps.iter_mut().filter(|step| step.value.is_some()) {
+            step.equal_rows *= factor;
+            step.range_rows *= factor;
+            step.distinct_range_rows = step.distinct_range_rows.min(step.range_rows);
+        }
+        self.steps.retain(|step| step.equal_rows + step.range_rows > 0.0);
+        self
+    }
+
     /// The same with `distinct` different values in all, NULL among them, as far as ranges have rows for them: what
     /// the steps are not is shared among the ranges as the values known so far are.
     pub fn with_distinct(mut self, distinct: f64) -> Histogram {

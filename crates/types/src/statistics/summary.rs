@@ -160,7 +160,7 @@ impl Summary {
         for (own, gone) in left.prefixes.iter_mut().zip(&gone.prefixes) {
             own.bytes = (own.bytes - gone.bytes).max(0.0);
         }
-        left.histogram = self.histogram.subtract(&gone.histogram);
+        left.histogram = self.histogram.subtract(&gone.histogram).with_rows(left.rows);
         left
     }
 

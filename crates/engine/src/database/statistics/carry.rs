@@ -10,6 +10,7 @@ use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
 
 use super::super::{Change, Database};
+use super::changes::statistics_columns;
 use crate::clock::time_of_day;
 use crate::error::Result;
 
@@ -42,15 +43,20 @@ impl Database {
             changed.push(Statistics { updated, unfiltered_rows, is_incremental, no_recompute, parts, ..own });
         }
         let moved = moved_partitions(old, new);
-        if !moved.is_empty() {
-            let is_there = |each: &&Arc<Statistics>| each.columns_in(new).is_some();
-            let is_open = |each: &&Arc<Statistics>| changed.iter().all(|other| other.id != each.id);
-            let carried: Vec<_> = known.iter().filter(is_there).filter(is_open).collect();
-            for statistics in carried {
-                let parts = self.carried_parts(statistics, old, &moved);
-                if !parts.is_empty() {
-                    changed.push(Statistics { parts, ..Statistics::clone(statistics) });
-                }
+        let keys = |table: &Table, each: &Statistics| statistics_columns(table, &each.columns_in(table)?);
+        for statistics in known.iter().filter(|each| each.columns_in(new).is_some()) {
+            if changed.iter().any(|other: &Statistics| other.id == statistics.id) {
+                continue;
+            }
+            // What was gathered of values of another type says nothing.
+            if keys(old, statistics) != keys(new, statistics) {
+                let (updated, modified, parts) = (None, 0, Vec::new());
+                changed.push(Statistics { updated, modified, parts, ..Statistics::clone(statistics) });
+                continue;
+            }
+            let parts = if moved.is_empty() { Vec::new() } else { self.carried_parts(statistics, old, &moved) };
+            if !parts.is_empty() {
+                changed.push(Statistics { parts, ..Statistics::clone(statistics) });
             }
         }
         for statistics in changed {

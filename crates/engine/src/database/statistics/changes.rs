@@ -71,6 +71,11 @@ impl NotedTable {
         }
     }
 
+    /// What was stored of a statistics object, unless it has changed since.
+    fn stored_statistics(&self, id: i32) -> Option<Arc<Statistics>> {
+        self.stored.iter().filter_map(Weak::upgrade).find(|stored| stored.id == id)
+    }
+
     fn is_of(&self, snapshot: &DatabaseSnapshot, table: &Arc<Table>, is_live: bool) -> bool {
         let stored = snapshot.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
         // No other can have the address of one that is known, if only weakly.
@@ -253,6 +258,7 @@ impl RowChanges {
         let mut gathered = gathered.into_iter();
         for object in &table.objects {
             let later = gathered.next().unwrap_or_default();
+            let base = table.stored_statistics(object.id);
             live.tail(table.id, object.id).change(|parts| {
                 let mut left = LeftBehind { hobts: &table.hobts, parts };
                 for (partition, later) in later {
@@ -260,6 +266,12 @@ impl RowChanges {
                     left.part(partition);
                 }
                 few.for_each(table.places.len(), |change| object.note(change, &mut left));
+                // Of a partition without rows nothing is left but that: what is subtracted is never all of it exactly.
+                let base_rows = |hobt| base.as_ref().and_then(|base| base.part(hobt)).map_or(0.0, |base| base.rows);
+                let whole = base.as_ref().is_some_and(|base| base.part(HobtId(0)).is_some());
+                for (hobt, part) in parts.iter_mut().filter(|_| !whole) {
+                    part.empty_if_all_is_deleted(|| base_rows(*hobt));
+                }
             });
         }
     }

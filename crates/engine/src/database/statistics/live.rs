@@ -49,6 +49,8 @@ pub struct StatisticsState {
     pub summary: Arc<Summary>,
     /// Rows whose leading column was inserted, deleted or changed since the last update.
     pub modifications: u64,
+    /// Rows that were deleted since, or changed: a histogram without them is less exact than one that never had them.
+    pub deleted_rows: f64,
 }
 
 /// What was left behind for one statistics object.
@@ -122,10 +124,12 @@ impl Left {
         if let Some(known) = self.merged.as_ref().filter(|known| known.question == question) {
             return known.state.clone();
         }
-        let left = question.hobts.iter().filter_map(|hobt| self.parts.get(hobt));
-        let left: u64 = left.map(|left| left.modifications).sum();
-        let modifications = left.saturating_add(statistics.modified.max(0).cast_unsigned());
-        let state = StatisticsState { summary: Arc::new(self.merged(statistics, &question)), modifications };
+        let left = || question.hobts.iter().filter_map(|hobt| self.parts.get(hobt));
+        let modifications: u64 = left().map(|left| left.modifications).sum();
+        let modifications = modifications.saturating_add(statistics.modified.max(0).cast_unsigned());
+        let deleted_rows = left().map(|left| left.deleted.rows()).sum();
+        let summary = Arc::new(self.merged(statistics, &question));
+        let state = StatisticsState { summary, modifications, deleted_rows };
         self.merged = Some(Merged { question, state: state.clone() });
         state
     }

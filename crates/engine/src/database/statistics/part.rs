@@ -52,6 +52,18 @@ impl PartChanges {
         self.modifications += later.modifications;
     }
 
+    /// Notes that all rows are gone, if as many were deleted as `base_rows` and those inserted since.
+    pub(super) fn empty_if_all_is_deleted(&mut self, base_rows: impl FnOnce() -> f64) {
+        let deleted = self.deleted.rows();
+        if deleted <= 0.0 || deleted < self.inserted.rows() {
+            return;
+        }
+        let base_rows = if self.has_lost_base { 0.0 } else { base_rows() };
+        if deleted >= base_rows + self.inserted.rows() {
+            *self = PartChanges::emptied(self.modifications);
+        }
+    }
+
     /// Makes it small, however many rows it is of.
     pub(super) fn settle_if_many(&mut self) {
         self.inserted.settle_if_many();

@@ -23,6 +23,10 @@ use super::statistics_types;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::StatementRun;
 
+/// Pages of a table that is read whole whatever part is asked for: 8 MB, as in SQL Server. A sample takes whole pages,
+/// and of few it may take none.
+const SAMPLED_PAGES_MIN: u64 = 1024;
+
 /// A name in brackets.
 pub(super) fn quoted(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
@@ -46,6 +50,13 @@ fn partition_number(snapshot: &DatabaseSnapshot, table: &Table) -> Option<String
 }
 
 impl Gathering<'_> {
+    fn is_large(&self) -> bool {
+        let of_base = &self.table.base_index().partitions;
+        let pages =
+            |hobt| self.place.database.database().store_to_read(hobt).map_or(0, |store| store.hobt().data_pages());
+        of_base.iter().map(|partition| pages(partition.hobt)).sum::<u64>() >= SAMPLED_PAGES_MIN
+    }
+
     fn columns(&self) -> Vec<usize> {
         self.statistics.columns_in(self.table).unwrap_or_default()
     }
@@ -69,7 +80,7 @@ impl Gathering<'_> {
         let place = self.place;
         let full = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
         text.push_str(&full);
-        if let Some(sample) = self.sample {
+        if let Some(sample) = self.sample.filter(|_| self.is_large()) {
             let _ = write!(text, " TABLESAMPLE SYSTEM ({})", sample.clause());
         }
         let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
