@@ -6,6 +6,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
@@ -53,7 +54,10 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {
-        logical.insert(at.unwrap_or(logical.len()), Arc::new(JoinOrderRule::default()));
+        let at = at.unwrap_or(logical.len());
+        logical.insert(at, Arc::new(JoinOrderRule::default()));
+        // `WHERE` has only now become conditions of joins, and the order needs to know which of them are equations.
+        logical.insert(at, Arc::new(ExtractEquijoinPredicate::new()));
     }
     SessionStateBuilder::new()
         .with_optimizer_rules(logical)
