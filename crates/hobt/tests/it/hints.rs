@@ -2,6 +2,7 @@
 //! that are merged.
 
 use hobt::{Instance, Session};
+use hobt_base::SplitMix64;
 
 use crate::client::{answer, instance_with};
 
@@ -150,4 +151,62 @@ fn a_merge_join_is_shown_as_one_and_takes_an_order_that_is_there() {
     assert_eq!(count(&found, "Merge Join"), 2, "{found:?}");
     let found = operators("SELECT a.v FROM t a INNER MERGE JOIN t b ON a.id = b.id INNER HASH JOIN t c ON b.v = c.v");
     assert_eq!((count(&found, "Merge Join"), count(&found, "Hash Match")), (1, 1), "{found:?}");
+}
+
+/// Tables that differ in the order of their columns, their types, and in whether there are NULLs.
+const MERGED: &str = "
+    CREATE TABLE m0 (x int, k int, s varchar(9), b bigint); CREATE TABLE m1 (k int, b bigint, x int, s varchar(9));
+    CREATE TABLE m2 (b bigint NOT NULL, s varchar(9) NOT NULL, k int NOT NULL CONSTRAINT pm2 PRIMARY KEY, x int NOT NULL);
+    CREATE TABLE m3 (s varchar(9) NOT NULL, x int NOT NULL, b bigint NOT NULL, k int NOT NULL);
+    INSERT m0 SELECT value * 7 % 31, NULLIF(value * 5 % 37, 3), CONCAT('s', value % 9), value % 23 FROM GENERATE_SERIES(1, 90);
+    INSERT m1 SELECT NULLIF(value * 3 % 41, 5), value % 19, NULLIF(value % 29, 0), CONCAT('s', value % 7)
+    FROM GENERATE_SERIES(1, 70);
+    INSERT m2 SELECT value % 17, CONCAT('s', value % 8), value, value * 11 % 43 FROM GENERATE_SERIES(1, 50);
+    INSERT m3 SELECT CONCAT('s', value % 5), value % 27, value % 13, value * 2 % 47 FROM GENERATE_SERIES(1, 60);";
+
+/// A query that joins two of them, up to the `OPTION`.
+fn merged(random: &mut SplitMix64) -> String {
+    let mut pick = |from: &[&str]| from[usize::try_from(random.below(from.len() as u64)).expect("few")].to_owned();
+    let (left, right) = (pick(&["m0", "m1", "m2", "m3"]), pick(&["m0", "m1", "m2", "m3"]));
+    let equal = pick(&["a.k = b.k", "a.k = b.k", "a.k = b.x", "a.k = b.b", "a.k = b.k AND a.s = b.s", "a.s = b.s"]);
+    let residuals = ["a.x < b.x", "a.b <> b.b", "a.x + b.b > 30", "a.s <= b.s", "a.k < b.b AND a.s <> b.s", "b.x > 9"];
+    let on = if pick(&["", "", "", "no"]).is_empty() { format!("{equal} AND {}", pick(&residuals)) } else { equal };
+    let of =
+        |name: &str, pick: &mut dyn FnMut(&[&str]) -> String| format!("{name}.{}", pick(&["k", "k", "x", "s", "b"]));
+    let (one, other) = (of("a", &mut pick), of("b", &mut pick));
+    let lists = [
+        "a.k, b.k".to_owned(),
+        format!("{one}, {other}"),
+        format!("{other}, {one}"),
+        format!("{one}, a.k, b.k, {other}"),
+        "a.k, b.x, a.x".to_owned(),
+        one.clone(),
+        other.clone(),
+        format!("COUNT(*), MIN({one}), MAX({other})"),
+    ];
+    let list = pick(&lists.each_ref().map(String::as_str));
+    let kind = pick(&["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "semi"]);
+    if kind != "semi" {
+        return format!("SELECT {list} FROM {left} a {kind} {right} b ON {on}");
+    }
+    let is = pick(&["EXISTS", "NOT EXISTS", "a.x > 20 OR EXISTS", "a.x > 20 OR NOT EXISTS"]);
+    format!("SELECT a.k, {one} FROM {left} a WHERE {is} (SELECT * FROM {right} b WHERE {on})")
+}
+
+#[test]
+fn a_merge_gives_what_a_hash_table_gives() {
+    let (_folder, instance) = instance_with(MERGED);
+    let session = &mut session_of(&instance);
+    let mut random = SplitMix64::new(55);
+    for round in 0..240 {
+        let (query, workers) = (merged(&mut random), 1 + round % 2 * 2);
+        let mut rows_by = |way: &str| {
+            let (mut rows, failed) = answer(session, &format!("{query} OPTION ({way} JOIN, MAXDOP {workers})"));
+            assert_eq!(failed, None, "{query} by {way}");
+            rows.sort_unstable();
+            rows
+        };
+        let (by_merge, by_hash) = (rows_by("MERGE"), rows_by("HASH"));
+        assert_eq!(by_merge, by_hash, "{query}");
+    }
 }

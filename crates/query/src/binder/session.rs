@@ -14,7 +14,8 @@ use hobt_base::SqlError;
 use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
-    AggregateScanRule, ExtremeSeekRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule, JoinWay,
+    AggregateScanRule, ExtremeSeekRule, FencedMergeRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
+    JoinFilterRule, JoinWay,
 };
 use crate::wrap::sql_error_of;
 
@@ -43,6 +44,9 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
+    for rule in rules.iter_mut().filter(|rule| rule.name() == "ProjectionPushdown") {
+        *rule = Arc::new(FencedMergeRule::around(Arc::clone(rule)));
+    }
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
     rules.insert(selection + 1, Arc::new(ForcedLoopRule::before(&indexes)));
     // In front of what turns the sides of a hash join.

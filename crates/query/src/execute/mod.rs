@@ -45,7 +45,7 @@ pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;
 pub(crate) use index_join::believes_few_rows;
-pub use index_join::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinWay};
+pub use index_join::{FencedMergeRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinWay};
 pub(crate) use insert::insert_plan;
 pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_rows, insert_select};
 pub use join_filter::JoinFilterRule;

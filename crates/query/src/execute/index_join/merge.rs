@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
+use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -10,6 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 
@@ -60,7 +62,7 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     // As indexes have it: rising, NULL first.
     let order = vec![SortOptions { descending: false, nulls_first: true }; join.on().len()];
     let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
-    let (on, filter) = (join.on().to_vec(), join.filter().cloned());
+    let (on, filter) = (join.on().to_vec(), join.filter().map(of_nullable));
     let made: Arc<dyn ExecutionPlan> =
         Arc::new(SortMergeJoinExec::try_new(left, right, on, filter, *join.join_type(), order, join.null_equality())?);
     let Some(kept) = &join.projection else { return Ok(made) };
@@ -71,4 +73,11 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     };
     let columns: Vec<ProjectionExpr> = kept.iter().map(column).collect();
     Ok(Arc::new(ProjectionExec::try_new(columns, made)?))
+}
+
+/// The same condition over columns that may be NULL: a merge asks it for rows without a partner too.
+pub(in crate::execute) fn of_nullable(filter: &JoinFilter) -> JoinFilter {
+    let fields = filter.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    JoinFilter::new(Arc::clone(filter.expression()), filter.column_indices().to_vec(), Arc::new(schema))
 }

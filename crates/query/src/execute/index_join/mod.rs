@@ -24,6 +24,7 @@
 
 mod forced;
 mod merge;
+mod merge_fence;
 mod outer;
 mod row_loops;
 mod rule;
@@ -51,6 +52,8 @@ use parking_lot::Mutex;
 
 pub use forced::ForcedLoopRule;
 pub use merge::ForcedMergeRule;
+pub(super) use merge::of_nullable;
+pub use merge_fence::FencedMergeRule;
 pub use rule::{IndexJoinRule, JoinWay};
 
 use super::inputs::{with_inputs, without_expressions};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -12,7 +12,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::SpillMetrics;
@@ -24,6 +23,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt};
 
+use super::super::index_join::of_nullable;
 use super::Stop;
 use super::build::{Build, Held};
 use super::counted::Counted;
@@ -267,13 +267,6 @@ impl Work {
         }
         plan.execute(0, Arc::clone(&self.context))
     }
-}
-
-/// The same condition over columns that may be NULL: a merge asks it for rows without a partner too.
-fn of_nullable(filter: &JoinFilter) -> JoinFilter {
-    let fields = filter.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-    let schema = Schema::new(fields.collect::<Vec<_>>());
-    JoinFilter::new(Arc::clone(filter.expression()), filter.column_indices().to_vec(), Arc::new(schema))
 }
 
 impl Pair {

@@ -1,0 +1,101 @@
+//! Keeps columns from being left out below a merge join.
+//!
+//! DataFusion's merge join lets a projection through to its sides and keeps the places of its further condition's
+//! columns, which then are those of others. It also takes a column behind those of the left side for one of the right
+//! side, where a semi join may have no such. So each merge join has a fence about it while projections are pushed down.
+//! What is not read has been left out long before, in the logical plan.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::SortMergeJoinExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::super::inputs::{with_inputs, without_expressions};
+
+/// A rule that may push projections down, for plans with merge joins too.
+#[derive(Debug)]
+pub struct FencedMergeRule {
+    pushes: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+}
+
+impl FencedMergeRule {
+    /// The same rule, and merge joins as they are.
+    pub fn around(pushes: Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> FencedMergeRule {
+        FencedMergeRule { pushes }
+    }
+}
+
+impl PhysicalOptimizerRule for FencedMergeRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let fenced = plan.transform_up(|node| match node.is::<SortMergeJoinExec>() {
+            true => Ok(Transformed::yes(Arc::new(FenceExec { join: node }) as Arc<dyn ExecutionPlan>)),
+            false => Ok(Transformed::no(node)),
+        })?;
+        let pushed = self.pushes.optimize(fenced.data, config)?;
+        if !fenced.transformed {
+            return Ok(pushed);
+        }
+        let bare = pushed.transform_up(|node| match node.downcast_ref::<FenceExec>() {
+            Some(fence) => Ok(Transformed::yes(Arc::clone(&fence.join))),
+            None => Ok(Transformed::no(node)),
+        });
+        bare.data()
+    }
+
+    fn name(&self) -> &str {
+        self.pushes.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.pushes.schema_check()
+    }
+}
+
+/// Stands above a merge join, and swaps places with no projection.
+#[derive(Debug)]
+struct FenceExec {
+    join: Arc<dyn ExecutionPlan>,
+}
+
+impl FenceExec {
+    fn over(&self, join: Arc<dyn ExecutionPlan>) -> FenceExec {
+        FenceExec { join }
+    }
+}
+
+impl DisplayAs for FenceExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FenceExec")
+    }
+}
+
+impl ExecutionPlan for FenceExec {
+    fn name(&self) -> &'static str {
+        "FenceExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    with_inputs!(join);
+    without_expressions!();
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.join.execute(partition, context)
+    }
+}
