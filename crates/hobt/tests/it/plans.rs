@@ -278,6 +278,48 @@ fn a_joins_filter_is_shown_where_it_is_made_and_where_rows_are_left_out_by_it() 
 }
 
 #[test]
+fn a_join_that_looks_up_names_the_columns_of_its_outer_side() {
+    let (_folder, _instance, mut session) = world();
+    session.run("SET SHOWPLAN_ALL ON").expect("an option");
+    let mut first = |query: &str| {
+        let shown = sets(&mut session, query).remove(0).1;
+        let joins = |row: &&Vec<Option<String>>| {
+            matches!(row[4].as_deref(), Some("Nested Loops" | "Adaptive Join")) && row[0].as_deref().is_some()
+        };
+        shown.iter().find(joins).and_then(|row| row[0].clone()).unwrap_or_else(|| panic!("no such join: {shown:?}"))
+    };
+    for (query, is_outer) in [
+        (
+            "SELECT t.b FROM t JOIN h ON t.id = h.x OPTION (LOOP JOIN, MAXDOP 1)",
+            "Inner Join, OUTER REFERENCES:([d].[dbo].[h].[x])",
+        ),
+        (
+            "SELECT t.b FROM h JOIN t ON t.id = h.x OPTION (LOOP JOIN, MAXDOP 1)",
+            "Inner Join, OUTER REFERENCES:([d].[dbo].[h].[x])",
+        ),
+        (
+            "SELECT h.y FROM h LEFT JOIN t ON t.id = h.x OPTION (LOOP JOIN, MAXDOP 1)",
+            "Left Outer Join, OUTER REFERENCES:([d].[dbo].[h].[x])",
+        ),
+        (
+            "SELECT h.y FROM t RIGHT JOIN h ON t.id = h.x OPTION (LOOP JOIN, MAXDOP 1)",
+            "Left Outer Join, OUTER REFERENCES:([d].[dbo].[h].[x])",
+        ),
+        (
+            "SELECT t.b FROM t JOIN h ON t.id = h.x WHERE h.z = 'z7' OPTION (MAXDOP 1)",
+            "HASH:([d].[dbo].[h].[x])=([d].[dbo].[t].[id])",
+        ),
+        (
+            "SELECT t.b FROM h JOIN t ON t.id = h.x WHERE h.z = 'z7' OPTION (MAXDOP 1)",
+            "HASH:([d].[dbo].[h].[x])=([d].[dbo].[t].[id])",
+        ),
+    ] {
+        let found = first(query);
+        assert!(found.contains(is_outer), "{query}: {found}");
+    }
+}
+
+#[test]
 fn plans_of_several_workers_say_what_each_did() {
     let (_folder, _instance, mut session) = world();
     session.run("SET STATISTICS XML ON").expect("an option");

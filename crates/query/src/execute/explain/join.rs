@@ -29,6 +29,19 @@ fn logical(join: JoinType) -> &'static str {
     }
 }
 
+/// The same of a join whose sides are shown the other way round.
+fn turned(logical: &'static str) -> &'static str {
+    match logical {
+        "Left Outer Join" => "Right Outer Join",
+        "Right Outer Join" => "Left Outer Join",
+        "Left Semi Join" => "Right Semi Join",
+        "Right Semi Join" => "Left Semi Join",
+        "Left Anti Semi Join" => "Right Anti Semi Join",
+        "Right Anti Semi Join" => "Left Anti Semi Join",
+        others => others,
+    }
+}
+
 impl Mapper<'_> {
     pub(super) fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
         if let Some(adaptive) = looks_up(plan) {
@@ -131,6 +144,8 @@ impl Mapper<'_> {
         if is_wrong(&hash) || ran.as_ref().is_some_and(|(ran, _)| is_wrong(&ran.node)) {
             return Mapped { node: hash, columns };
         }
+        // The outer side is shown first, whichever side of the join it is.
+        let is_turned = position(&hash) == Some(0);
         let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
         let expected = self.estimates.of(plan);
         let mut sought = self.sought(&shown.sought, &outer, expected.rows);
@@ -148,7 +163,9 @@ impl Mapper<'_> {
         let Detail::HashJoin { build, probe, residual } = std::mem::replace(&mut hash.detail, Detail::Filter) else {
             return Mapped { node: hash, columns };
         };
+        let (build, probe) = if is_turned { (probe, build) } else { (build, probe) };
         let mut node = hash;
+        node.logical = if is_turned { turned(node.logical) } else { node.logical };
         node.estimate.rows = expected.rows;
         node.estimate.row_bytes = expected.row_bytes;
         node.actual = joined;
