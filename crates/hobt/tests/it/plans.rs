@@ -320,6 +320,30 @@ fn a_join_that_looks_up_names_the_columns_of_its_outer_side() {
 }
 
 #[test]
+fn a_scan_is_expected_to_read_the_rows_of_its_partitions_whatever_its_condition_leaves() {
+    let (_folder, _instance, mut session) = world();
+    for batch in [
+        "CREATE PARTITION FUNCTION f (int) AS RANGE RIGHT FOR VALUES (1001)",
+        "CREATE PARTITION SCHEME s AS PARTITION f ALL TO ([PRIMARY])",
+        "CREATE TABLE p2 (x int NOT NULL, y int NOT NULL) ON s (x)",
+        "INSERT INTO p2 SELECT value, value % 50 FROM GENERATE_SERIES(1, 1300)",
+        "SET SHOWPLAN_XML ON",
+    ] {
+        session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    }
+    for (query, read) in [
+        ("SELECT x FROM h WHERE y = 3 OPTION (MAXDOP 1)", 2000),
+        ("SELECT x FROM h OPTION (MAXDOP 1)", 2000),
+        ("SELECT x FROM p2 WHERE y = 3 OPTION (MAXDOP 1)", 1300),
+        ("SELECT x FROM p2 WHERE y = 3 AND x >= 1001 OPTION (MAXDOP 1)", 300),
+    ] {
+        let document = documents(&mut session, query).remove(0);
+        check(&document);
+        assert!(document.contains(&format!("EstimatedRowsRead=\"{read}\"")), "{query}: {document}");
+    }
+}
+
+#[test]
 fn plans_of_several_workers_say_what_each_did() {
     let (_folder, _instance, mut session) = world();
     session.run("SET STATISTICS XML ON").expect("an option");

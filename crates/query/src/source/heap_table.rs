@@ -301,6 +301,21 @@ impl HeapTable {
         Ok(pages.sum::<u64>() as f64)
     }
 
+    /// Rows that a scan of some partitions (from 0) is expected to look at.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub(crate) fn rows_read_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
+        let stores = self.stores()?;
+        let rows = partitions.iter().filter_map(|place| Some(self.expected(stores.get(*place)?).rows));
+        Ok(rows.sum::<u64>() as f64 * self.share_read())
+    }
+
+    /// The part of the pages that `TABLESAMPLE` leaves, 1 without.
+    fn share_read(&self) -> f64 {
+        self.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6)
+    }
+
     /// Rows of all partitions, as far as they can be opened.
     pub fn row_count(&self) -> u64 {
         let hobts = self.table.base_index().partitions.iter().map(|partition| partition.hobt);
@@ -410,7 +425,7 @@ impl<'c> Conditions<'c> {
 
 /// What is expected of the rows of some partitions that fulfil conditions, as far as statistics tell.
 fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, projection: &[usize]) -> LeafEstimate {
-    let share = heap.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6);
+    let share = heap.share_read();
     // Which partitions are read is known of values that estimates do not know.
     let read = wanted.assumed.as_ref().map(|assumed| partitions_read(heap, assumed));
     let partitions = read.as_deref().unwrap_or(partitions);

@@ -120,7 +120,8 @@ impl Mapper<'_> {
         let mut node = self.node(plan, (operator, operator), detail, Vec::new());
         node.object = Some(object_of(&name, base));
         node.estimate.table_rows = Some(table.expected_rows() as f64);
-        node.estimate.rows_read = Some(node.estimate.rows);
+        // Of a table that cannot be opened nothing is known.
+        node.estimate.rows_read = table.rows_read_of(scan.partitions()).ok().map(|rows| rows.max(node.estimate.rows));
         node.estimate.pages = table.data_pages().unwrap_or(0.0) * read as f64 / all.max(1) as f64;
         node.actual = if self.has_run { actual::of_profile(scan.profile().as_ref()) } else { None };
         let columns = self.read_columns(&name, table, scan.projection());
