@@ -152,6 +152,53 @@ fn a_stream_carries_a_histogram_to_another_table_of_the_same_type_and_no_other()
 }
 
 #[test]
+fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
+    let (_folder, instance) = instance_with("");
+    let mut session = used(&instance);
+    ok(
+        &mut session,
+        "CREATE TABLE a (x int NOT NULL); CREATE CLUSTERED INDEX cx ON a (x);
+         INSERT INTO a SELECT value % 20 FROM GENERATE_SERIES(1, 2000);
+         CREATE TABLE b (x int NOT NULL, t varchar(10));
+         CREATE STATISTICS s1 ON b (x); CREATE STATISTICS s2 ON b (x); CREATE STATISTICS s3 ON b (x)",
+    );
+    let stream = ok(&mut session, "DBCC SHOW_STATISTICS ('a', cx) WITH STATS_STREAM")[0][0].clone();
+    let rows_of = |session: &mut Session, name: &str| {
+        let text = format!(
+            "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
+             WHERE s.object_id = OBJECT_ID('b') AND s.name = '{name}'"
+        );
+        number(session, &text)
+    };
+    let counts = |session: &mut Session| {
+        let shown = &ok(session, "DBCC SHOW_STATISTICS ('b', s1) WITH STATS_STREAM")[0];
+        (shown[1].clone(), shown[2].clone())
+    };
+    for (name, options) in [
+        ("s1", format!("STATS_STREAM = {stream}, ROWCOUNT = 70000, PAGECOUNT = 300")),
+        ("s2", format!("ROWCOUNT = 80000, STATS_STREAM = {stream}")),
+        ("s3", format!("PAGECOUNT = 400, STATS_STREAM = {stream}, ROWCOUNT = 90000")),
+    ] {
+        ok(&mut session, &format!("UPDATE STATISTICS b ({name}) WITH {options}"));
+        assert_eq!(rows_of(&mut session, name), 2000.0, "{options}");
+    }
+    assert_eq!(counts(&mut session), ("90000".to_owned(), "400".to_owned()));
+    let cut = &stream[..stream.len() - 2];
+    assert_eq!(error(&mut session, &format!("UPDATE STATISTICS b (s1) WITH ROWCOUNT = 5, STATS_STREAM = {cut}")), 9105);
+    assert_eq!(counts(&mut session), ("90000".to_owned(), "400".to_owned()), "what was refused set nothing");
+
+    ok(&mut session, &format!("CREATE STATISTICS s4 ON b (x) WITH STATS_STREAM = {stream}"));
+    assert_eq!(rows_of(&mut session, "s4"), 2000.0);
+    for statement in [
+        format!("CREATE STATISTICS s5 ON b (t) WITH STATS_STREAM = {stream}"),
+        format!("CREATE STATISTICS s5 ON b (x) WITH STATS_STREAM = {cut}"),
+    ] {
+        assert_eq!(error(&mut session, &statement), 9105);
+    }
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.stats WHERE name = 's5'"), 0.0);
+}
+
+#[test]
 fn odd_columns_have_statistics_too() {
     let (_folder, instance) = instance_with("");
     let mut session = used(&instance);

@@ -86,7 +86,10 @@ impl Interpreter<'_> {
             let definition = definition_of(create, &table, &options)?;
             let created = place.database.database().create_statistics(&run.context, &table, &definition);
             let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
-            this.update_one(&run, &place, &table, &created, &options, create.name.position)
+            match &options.stream {
+                Some(bytes) => this.put_stream(&run, &place, &table, &created, bytes, create.name.position),
+                None => this.update_one(&run, &place, &table, &created, &options, create.name.position),
+            }
         })?;
         Ok(Outcome::QUIET)
     }
@@ -95,12 +98,8 @@ impl Interpreter<'_> {
         let (place, table) = self.table_of_statistics(&update.table)?;
         let options = Options::of(&update.options)?;
         let position = update.table.position();
-        if options.sets_counts() {
-            place.database.database().set_shown_counts(table.id, options.row_count, options.page_count);
-            return Ok(Outcome::QUIET);
-        }
         let run = self.new_run(Some(&hints(&options)))?;
-        self.in_run(&run, |this| {
+        let table = self.in_run(&run, |this| {
             let table = this.hold_table(&run.context, &place, table)?;
             let known = place.database.snapshot().statistics_of(&table);
             let wanted = wanted_statistics(&known, &update.targets, &options)?;
@@ -111,11 +110,16 @@ impl Interpreter<'_> {
             for statistics in &wanted {
                 match &options.stream {
                     Some(bytes) => this.put_stream(&run, &place, &table, statistics, bytes, position)?,
+                    None if options.sets_counts_alone() => {}
                     None => this.update_one(&run, &place, &table, statistics, &options, position)?,
                 }
             }
-            Ok(())
+            Ok(table)
         })?;
+        // They are no part of the transaction: a statement that fails is to leave them.
+        if options.sets_counts() {
+            place.database.database().set_shown_counts(table.id, options.row_count, options.page_count);
+        }
         Ok(Outcome::QUIET)
     }
 

@@ -156,8 +156,13 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether nothing is read, because what is said sets counts alone.
+    /// Whether counts are given.
     pub(super) fn sets_counts(&self) -> bool {
         self.row_count.is_some() || self.page_count.is_some()
+    }
+
+    /// Whether nothing is read, because counts are given and nothing is said of rows.
+    pub(super) fn sets_counts_alone(&self) -> bool {
+        self.sets_counts() && self.stream.is_none() && self.reading == Reading::Default
     }
 }
