@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use hobt_base::number;
-use hobt_catalog::{DataSpace, SnapshotChange, Table, TableColumn, VirtualColumn, name_equals};
+use hobt_catalog::{
+    DataSpace, DatabaseSnapshot, SnapshotChange, Statistics, StatisticsOrigin, Table, TableColumn, VirtualColumn,
+    name_equals,
+};
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, MaxLength, SqlType};
 
@@ -78,7 +81,7 @@ fn relaid(mut table: Table) -> Result<Table> {
 }
 
 /// The indexes, constraints and the like that keep a column from going or getting another type.
-fn check_not_needed(table: &Table, place: usize, alters: bool) -> Result<()> {
+fn check_not_needed(snapshot: &DatabaseSnapshot, table: &Table, place: usize, alters: bool) -> Result<()> {
     let column = &table.columns[place];
     for index in &table.indexes {
         let is_key = index.key.iter().any(|part| part.column == place) || index.included.contains(&place);
@@ -93,6 +96,11 @@ fn check_not_needed(table: &Table, place: usize, alters: bool) -> Result<()> {
         if key.columns.contains(&column.id) {
             return Err(is_needed("object", &key.head.name, &column.name));
         }
+    }
+    let is_of_user = |each: &&Arc<Statistics>| each.origin == StatisticsOrigin::User;
+    let statistics = snapshot.statistics_of(table);
+    if let Some(one) = statistics.iter().filter(is_of_user).find(|each| each.columns.contains(&column.id)) {
+        return Err(is_needed("statistics", &one.name, &column.name));
     }
     match &column.default {
         Some(default) if !alters => Err(is_needed("object", &default.name, &column.name)),
@@ -167,7 +175,7 @@ impl Database {
                 );
                 return Err(EngineError::statement(number::ONLY_COLUMN, text));
             }
-            check_not_needed(old, place, false)?;
+            check_not_needed(snapshot, old, place, false)?;
             let id = old.columns[place].id;
             for other in snapshot.tables.values() {
                 for key in &other.constraints.foreign_keys {
@@ -226,7 +234,7 @@ impl Database {
                 return Err(is_needed("object", index.name.as_deref().unwrap_or_default(), column));
             }
             if !is_alike || (known.collation.is_some() && collation != known.collation) {
-                check_not_needed(old, place, true)?;
+                check_not_needed(snapshot, old, place, true)?;
             }
             let mut new = old.clone();
             let changed = TableColumn {

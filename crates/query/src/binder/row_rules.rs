@@ -233,6 +233,18 @@ impl Binder<'_> {
         Ok(readers)
     }
 
+    /// Whether a condition on the rows of a table reads a column.
+    ///
+    /// # Errors
+    /// Those of the condition, which was bound when it was defined.
+    pub fn condition_reads(&self, table: &Table, condition: &str, column: &str) -> Result<bool, SqlError> {
+        let mut columns = rule_columns(table)?;
+        columns.iter_mut().for_each(|column| column.is_stored = true);
+        let rows = self.row_scope(&table.name, &columns)?;
+        let bound = self.row_condition(&rows, &parse_condition(condition)?)?;
+        Ok(places_read(&bound).into_iter().any(|place| same_name(&columns[place].column.name, column)))
+    }
+
     /// The rows of a table as another definition has them: columns that both have are converted, new ones have their
     /// DEFAULT where `fills` says so for their id, and NULL elsewhere.
     ///

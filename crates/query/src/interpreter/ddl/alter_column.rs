@@ -98,6 +98,7 @@ impl Interpreter<'_> {
             return Ok(());
         }
         self.check_unread(&table, &name.value, name.position)?;
+        self.free_of_statistics(altering, &table, name)?;
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> = &|context, table, lock| database.begin_drop_column(context, table, &name.value, lock);
         self.rewrite_with(altering, name.position, begin, &[])?;
@@ -129,8 +130,13 @@ impl Interpreter<'_> {
         });
         let by_default = !is_key && self.state.options.switch(SwitchOption::AnsiNullDefaultOn);
         let alteration = ColumnAlteration { sql_type, nullable: nullable.unwrap_or(by_default), collation };
-        if known.is_some_and(|known| !is_stored_alike(known.sql_type, sql_type)) {
+        let is_retyped = known.is_some_and(|known| !is_stored_alike(known.sql_type, sql_type));
+        if is_retyped {
             self.check_unread(&table, &name.value, name.position)?;
+        }
+        let is_collated = known.is_some_and(|known| collation.is_some() && known.collation != collation);
+        if is_retyped || is_collated {
+            self.free_of_statistics(altering, &table, name)?;
         }
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> =
@@ -307,7 +313,8 @@ impl Interpreter<'_> {
             true => self.checked(|binder| binder.readers_of(&found, names.0))?,
             false => Vec::new(),
         };
-        if !readers.is_empty() {
+        let is_filtered = is_column && self.is_read_by_filters(&found, &snapshot.statistics_of(&found), names.0)?;
+        if is_filtered || !readers.is_empty() {
             let text = format!(
                 "Object '{}.{}' cannot be renamed because the object participates in enforced dependencies.",
                 written(table),

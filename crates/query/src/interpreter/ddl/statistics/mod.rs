@@ -3,6 +3,7 @@
 //! What rows are like is gathered by a query (`gather`) of the statement; what is written behind `WITH` stands in
 //! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`cardinality`).
 
+mod columns;
 mod gather;
 mod options;
 

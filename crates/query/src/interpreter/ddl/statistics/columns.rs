@@ -1,0 +1,79 @@
+//! Statistics objects that are in the way of a change of a column: those of the user refuse it, the others go with it.
+
+use std::sync::Arc;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_catalog::{Statistics, StatisticsOrigin, Table};
+use hobt_tsql::ast::Identifier;
+
+use super::super::super::failure::Failure;
+use super::super::super::run::Interpreter;
+use super::super::alter_table::Altering;
+
+/// Whether a change of a column drops a statistics object rather than being refused.
+fn goes_along(statistics: &Statistics) -> bool {
+    statistics.origin == StatisticsOrigin::Automatic
+}
+
+impl Interpreter<'_> {
+    /// Drops the statistics of a column that go without being asked for, before the column goes or changes.
+    ///
+    /// # Errors
+    /// 5074 one was made by a user, of the column or with a filter that reads it; as of any change of a definition.
+    pub(in super::super) fn free_of_statistics(
+        &mut self,
+        altering: &Altering<'_>,
+        table: &Table,
+        column: &Identifier,
+    ) -> Result<(), Failure> {
+        let context = &altering.run.context;
+        let database = altering.place.database.database();
+        let id = table.column_named(&column.value).map(|place| table.columns[place].id);
+        let mut dropped = Vec::new();
+        for statistics in altering.place.database.snapshot_of(context).statistics_of(table) {
+            let is_own = statistics.origin == StatisticsOrigin::Index;
+            let is_of_column = id.is_some_and(|id| statistics.columns.contains(&id));
+            if is_own || !(is_of_column || self.filter_reads(table, &statistics, &column.value)?) {
+                continue;
+            }
+            if !goes_along(&statistics) {
+                return Err(is_needed(&statistics.name, &column.value, column.position).into());
+            }
+            dropped.push(statistics);
+        }
+        for statistics in dropped {
+            let dropped = database.drop_statistics(context, table, &statistics.name);
+            dropped.map_err(|error| error.to_sql_error().at(column.position))?;
+        }
+        Ok(())
+    }
+
+    fn filter_reads(&self, table: &Table, statistics: &Statistics, column: &str) -> Result<bool, Failure> {
+        let Some(filter) = &statistics.filter else { return Ok(false) };
+        self.checked(|binder| binder.condition_reads(table, filter, column))
+    }
+
+    /// Whether the filter of a statistics object of a table reads a column.
+    ///
+    /// # Errors
+    /// Those of the filters, which were bound when they were defined.
+    pub(in super::super) fn is_read_by_filters(
+        &self,
+        table: &Table,
+        known: &[Arc<Statistics>],
+        column: &str,
+    ) -> Result<bool, Failure> {
+        for statistics in known {
+            if self.filter_reads(table, statistics, column)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// 5074.
+fn is_needed(name: &str, column: &str, position: Position) -> SqlError {
+    let text = format!("The statistics '{name}' is dependent on column '{column}'.");
+    SqlError::new(number::COLUMN_NEEDED, text).at(position)
+}
