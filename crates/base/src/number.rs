@@ -515,6 +515,8 @@ pub const CONFLICTING_OPTIONS: i32 = 1052;
 pub const SAMPLE_PERCENT: i32 = 476;
 /// UPDATE STATISTICS ON PARTITIONS of statistics that are not incremental.
 pub const NOT_INCREMENTAL: i32 = 9111;
+/// This type of statistics is not supported to be incremental.
+pub const CANNOT_BE_INCREMENTAL: i32 = 9108;
 /// DROP STATISTICS without a table.
 pub const STATISTICS_NEED_TABLE: i32 = 159;
 /// Invalid ROWS value or REPEATABLE seed in the TABLESAMPLE clause.

@@ -27,6 +27,7 @@ const PIECE_BYTES: usize = 7000;
 const INCREMENTAL: i32 = 1;
 const NO_RECOMPUTE: i32 = 2;
 const FILTERED: i32 = 4;
+const AUTO_DROP: i32 = 8;
 
 /// Who wanted a statistics object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +70,8 @@ pub struct Statistics {
     pub is_incremental: bool,
     /// `NORECOMPUTE`: nobody updates it unasked.
     pub no_recompute: bool,
+    /// `AUTO_DROP = ON`: it goes where it would be in the way of a change of a column.
+    pub auto_drop: bool,
     /// When it was updated: 100 ns since 1970-01-01 UTC.
     pub updated: Option<i64>,
     /// Rows of the table at that time, whether a filter takes them or not.
@@ -96,6 +99,7 @@ impl Statistics {
             filter: None,
             is_incremental: false,
             no_recompute: false,
+            auto_drop: false,
             updated: None,
             unfiltered_rows: 0,
             modified: 0,
@@ -126,8 +130,12 @@ impl Statistics {
     }
 
     fn row(&self) -> StatisticsRow {
-        let bits =
-            [(self.is_incremental, INCREMENTAL), (self.no_recompute, NO_RECOMPUTE), (self.filter.is_some(), FILTERED)];
+        let bits = [
+            (self.is_incremental, INCREMENTAL),
+            (self.no_recompute, NO_RECOMPUTE),
+            (self.filter.is_some(), FILTERED),
+            (self.auto_drop, AUTO_DROP),
+        ];
         let origin = ORIGINS.iter().zip(0..).find_map(|(origin, number)| (*origin == self.origin).then_some(number));
         StatisticsRow {
             table: self.table.0,
@@ -336,7 +344,7 @@ fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues)
     let wrong = |what: String| damaged(SystemTable::Statistics, format!("statistics '{}': {what}", row.name));
     let origin = ORIGINS.get(usize::from(row.origin)).ok_or_else(|| wrong(format!("origin {}", row.origin)))?;
     let (ids, rest) = row.columns.as_chunks::<4>();
-    if ids.is_empty() || !rest.is_empty() || row.status & !(INCREMENTAL | NO_RECOMPUTE | FILTERED) != 0 {
+    if ids.is_empty() || !rest.is_empty() || row.status & !(INCREMENTAL | NO_RECOMPUTE | FILTERED | AUTO_DROP) != 0 {
         return Err(wrong(format!("{} bytes of columns, status {}", row.columns.len(), row.status)));
     }
     let columns: Vec<i32> = ids.iter().map(|id| i32::from_le_bytes(*id)).collect();
@@ -355,6 +363,7 @@ fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues)
         filter,
         is_incremental: row.status & INCREMENTAL != 0,
         no_recompute: row.status & NO_RECOMPUTE != 0,
+        auto_drop: row.status & AUTO_DROP != 0,
         updated: row.updated.map(|time| time.0),
         unfiltered_rows: row.unfiltered_rows.max(0),
         modified: row.modified.max(0),

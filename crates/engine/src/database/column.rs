@@ -97,7 +97,7 @@ fn check_not_needed(snapshot: &DatabaseSnapshot, table: &Table, place: usize, al
             return Err(is_needed("object", &key.head.name, &column.name));
         }
     }
-    let is_of_user = |each: &&Arc<Statistics>| each.origin == StatisticsOrigin::User;
+    let is_of_user = |each: &&Arc<Statistics>| each.origin == StatisticsOrigin::User && !each.auto_drop;
     let statistics = snapshot.statistics_of(table);
     if let Some(one) = statistics.iter().filter(is_of_user).find(|each| each.columns.contains(&column.id)) {
         return Err(is_needed("statistics", &one.name, &column.name));

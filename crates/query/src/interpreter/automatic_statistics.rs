@@ -12,6 +12,7 @@ use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_engine::{DatabaseUse, StatisticsDefinition, statistics_columns};
 
 use super::ddl::Place;
+use super::ddl::statistics::of_index::is_partitioned;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statistics_queue::StatisticsUpdate;
@@ -90,8 +91,9 @@ impl Interpreter<'_> {
                     columns: vec![column],
                     filter: None,
                     origin: StatisticsOrigin::Automatic,
-                    is_incremental: database.options().statistics.is_incremental,
+                    is_incremental: database.options().statistics.is_incremental && is_partitioned(table),
                     no_recompute: false,
+                    auto_drop: false,
                     sample_millionths: 0,
                 };
                 let of_index = Statistics::new(table, 0, &definition.name, StatisticsOrigin::Automatic, &[column]);

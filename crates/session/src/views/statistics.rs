@@ -83,7 +83,7 @@ fn stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             statistics.sample_millionths > 0,
             0,
             "Sort based statistics",
-            false
+            statistics.auto_drop
         ]);
         Ok(())
     })?;

@@ -40,7 +40,8 @@ impl Parser<'_> {
                 }
                 TokenKind::Keyword(Keyword::ON) if !self.next_is_word("PARTITIONS") => {
                     self.advance();
-                    OptionValue::On
+                    // `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON)`: the list says it is on.
+                    if self.at_mark(Mark::Open) { OptionValue::List(self.option_list()?) } else { OptionValue::On }
                 }
                 TokenKind::Keyword(Keyword::OFF) => {
                     self.advance();

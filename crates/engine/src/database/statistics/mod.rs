@@ -47,6 +47,8 @@ pub struct StatisticsDefinition {
     pub is_incremental: bool,
     /// `NORECOMPUTE`.
     pub no_recompute: bool,
+    /// `AUTO_DROP = ON`.
+    pub auto_drop: bool,
     /// `PERSIST_SAMPLE_PERCENT`, in millionths; 0 without.
     pub sample_millionths: i32,
 }
@@ -111,6 +113,7 @@ impl Database {
             filter: definition.filter.clone(),
             is_incremental: definition.is_incremental,
             no_recompute: definition.no_recompute,
+            auto_drop: definition.auto_drop,
             sample_millionths: definition.sample_millionths,
             ..Statistics::new(table, taken.max(1) + 1, name, definition.origin, &definition.columns)
         };

@@ -30,7 +30,7 @@ impl Interpreter<'_> {
     /// `DBCC SHOW_STATISTICS (table, statistics) [WITH …]`; a column's name finds the statistics that begin with it.
     ///
     /// # Errors
-    /// 2501, 2767, 2528-like counts of arguments.
+    /// 155, 2501, 2767, 2583 another number of arguments.
     pub(super) fn show_statistics(
         &mut self,
         arguments: &[Value],
@@ -41,6 +41,11 @@ impl Interpreter<'_> {
             let text = "An incorrect number of parameters was given to the DBCC statement.";
             return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
         };
+        let is_known = |item: &&OptionItem| item.name == "NO_INFOMSGS" || PARTS.contains(&item.name.as_str());
+        if let Some(other) = options.iter().find(|item| !is_known(item)) {
+            let text = format!("'{}' is not a recognized DBCC SHOW_STATISTICS option.", other.name);
+            return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
+        }
         let (place, table) = self.table_to_check(table, position)?;
         let snapshot = place.database.snapshot();
         let known = snapshot.statistics_of(&table);

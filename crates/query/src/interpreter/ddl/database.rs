@@ -220,12 +220,30 @@ impl OptionChange {
 /// What an option for statistics sets.
 fn statistics_option(name: &str) -> Option<fn(&mut StatisticsOptions, bool)> {
     Some(match name {
-        "AUTO_CREATE_STATISTICS" => |options, on| options.creates = on,
+        "AUTO_CREATE_STATISTICS" => |options, on| {
+            options.creates = on;
+            options.is_incremental = false;
+        },
         "AUTO_UPDATE_STATISTICS" => |options, on| options.updates = on,
         "AUTO_UPDATE_STATISTICS_ASYNC" => |options, on| options.updates_async = on,
         "HOBT_STATISTICS_MAINTENANCE" => |options, on| options.is_maintained = on,
         _ => return None,
     })
+}
+
+/// `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON | OFF)`; `None` for any other list.
+fn incremental_creation(items: &[OptionItem]) -> Option<OptionChange> {
+    let [item] = items else { return None };
+    let is_on = match item.value {
+        OptionValue::On => true,
+        OptionValue::Off => false,
+        _ => return None,
+    };
+    let set = |options: &mut StatisticsOptions, on| {
+        options.creates = true;
+        options.is_incremental = on;
+    };
+    (item.name == "INCREMENTAL").then_some(OptionChange::Statistics(set, is_on))
 }
 
 /// The change that an option asks for; `None` for one that asks for what is so anyway.
@@ -245,9 +263,10 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
             let delayed = DelayedDurability::ALL.into_iter().find(|delayed| delayed.name() == word);
             delayed.map(OptionChange::Durability)
         }
-        _ if statistics_option(name).is_some() => match option.value {
+        _ if statistics_option(name).is_some() => match &option.value {
             OptionValue::On => statistics_option(name).map(|set| OptionChange::Statistics(set, true)),
             OptionValue::Off => statistics_option(name).map(|set| OptionChange::Statistics(set, false)),
+            OptionValue::List(items) if name == "AUTO_CREATE_STATISTICS" => incremental_creation(items),
             _ => None,
         },
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),

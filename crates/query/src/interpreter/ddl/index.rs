@@ -23,6 +23,7 @@ use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
+use super::statistics::of_index::IndexStatistics;
 use super::table::data_space;
 use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn, column_order};
 use crate::execute::{IndexBuild, StatementRun, WriteTarget};
@@ -50,7 +51,8 @@ impl Interpreter<'_> {
         };
         let place = self.place(&create.table)?;
         let database = Arc::clone(place.database.database());
-        self.change_definition(&place, position, create_dop(&create.options), &|context, table, lock| {
+        let which = IndexSelector::Named(create.name.value.clone());
+        self.change_index(&place, position, &create.options, &which, &|context, table, lock| {
             database.begin_create_index(context, table, &definition, lock)
         })?;
         Ok(Outcome::QUIET)
@@ -64,10 +66,42 @@ impl Interpreter<'_> {
         max_dop: Option<u32>,
         begin: &Begin<'_>,
     ) -> Result<(), Failure> {
+        self.change_then(place, position, max_dop, begin, |_, _| Ok(()))
+    }
+
+    /// The same for an index, of whose statistics the options may say something.
+    fn change_index(
+        &mut self,
+        place: &Place,
+        position: Position,
+        options: &[OptionItem],
+        which: &IndexSelector,
+        begin: &Begin<'_>,
+    ) -> Result<(), Failure> {
+        let said = IndexStatistics::of(options);
+        self.change_then(place, position, create_dop(options), begin, |this, run| match said {
+            Some(said) => this.set_index_statistics(run, place, which, said, position),
+            None => Ok(()),
+        })
+    }
+
+    /// Changes a table's definition and does `then` in the same statement.
+    fn change_then(
+        &mut self,
+        place: &Place,
+        position: Position,
+        max_dop: Option<u32>,
+        begin: &Begin<'_>,
+        then: impl FnOnce(&mut Self, &Arc<StatementRun>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let hints = QueryHints { maxdop: max_dop.filter(|dop| *dop > 0), ..QueryHints::default() };
         let run = self.new_run(Some(&hints))?;
         let fill = |this: &mut Self, changed: &TableChange| this.build(&run, &place.database, changed);
-        let warnings = self.in_run(&run, |this| this.change_within(&run, place, position, begin, fill))?;
+        let warnings = self.in_run(&run, |this| {
+            let warnings = this.change_within(&run, place, position, begin, fill)?;
+            then(this, &run)?;
+            Ok(warnings)
+        })?;
         self.warn(warnings)?;
         Ok(())
     }
@@ -226,7 +260,7 @@ impl Interpreter<'_> {
             }
             AlterIndexAction::Disable => {
                 let disable = |options| IndexOptions { is_disabled: true, ..options };
-                self.set_index_options(&place, &which, &disable, position)?;
+                self.set_index_options(&place, &which, &[], &disable, position)?;
             }
             AlterIndexAction::Set { options } => {
                 let (set, _) = self.index_options(options, IndexOptions::default())?;
@@ -254,7 +288,7 @@ impl Interpreter<'_> {
                     },
                     ..old
                 };
-                self.set_index_options(&place, &which, &merge, position)?;
+                self.set_index_options(&place, &which, options, &merge, position)?;
             }
         }
         Ok(Outcome::QUIET)
@@ -264,11 +298,12 @@ impl Interpreter<'_> {
         &mut self,
         place: &Place,
         which: &IndexSelector,
+        written: &[OptionItem],
         options: &dyn Fn(IndexOptions) -> IndexOptions,
         position: Position,
     ) -> Result<(), Failure> {
         let database = Arc::clone(place.database.database());
-        self.change_definition(place, position, None, &|context, table, lock| {
+        self.change_index(place, position, written, which, &|context, table, lock| {
             database.begin_index_options(context, table, which, options, lock)
         })
     }
@@ -292,7 +327,7 @@ impl Interpreter<'_> {
             ..old
         };
         let database = Arc::clone(place.database.database());
-        self.change_definition(place, position, create_dop(options), &|context, table, lock| {
+        self.change_index(place, position, options, which, &|context, table, lock| {
             database.begin_rebuild(context, table, which, partition, &merge, lock)
         })
     }
@@ -351,7 +386,7 @@ impl Interpreter<'_> {
                     }
                 }
                 "DROP_EXISTING" => drops_existing = is_on,
-                // Without effect on what is built.
+                // Without effect on what is built; `change_index` heeds those of statistics.
                 "SORT_IN_TEMPDB"
                 | "STATISTICS_NORECOMPUTE"
                 | "STATISTICS_INCREMENTAL"

@@ -12,7 +12,7 @@ use super::super::alter_table::Altering;
 
 /// Whether a change of a column drops a statistics object rather than being refused.
 fn goes_along(statistics: &Statistics) -> bool {
-    statistics.origin == StatisticsOrigin::Automatic
+    statistics.origin == StatisticsOrigin::Automatic || statistics.auto_drop
 }
 
 impl Interpreter<'_> {

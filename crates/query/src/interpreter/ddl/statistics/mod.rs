@@ -5,6 +5,7 @@
 
 mod columns;
 mod gather;
+pub(in super::super) mod of_index;
 mod options;
 
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, Value};
 
 use self::gather::Gathering;
-use self::options::{Kinds, Options, Reading, Sample};
+use self::of_index::check_incremental;
+use self::options::{Kinds, Options, Reading, Sample, Verb};
 use super::super::event::TableReads;
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
@@ -80,7 +82,7 @@ impl Interpreter<'_> {
 
     pub(in super::super) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
         let (place, table) = self.table_of_statistics(&create.table)?;
-        let options = Options::of(&create.options)?;
+        let options = Options::of(Verb::Create, &create.options)?;
         let run = self.new_run(Some(&hints(&options)))?;
         self.in_run(&run, |this| {
             let table = this.hold_table(&run.context, &place, table)?;
@@ -97,7 +99,7 @@ impl Interpreter<'_> {
 
     pub(in super::super) fn update_statistics(&mut self, update: &UpdateStatistics) -> Result<Outcome, Failure> {
         let (place, table) = self.table_of_statistics(&update.table)?;
-        let options = Options::of(&update.options)?;
+        let options = Options::of(Verb::Update, &update.options)?;
         let position = update.table.position();
         let run = self.new_run(Some(&hints(&options)))?;
         let table = self.in_run(&run, |this| {
@@ -109,6 +111,9 @@ impl Interpreter<'_> {
                 return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(position).into());
             }
             for statistics in &wanted {
+                if options.incremental == Some(true) {
+                    check_incremental(&table, statistics.filter.is_some(), position)?;
+                }
                 match &options.stream {
                     Some(bytes) => this.put_stream(&run, &place, &table, statistics, bytes, position)?,
                     None if options.sets_counts_alone() => {}
@@ -161,6 +166,7 @@ impl Interpreter<'_> {
             modified: 0,
             is_incremental: options.incremental.unwrap_or(statistics.is_incremental),
             no_recompute: options.no_recompute,
+            auto_drop: options.auto_drop.unwrap_or(statistics.auto_drop),
             sample_millionths: persisted(options).unwrap_or(statistics.sample_millionths),
             parts,
             ..statistics.clone()
@@ -336,7 +342,7 @@ impl Interpreter<'_> {
 /// What is to be made.
 ///
 /// # Errors
-/// 1911 a column that the table does not have.
+/// 1911 a column that the table does not have, 40517 one that no row has, 9108.
 fn definition_of(
     create: &CreateStatistics,
     table: &Table,
@@ -344,6 +350,10 @@ fn definition_of(
 ) -> Result<StatisticsDefinition, SqlError> {
     let mut columns = Vec::with_capacity(create.columns.len());
     for column in &create.columns {
+        if table.virtual_column_named(&column.value).is_some() {
+            let what = format!("CREATE STATISTICS of '{}', a computed column that is not PERSISTED,", column.value);
+            return Err(SqlError::not_supported(what).at(column.position));
+        }
         let found = table.column_named(&column.value).ok_or_else(|| {
             let text = format!("Column name '{}' does not exist in the target table or view.", column.value);
             SqlError::new(number::NO_SUCH_KEY_COLUMN, text).at(column.position)
@@ -353,6 +363,9 @@ fn definition_of(
     // The query that gathers binds it: what it may not be is refused there.
     let filter = create.condition.as_ref().map(super::constraint::condition_definition);
     let is_incremental = options.incremental.unwrap_or(false);
+    if is_incremental {
+        check_incremental(table, filter.is_some(), create.name.position)?;
+    }
     Ok(StatisticsDefinition {
         name: create.name.value.clone(),
         columns,
@@ -360,6 +373,7 @@ fn definition_of(
         origin: StatisticsOrigin::User,
         is_incremental,
         no_recompute: options.no_recompute,
+        auto_drop: options.auto_drop.unwrap_or(false),
         sample_millionths: persisted(options).unwrap_or(0),
     })
 }

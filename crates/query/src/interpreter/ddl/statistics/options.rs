@@ -48,6 +48,30 @@ pub(super) enum Kinds {
     Indexes,
 }
 
+/// The statement that has the options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verb {
+    /// `CREATE STATISTICS`, which takes fewer of them.
+    Create,
+    /// `UPDATE STATISTICS`.
+    Update,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Verb::Create => "CREATE STATISTICS",
+            Verb::Update => "UPDATE STATISTICS",
+        }
+    }
+
+    /// Whether the statement takes an option of this name, if there is one.
+    fn takes(self, option: &str) -> bool {
+        let of_update = ["RESAMPLE", "ALL", "COLUMNS", "INDEX", "ROWCOUNT", "PAGECOUNT"];
+        self == Verb::Update || !of_update.contains(&option)
+    }
+}
+
 /// The options, understood.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Options {
@@ -57,6 +81,8 @@ pub(super) struct Options {
     pub(super) kinds: Kinds,
     pub(super) no_recompute: bool,
     pub(super) incremental: Option<bool>,
+    /// `AUTO_DROP`.
+    pub(super) auto_drop: Option<bool>,
     pub(super) max_dop: Option<u32>,
     /// `ROWCOUNT`: what the optimiser is to take for the table's number of rows.
     pub(super) row_count: Option<u64>,
@@ -68,8 +94,8 @@ pub(super) struct Options {
     pub(super) partitions: Vec<hobt_tsql::ast::PartitionRange>,
 }
 
-fn unknown(item: &OptionItem) -> SqlError {
-    let text = format!("'{}' is not a recognized UPDATE STATISTICS option.", item.name);
+fn unknown(verb: Verb, item: &OptionItem) -> SqlError {
+    let text = format!("'{}' is not a recognized {} option.", item.name, verb.name());
     SqlError::new(number::UNKNOWN_OPTION, text).at(item.span.position)
 }
 
@@ -108,6 +134,8 @@ fn sample(item: &OptionItem) -> Result<Reading, SqlError> {
             }
             Ok(if percent == 100.0 { Reading::Whole } else { Reading::Sample(Sample::Percent(percent)) })
         }
+        // As many as of 0 percent, which are none.
+        ("ROWS", Literal::Integer(0)) => Ok(Reading::Sample(Sample::Percent(0.0))),
         ("ROWS", Literal::Integer(rows)) => {
             let rows = u64::try_from(*rows).map_err(|_| wrong_value(item))?;
             Ok(Reading::Sample(Sample::Rows(rows)))
@@ -120,12 +148,17 @@ impl Options {
     /// What a list of options says.
     ///
     /// # Errors
-    /// 102, 155, 1052 two of them contradict each other.
-    pub(super) fn of(items: &[OptionItem]) -> Result<Options, SqlError> {
+    /// 102, 155, 156, 1052 two of them contradict each other.
+    pub(super) fn of(verb: Verb, items: &[OptionItem]) -> Result<Options, SqlError> {
         let mut options = Options::default();
         for item in items {
             let before = options.reading.clone();
+            if !item.partitions.is_empty() && item.name != "RESAMPLE" {
+                let text = "Incorrect syntax near the keyword 'ON'. Partitions are named behind RESAMPLE alone.";
+                return Err(SqlError::new(number::SYNTAX_KEYWORD, text).at(item.span.position));
+            }
             match item.name.as_str() {
+                name if !verb.takes(name) => return Err(unknown(verb, item)),
                 "FULLSCAN" => options.reading = Reading::Whole,
                 "SAMPLE" => options.reading = sample(item)?,
                 "RESAMPLE" => {
@@ -138,7 +171,7 @@ impl Options {
                 "INDEX" => options.kinds = Kinds::Indexes,
                 "NORECOMPUTE" => options.no_recompute = true,
                 "INCREMENTAL" => options.incremental = Some(switch(item)?),
-                "AUTO_DROP" => _ = switch(item)?,
+                "AUTO_DROP" => options.auto_drop = Some(switch(item)?),
                 "MAXDOP" => options.max_dop = Some(u32::try_from(whole_number(item)?).map_err(|_| wrong_value(item))?),
                 "ROWCOUNT" => options.row_count = Some(whole_number(item)?),
                 "PAGECOUNT" => options.page_count = Some(whole_number(item)?),
@@ -146,10 +179,14 @@ impl Options {
                     OptionValue::Literal(Literal::Binary(bytes)) => options.stream = Some(bytes.to_vec()),
                     _ => return Err(wrong_value(item)),
                 },
-                _ => return Err(unknown(item)),
+                _ => return Err(unknown(verb, item)),
             }
             if before != Reading::Default && before != options.reading {
-                let text = "Conflicting UPDATE STATISTICS options: FULLSCAN, SAMPLE and RESAMPLE exclude each other.";
+                let what = match verb {
+                    Verb::Create => "FULLSCAN and SAMPLE",
+                    Verb::Update => "FULLSCAN, SAMPLE and RESAMPLE",
+                };
+                let text = format!("Conflicting {} options: {what} exclude each other.", verb.name());
                 return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(item.span.position));
             }
         }
