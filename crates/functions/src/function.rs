@@ -189,7 +189,12 @@ impl FunctionDef {
         let extra = usize::from(self.takes_date_part);
         let (min, max) = (self.min_args + extra, self.max_args.saturating_add(extra));
         let name = self.name.to_lowercase();
-        Err(if min == max {
+        Err(if self.max_args == usize::MAX {
+            SqlError::new(
+                number::FUNCTION_ARGUMENT_RANGE,
+                format!("The {name} function requires {min} or more arguments."),
+            )
+        } else if min == max {
             SqlError::new(number::FUNCTION_ARGUMENT_COUNT, format!("The {name} function requires {min} argument(s)."))
         } else {
             SqlError::new(
