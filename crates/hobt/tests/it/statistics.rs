@@ -199,6 +199,40 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
 }
 
 #[test]
+fn procedures_say_what_is_wrong_by_the_numbers_of_sql_server() {
+    let (_folder, instance) = instance_with("CREATE TABLE bare (a int NOT NULL)");
+    let mut session = used(&instance);
+    for (batch, number) in [
+        ("EXEC sp_helpstats 'nope'", 15009),
+        ("EXEC sp_autostats 'nope'", 15009),
+        ("EXEC sp_helpindex 'nope'", 15009),
+        ("EXEC sp_autostats 'bare', 'maybe'", 17000),
+        ("EXEC sp_autostats 'bare', 'ON', 'nope'", 15323),
+        ("EXEC sp_updatestats 'x'", 14138),
+        ("EXEC sp_helpstats 'bare', 'x'", 14138),
+        ("RAISERROR(15001, 16, 1)", 18054),
+    ] {
+        assert_eq!(error(&mut session, batch), number, "{batch}");
+    }
+    let message = |session: &mut Session, batch: &str| {
+        let mut messages = Vec::new();
+        session.execute(batch, &mut |event| {
+            if let hobt::Event::Message(message) = event {
+                messages.push((message.number, message.text));
+            }
+            hobt::Flow::Continue
+        });
+        messages
+    };
+    let none = "This object does not have any statistics.";
+    assert_eq!(message(&mut session, "EXEC sp_helpstats 'bare'"), [(15574, none.to_owned())]);
+    for _ in 0..20 {
+        let settings = ok(&mut session, "EXEC sp_autostats 'bare'");
+        assert_eq!(settings, [["  Automatic update statistics: ON"], ["  Automatic create statistics: ON"]]);
+    }
+}
+
+#[test]
 fn odd_columns_have_statistics_too() {
     let (_folder, instance) = instance_with("");
     let mut session = used(&instance);

@@ -16,6 +16,7 @@ use super::format::{FormatArgument, FormatError, format_message};
 use super::frame::undeclared;
 use super::program::redeclared;
 use super::run::{Interpreter, Outcome};
+use super::system_messages::system_message;
 
 /// The longest text that `PRINT` sends, in characters.
 const MAX_PRINT: usize = 8000;
@@ -134,12 +135,10 @@ impl Interpreter<'_> {
         let (number, format) = match message.value {
             Value::Text(format) => (number::USER_ERROR, format),
             Value::Int(user) => {
-                let text = format!(
-                    "Error {user}, severity {severity}, state {state} was raised, but no message with that error number \
-                     was found in sys.messages. If error is larger than 50000, make sure the user-defined message is \
-                     added using sp_addmessage."
-                );
-                return Err(SqlError::new(number::MESSAGE_NOT_FOUND, text).into());
+                let Some(text) = system_message(user) else {
+                    return Err(no_such_message(user, severity, state).into());
+                };
+                (i32::try_from(user).unwrap_or(number::USER_ERROR), text.to_owned())
             }
             _ => (number::USER_ERROR, String::new()),
         };
@@ -149,7 +148,7 @@ impl Interpreter<'_> {
         }
         let text = format_message(&format, &arguments).map_err(format_failure)?;
         if severity <= 10 {
-            let number = if with("SETERROR") { number } else { 0 };
+            let number = if with("SETERROR") || number != number::USER_ERROR { number } else { 0 };
             self.send_message(Message { number, severity, state, line: position.line, text })?;
             return Ok(Outcome::QUIET);
         }
@@ -275,6 +274,15 @@ fn time_of_day() -> Duration {
     let now = hobt_functions::FunctionContext::now().now_local;
     let ticks = now.rem_euclid(24 * 60 * 60 * 10_000_000);
     Duration::from_nanos(u64::try_from(ticks).unwrap_or(0).saturating_mul(100))
+}
+
+/// 18054.
+fn no_such_message(user: i64, severity: u8, state: u8) -> SqlError {
+    let text = format!(
+        "Error {user}, severity {severity}, state {state} was raised, but no message with that error number was found in \
+         sys.messages. If error is larger than 50000, make sure the user-defined message is added using sp_addmessage."
+    );
+    SqlError::new(number::MESSAGE_NOT_FOUND, text)
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ mod statement_kind;
 mod statistics;
 mod statistics_queue;
 mod system_functions;
+mod system_messages;
 mod system_views;
 mod table_locks;
 mod transaction;

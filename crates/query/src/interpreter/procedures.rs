@@ -78,7 +78,7 @@ IF @id IS NULL
 BEGIN
     DECLARE @database nvarchar(128)
     SET @database = DB_NAME()
-    RAISERROR('The object ''%s'' does not exist in database ''%s'' or is invalid for this operation.', 16, 1, ",
+    RAISERROR(15009, 16, 1, ",
             $parameter,
             ", @database)
     RETURN 1
@@ -142,7 +142,7 @@ const SP_HELPINDEX: &str = concat!(
     find_object!("@objname"),
     "IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = @id AND index_id > 0)
 BEGIN
-    RAISERROR('The object ''%s'' does not have any indexes, or you do not have permissions.', 0, 1, @objname)
+    RAISERROR(15472, 0, 1, @objname)
     RETURN 0
 END
 SELECT i.name AS index_name,
@@ -162,7 +162,7 @@ DECLARE @text nvarchar(max)
 SET @text = OBJECT_DEFINITION(OBJECT_ID(@objname))
 IF @text IS NULL
 BEGIN
-    RAISERROR('There is no text for object ''%s''.', 16, 1, @objname)
+    RAISERROR(15197, 16, 1, @objname)
     RETURN 1
 END
 SELECT @text AS [Text]";

@@ -2,7 +2,7 @@ CREATE PROCEDURE sp_updatestats @resample varchar(8) = 'NO' AS
 SET NOCOUNT ON
 IF UPPER(@resample) NOT IN ('NO', 'RESAMPLE')
 BEGIN
-    RAISERROR('Invalid option for @resample. Use RESAMPLE or nothing.', 16, 1)
+    RAISERROR(14138, 16, 1, @resample)
     RETURN 1
 END
 DECLARE @tables TABLE (id int IDENTITY, name nvarchar(300))
