@@ -123,6 +123,18 @@ impl Database {
         Ok(TableChange { change, old, new, warnings, gathered: Mutex::default() })
     }
 
+    /// Drops a statistics object of a table that is changed. Nobody is at work in it while the table is locked, so that
+    /// its table's statistics need not be claimed, for which another statement may be waiting for that lock.
+    ///
+    /// # Errors
+    /// A device's error, after which the statement must be rolled back.
+    pub fn drop_statistics_within(&self, ctx: &StatementContext, changed: &TableChange, id: i32) -> Result<()> {
+        let table = changed.old.id;
+        self.write_rows(ctx, |system, rows| system.delete_statistics(rows, table, id))?;
+        changed.change.add(SnapshotChange::RemoveStatistics(table, id));
+        Ok(())
+    }
+
     /// Ends a change: the table is what the new definition says as soon as the statement has committed, and for the
     /// statement at once.
     ///

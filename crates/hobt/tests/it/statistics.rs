@@ -233,6 +233,30 @@ fn procedures_say_what_is_wrong_by_the_numbers_of_sql_server() {
 }
 
 #[test]
+fn what_goes_with_a_column_is_gone_after_a_restart_and_the_rest_knows_whether_it_may_go() {
+    let (folder, instance) = instance_with(
+        "CREATE TABLE t (a int NOT NULL, b int NULL, c int NULL);
+         INSERT INTO t SELECT value, value % 10, value % 7 FROM GENERATE_SERIES(1, 1000);
+         CREATE STATISTICS goes ON t (b) WHERE c > 3 WITH AUTO_DROP = ON;
+         CREATE STATISTICS stays ON t (a) WITH AUTO_DROP = ON",
+    );
+    {
+        let mut session = used(&instance);
+        ok(&mut session, "SELECT COUNT(*) FROM t WHERE c = 3");
+        assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.stats WHERE object_id = OBJECT_ID('t')"), 3.0);
+        ok(&mut session, "BEGIN TRANSACTION; ALTER TABLE t ALTER COLUMN c bigint; ROLLBACK");
+        assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.stats WHERE object_id = OBJECT_ID('t')"), 3.0);
+        ok(&mut session, "ALTER TABLE t ALTER COLUMN c bigint");
+    }
+    instance.close().expect("it closes");
+    let instance = Instance::open(folder.path()).expect("it opens again");
+    let mut session = used(&instance);
+    let left = "SELECT name, auto_drop FROM sys.stats WHERE object_id = OBJECT_ID('t')";
+    assert_eq!(ok(&mut session, left), [["stays", "1"]]);
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM t WHERE c = 3"), 143.0);
+}
+
+#[test]
 fn odd_columns_have_statistics_too() {
     let (_folder, instance) = instance_with("");
     let mut session = used(&instance);

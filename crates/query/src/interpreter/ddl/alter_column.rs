@@ -83,7 +83,7 @@ impl Interpreter<'_> {
             .collect();
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> = &|context, table, lock| database.begin_add_columns(context, table, &columns, lock);
-        self.rewrite_with(altering, altering.position, begin, &filled)
+        self.rewrite_with(altering, altering.position, begin, &filled, None)
     }
 
     pub(super) fn drop_column(
@@ -98,10 +98,9 @@ impl Interpreter<'_> {
             return Ok(());
         }
         self.check_unread(&table, &name.value, name.position)?;
-        self.free_of_statistics(altering, &table, name)?;
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> = &|context, table, lock| database.begin_drop_column(context, table, &name.value, lock);
-        self.rewrite_with(altering, name.position, begin, &[])?;
+        self.rewrite_with(altering, name.position, begin, &[], Some(name))?;
         if table.column_named(&name.value).is_some_and(|place| table.columns[place].identity.is_some()) {
             self.forget_identity(&altering.run.context, altering.place.database.id(), table.id);
         }
@@ -135,13 +134,10 @@ impl Interpreter<'_> {
             self.check_unread(&table, &name.value, name.position)?;
         }
         let is_collated = known.is_some_and(|known| collation.is_some() && known.collation != collation);
-        if is_retyped || is_collated {
-            self.free_of_statistics(altering, &table, name)?;
-        }
         let database = Arc::clone(altering.place.database.database());
         let begin: &Begin<'_> =
             &|context, table, lock| database.begin_alter_column(context, table, &name.value, alteration, lock);
-        self.rewrite_with(altering, name.position, begin, &[])
+        self.rewrite_with(altering, name.position, begin, &[], (is_retyped || is_collated).then_some(name))
     }
 
     /// Refuses to change a column that an expression of its table reads.
@@ -160,18 +156,21 @@ impl Interpreter<'_> {
     }
 
     /// One change of the definition, its rows brought into the new storage if there is one. New columns that `filled`
-    /// names have their DEFAULT in the rows that are there.
+    /// names have their DEFAULT in the rows that are there; statistics go with the column `freed`.
     fn rewrite_with(
         &mut self,
         altering: &mut Altering<'_>,
         position: Position,
         begin: &Begin<'_>,
         filled: &[String],
+        freed: Option<&Identifier>,
     ) -> Result<(), Failure> {
         let (run, place) = (altering.run, altering.place);
         let warnings = self.change_within(run, place, position, begin, |this, changed| {
-            this.rewrite(altering, changed, filled)?;
-            Ok(())
+            if let Some(column) = freed {
+                this.free_of_statistics(altering, changed, column)?;
+            }
+            this.rewrite(altering, changed, filled)
         })?;
         altering.warnings.extend(warnings);
         Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
+use hobt_engine::TableChange;
 use hobt_tsql::ast::Identifier;
 
 use super::super::super::failure::Failure;
@@ -16,16 +17,18 @@ fn goes_along(statistics: &Statistics) -> bool {
 }
 
 impl Interpreter<'_> {
-    /// Drops the statistics of a column that go without being asked for, before the column goes or changes.
+    /// Drops the statistics that go with a column without being asked for: the table is locked, and its column about to
+    /// go or to change.
     ///
     /// # Errors
     /// 5074 one was made by a user, of the column or with a filter that reads it; as of any change of a definition.
     pub(in super::super) fn free_of_statistics(
         &mut self,
         altering: &Altering<'_>,
-        table: &Table,
+        changed: &TableChange,
         column: &Identifier,
     ) -> Result<(), Failure> {
+        let table = &**changed.old();
         let context = &altering.run.context;
         let database = altering.place.database.database();
         let id = table.column_named(&column.value).map(|place| table.columns[place].id);
@@ -42,7 +45,7 @@ impl Interpreter<'_> {
             dropped.push(statistics);
         }
         for statistics in dropped {
-            let dropped = database.drop_statistics(context, table, &statistics.name);
+            let dropped = database.drop_statistics_within(context, changed, statistics.id);
             dropped.map_err(|error| error.to_sql_error().at(column.position))?;
         }
         Ok(())
