@@ -155,7 +155,9 @@ impl Interpreter<'_> {
         database.forget_noted(&run.context, statistics, &begun);
         let gathering =
             Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
-        let mut parts = self.gather(run, &gathering)?;
+        // Of no part of a table nothing is known, also of one that is small enough to be read whole.
+        let is_nothing = matches!(&sample, Some(Sample::Percent(0.0)));
+        let mut parts = if is_nothing { Vec::new() } else { self.gather(run, &gathering)? };
         if partitions.is_some() {
             let kept = statistics.parts.iter().filter(|part| !hobts.contains(&part.hobt) && part.hobt != HobtId(0));
             parts.extend(kept.cloned());
