@@ -232,6 +232,26 @@ fn without_a_terminal_each_step_is_a_line() {
 }
 
 #[test]
+fn a_drawn_plan_blames_no_scan_for_what_a_joins_filter_left_out() {
+    let folder = folder();
+    let script =
+        "CREATE TABLE #few (id int NOT NULL, a int NOT NULL); CREATE TABLE #many (x int NOT NULL, y int NOT NULL)
+INSERT INTO #few SELECT value, value % 100 FROM GENERATE_SERIES(1, 2000)
+INSERT INTO #many SELECT value % 2000, value FROM GENERATE_SERIES(1, 60000)
+GO
+:plan on
+SELECT COUNT(*) FROM (SELECT m.x FROM #few f JOIN #many m ON m.x = f.id WHERE f.a = 7) s OPTION (HASH JOIN, MAXDOP 1)
+SELECT COUNT(*) FROM (SELECT m.x FROM #few f JOIN #many m ON m.x = f.id WHERE f.a = 7) s OPTION (HASH JOIN, MAXDOP 2)
+GO
+";
+    let ended = sql(folder.path(), &[], script);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("59,400 of 60,000 rows removed by joins' filters"), "{}", ended.out);
+    let plans = ended.out.split("(1 row affected)").skip(1);
+    assert!(plans.clone().count() == 2 && plans.clone().all(|plan| !plan.contains("worst")), "{}", ended.out);
+}
+
+#[test]
 fn plans_are_drawn_and_written_as_a_page() {
     let folder = folder();
     let script = "CREATE TABLE #t (a int NOT NULL)

@@ -96,6 +96,12 @@ pub struct Actual {
     pub spills: u64,
     /// Bytes so written.
     pub spilled_bytes: u64,
+    /// Rows that filters of joins above left out, of pages that were read, and those that they let pass.
+    pub filtered: u64,
+    /// See `filtered`.
+    pub passed: u64,
+    /// Rows of pages that were not read for these filters, about.
+    pub skipped: u64,
 }
 
 /// What one worker did in an operator.

@@ -42,7 +42,18 @@ pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
             worker.elapsed = Some(Duration::from_nanos(end.saturating_sub(*start).max(0).unsigned_abs()));
         }
     }
-    Some(Actual { workers: workers.into_values().collect(), spills, spilled_bytes })
+    Some(Actual { workers: workers.into_values().collect(), spills, spilled_bytes, ..Actual::default() })
+}
+
+/// What an operator that reads a table counted, and what its last `joins` filters left out, those of joins. `page_rows`
+/// are the rows of a page.
+pub(super) fn of_reads(profile: Option<&Arc<OperatorProfile>>, joins: usize, page_rows: f64) -> Option<Actual> {
+    let filters = profile?.filters();
+    let filters = &filters[filters.len().saturating_sub(joins)..];
+    let pages: u64 = filters.iter().map(|filter| filter.skipped_pages).sum();
+    let filtered = filters.iter().map(|filter| filter.rows).sum();
+    let actual = of_profile(profile)?;
+    Some(Actual { filtered, passed: actual.rows(), skipped: (pages as f64 * page_rows) as u64, ..actual })
 }
 
 /// What one of hobt's own operators counted; `None` if it has not begun.

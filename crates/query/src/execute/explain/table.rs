@@ -88,6 +88,11 @@ pub(crate) fn fills_new(table: TableName, input: PlanNode) -> PlanNode {
     node
 }
 
+/// Rows of a page, on average.
+fn page_rows(table: &HeapTable) -> f64 {
+    table.expected_rows() as f64 / table.data_pages().unwrap_or(0.0).max(1.0)
+}
+
 impl Mapper<'_> {
     /// Scans and seeks.
     pub(super) fn table(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
@@ -123,7 +128,10 @@ impl Mapper<'_> {
         // Of a table that cannot be opened nothing is known.
         node.estimate.rows_read = table.rows_read_of(scan.partitions()).ok().map(|rows| rows.max(node.estimate.rows));
         node.estimate.pages = table.data_pages().unwrap_or(0.0) * read as f64 / all.max(1) as f64;
-        node.actual = if self.has_run { actual::of_profile(scan.profile().as_ref()) } else { None };
+        node.actual = match self.has_run {
+            true => actual::of_reads(scan.profile().as_ref(), scan.filters().len(), page_rows(table)),
+            false => None,
+        };
         let columns = self.read_columns(&name, table, scan.projection());
         node.defined = columns.iter().map(|column| (column.clone(), None)).collect();
         node.probes = self.probes(scan.filters(), &columns);
@@ -148,7 +156,10 @@ impl Mapper<'_> {
         reads.estimate.pages = seek.path().pages;
         reads.estimate.rows_read = Some(seek.path().rows);
         let rows = self.estimates.of(plan).rows;
-        let ran = if self.has_run { actual::of_profile(seek.profile()) } else { None };
+        let ran = match self.has_run {
+            true => actual::of_reads(seek.profile(), seek.filters().len(), page_rows(table)),
+            false => None,
+        };
         let fill = |node: &mut PlanNode| {
             node.is_parallel = is_parallel(plan);
             node.estimate.rows = rows;
