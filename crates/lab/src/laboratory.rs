@@ -342,7 +342,7 @@ impl Laboratory {
         self.load_tpch(data::TpchTable::LineItem, "LINEITEM", scale_factor)
     }
 
-    /// Makes the eight tables of TPC-H as heaps, unless those of this scale factor are there. [`TPCH_STEPS`] steps.
+    /// Makes the eight tables of TPC-H as heaps, unless those of this scale factor are there. `TPCH_STEPS` steps.
     ///
     /// # Errors
     /// A scale factor that there is no data for, a statement that failed.
