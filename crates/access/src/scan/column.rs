@@ -222,10 +222,7 @@ impl ColumnVector {
             return slots.iter().try_for_each(|&slot| self.append_slot(id, page, slot, values));
         }
         let (bytes, count) = (page.fixed(self.column), page.row_count());
-        let width = bytes.len() / count.max(1);
-        for &slot in slots {
-            append_fixed(&mut self.data, &bytes[slot * width..(slot + 1) * width], 1);
-        }
+        append_chosen(&mut self.data, bytes, bytes.len() / count.max(1), slots);
         if !self.validity.is_empty() {
             self.push_valid(slots.len());
         }
@@ -307,6 +304,31 @@ fn append_fixed(data: &mut VectorData, bytes: &[u8], rows: usize) {
             4 => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from(i32::from_le_bytes(chunk)))),
             8 => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from(i64::from_le_bytes(chunk)))),
             _ => values.extend(bytes.as_chunks().0.iter().map(|&chunk| i128::from_le_bytes(chunk))),
+        },
+        VectorData::Views { .. } => unreachable!("a variable-length column has views"),
+    }
+}
+
+/// The same of the values in some slots.
+///
+/// # Panics
+/// If a slot is behind the last value.
+fn append_chosen(data: &mut VectorData, bytes: &[u8], width: usize, slots: &[usize]) {
+    /// The values in slots of a column whose values are `N` bytes long.
+    fn chosen<const N: usize>(bytes: &[u8], slots: &[usize]) -> impl Iterator<Item = [u8; N]> {
+        let values = bytes.as_chunks::<N>().0;
+        slots.iter().map(|&slot| values[slot])
+    }
+    match data {
+        VectorData::U8(values) => values.extend(slots.iter().map(|&slot| bytes[slot])),
+        VectorData::Bytes16(values) => chosen::<16>(bytes, slots).for_each(|value| values.extend_from_slice(&value)),
+        VectorData::I16(values) => values.extend(chosen(bytes, slots).map(i16::from_le_bytes)),
+        VectorData::I32(values) => values.extend(chosen(bytes, slots).map(i32::from_le_bytes)),
+        VectorData::I64(values) => values.extend(chosen(bytes, slots).map(i64::from_le_bytes)),
+        VectorData::I128(values) => match width {
+            4 => values.extend(chosen(bytes, slots).map(|value| i128::from(i32::from_le_bytes(value)))),
+            8 => values.extend(chosen(bytes, slots).map(|value| i128::from(i64::from_le_bytes(value)))),
+            _ => values.extend(chosen(bytes, slots).map(i128::from_le_bytes)),
         },
         VectorData::Views { .. } => unreachable!("a variable-length column has views"),
     }

@@ -49,7 +49,22 @@ impl ColumnFilter {
 
     /// Takes the slots away that cannot fulfil it.
     pub fn retain(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
-        slots.retain(|&slot| self.passes(page, slot));
+        if page.null_count(self.column) > 0 {
+            return slots.retain(|&slot| self.passes(page, slot));
+        }
+        fn chosen<const N: usize>(keys: &KeySet, bytes: &[u8], slots: &mut Vec<usize>, key: impl Fn([u8; N]) -> i64) {
+            let values = bytes.as_chunks().0;
+            slots.retain(|&slot| keys.may_have(key(values[slot])));
+        }
+        let (keys, bytes) = (&*self.keys, page.fixed(self.column));
+        match page.row_layout().columns()[self.column].physical {
+            PhysicalType::Fixed1 => chosen(keys, bytes, slots, |[byte]| i64::from(byte)),
+            PhysicalType::Fixed2 => chosen(keys, bytes, slots, |value| i64::from(i16::from_le_bytes(value))),
+            PhysicalType::Fixed4 => chosen(keys, bytes, slots, |value| i64::from(i32::from_le_bytes(value))),
+            PhysicalType::Fixed8 => chosen(keys, bytes, slots, i64::from_le_bytes),
+            PhysicalType::Fixed16 => chosen(keys, bytes, slots, lower_half),
+            PhysicalType::Variable => unreachable!("a column of fixed length"),
+        }
     }
 
     /// All slots, deleted ones among them, of a page on which the column is nowhere NULL.

@@ -1,7 +1,7 @@
 //! What `OPTION (…)` and hints of joins ask for, as far as it changes a plan.
 
 use hobt_base::{SqlError, number};
-use hobt_tsql::ast::{Expression, JoinHint, QueryHint, UnaryOperator, VariableName};
+use hobt_tsql::ast::{Expression, JoinHint, Position, QueryHint, UnaryOperator, VariableName};
 use hobt_types::{TypedValue, Value};
 
 use super::literal::bind_literal;
@@ -90,6 +90,8 @@ pub struct QueryHints {
     pub optimize_for_unknown: bool,
     /// `OPTIMIZE FOR`: what estimates take variables to be; `None` for `UNKNOWN`.
     pub optimize_for: Vec<(VariableName, Option<TypedValue>)>,
+    /// `MIN_GRANT_PERCENT`, `MAX_GRANT_PERCENT`: the least and the most of the operators' memory that a statement gets.
+    pub grant_percent: (Option<f64>, Option<f64>),
     /// How conditions on one table go together.
     pub correlation: Correlation,
 }
@@ -115,6 +117,13 @@ impl QueryHints {
         for option in options {
             hints.take(option).map_err(|error| error.at(option.span.position))?;
         }
+        if let (Some(least), Some(most)) = hints.grant_percent
+            && least > most
+        {
+            let text = format!("MIN_GRANT_PERCENT, {least}, is more than MAX_GRANT_PERCENT, {most}: give a smaller one.");
+            let at = options.first().map_or_else(Position::default, |option| option.span.position);
+            return Err(SqlError::new(number::INVALID_OPTION_VALUE, text).at(at));
+        }
         Ok(hints)
     }
 
@@ -135,6 +144,8 @@ impl QueryHints {
             Kind::UsePlan(_) => return Err(unforced("USE PLAN")),
             Kind::Label(label) => self.label = Some(label.clone()),
             Kind::QueryTraceOn(flag) => self.trace_flags.push(*flag),
+            Kind::MinGrantPercent(value) => self.grant_percent.0 = Some(percent_of(value, "MIN_GRANT_PERCENT")?),
+            Kind::MaxGrantPercent(value) => self.grant_percent.1 = Some(percent_of(value, "MAX_GRANT_PERCENT")?),
             Kind::OptimizeForUnknown => self.optimize_for_unknown = true,
             Kind::OptimizeFor(values) => {
                 for (name, value) in values {
@@ -176,6 +187,20 @@ fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
     }
     let message = format!("The value {value} of the query hint {name} is out of range: use 0 to {MOST}.");
     Err(SqlError::new(number::INVALID_OPTION_VALUE, message))
+}
+
+/// A share of the memory, in per cent.
+fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
+    let percent = match constant(value)?.value {
+        Value::Int(number) => Some(number as f64),
+        Value::Decimal(number) => number.to_string().parse().ok(),
+        Value::Float(number) => Some(number),
+        _ => None,
+    };
+    percent.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| {
+        let text = format!("The value {value} of the query hint {name} is out of range: use 0 to 100.");
+        SqlError::new(number::INVALID_OPTION_VALUE, text)
+    })
 }
 
 /// The value of a constant, perhaps with a sign.

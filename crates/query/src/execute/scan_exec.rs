@@ -331,6 +331,9 @@ pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
     ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
 }
 
+/// Values of a column that lie in a line of the cache, about: where one of so many rows is wanted, most lines are.
+const ROWS_OF_LINE: usize = 16;
+
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
     /// Where in a batch the rows' places stand, and they, if somebody asks.
@@ -391,14 +394,17 @@ impl PageVisitor for BatchBuilder {
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
-        let scan = Arc::clone(&self.scan);
-        let values = scan.large_values(partition);
+        // Not a reference of its own: two workers that count it up and down at each page wait for each other.
+        let values = self.scan.large_values(partition);
         let in_table = self.partitions[partition];
         let kept = match &mut self.sieve {
             None => Kept::All,
             Some(sieve) => {
                 if let Some(next) = next {
                     sieve.first_columns().for_each(|column| next.fetch(page, column));
+                    if self.page_rows * ROWS_OF_LINE >= page.row_count() {
+                        self.columns.iter().for_each(|column| next.fetch(page, column.column));
+                    }
                 }
                 sieve.select(id, page, &values)?
             }
@@ -416,7 +422,7 @@ impl PageVisitor for BatchBuilder {
             None => {}
             Some((_, PlaceBuilder::Numbers(places))) => places.append_slots(in_table, id, slots),
             Some((_, PlaceBuilder::Keys(places))) => {
-                let tree = scan.partitions()[partition].store.tree();
+                let tree = self.scan.partitions()[partition].store.tree();
                 places.append_slots(in_table, tree.expect("a clustered index is a tree"), id, page, slots)?;
             }
         }

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::assumptions::Assumptions;
 use super::explain::{Texts, explain};
+use super::memory_figures::{MemoryFigures, MemoryShown};
 use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
 use crate::plan_tree::ShownStatement;
@@ -69,6 +70,10 @@ pub struct StatementRun {
     running: Mutex<Option<Running>>,
     /// Where the rows that scans show are counted.
     scanned: OnceLock<Arc<Progress>>,
+    /// The least and the most of the operators' memory that it may ask for, in per cent.
+    grant_percent: OnceLock<(Option<f64>, Option<f64>)>,
+    /// What its operators were let in with.
+    memory: Mutex<Option<Arc<MemoryFigures>>>,
     /// The trace flags that are on for it.
     trace_flags: OnceLock<BTreeSet<i32>>,
     /// What estimates take for granted.
@@ -162,6 +167,29 @@ impl StatementRun {
         root.finish();
         let degree = self.degree();
         Some(ShownStatement { root: Some(root), degree, ..ShownStatement::plain(text, running.kind) })
+    }
+
+    /// Says what share of the operators' memory it may ask for, in per cent; `None` where it follows the estimates.
+    pub(crate) fn set_grant_percent(&self, least: Option<f64>, most: Option<f64>) {
+        self.grant_percent.get_or_init(|| (least, most));
+    }
+
+    /// The least and the most of the operators' memory, `total` bytes, that it may ask for.
+    pub(crate) fn grant_range(&self, total: u64) -> (u64, u64) {
+        let (least, most) = self.grant_percent.get().copied().unwrap_or_default();
+        let part = |percent: f64| (total as f64 * percent / 100.0) as u64;
+        (least.map_or(0, part), most.map_or(u64::MAX, part))
+    }
+
+    /// Lets others see what its operators ask for, are granted and hold.
+    pub(crate) fn show_memory(&self, figures: &Arc<MemoryFigures>) {
+        *self.memory.lock() = Some(Arc::clone(figures));
+    }
+
+    /// What its operators asked for, were granted and hold; `None` if they keep nothing to speak of. May be asked from
+    /// any thread.
+    pub fn memory(&self) -> Option<MemoryShown> {
+        self.memory.lock().as_ref().map(|figures| figures.shown())
     }
 
     /// Counts the rows that scans show as steps of its progress.
@@ -261,6 +289,8 @@ impl StatementRun {
             keeps_plan: AtomicBool::new(false),
             running: Mutex::default(),
             scanned: OnceLock::new(),
+            grant_percent: OnceLock::new(),
+            memory: Mutex::default(),
             trace_flags: OnceLock::new(),
             assumptions: OnceLock::new(),
         }))

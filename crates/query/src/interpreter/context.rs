@@ -66,6 +66,9 @@ impl Interpreter<'_> {
         if without_filters || run.has_trace_flag(NO_JOIN_FILTERS) {
             run.leave_join_filters_out();
         }
+        if let Some((least, most)) = hints.map(|hints| hints.grant_percent).filter(|limits| *limits != (None, None)) {
+            run.set_grant_percent(least, most);
+        }
         run.assume(self.assumptions(hints, run.has_trace_flag(NO_SNIFFING))?);
         Ok(run)
     }

@@ -7,7 +7,7 @@ use hobt_base::{SessionId, SqlError};
 use hobt_engine::{BackgroundWork, Instance};
 
 use super::identity::Identities;
-use super::memory::{MemoryGate, operators_runtime};
+use super::memory::{OperatorMemory, operators_runtime};
 use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, StatisticsQueue, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
@@ -66,8 +66,8 @@ pub struct Environment {
 pub(super) struct Executor {
     pub(super) workers: WorkerPool,
     pub(super) runtime: Arc<RuntimeEnv>,
-    /// Lets in statements whose operators keep rows in memory.
-    pub(super) gate: Arc<MemoryGate>,
+    /// What their operators may hold, and who is let in with how much of it.
+    pub(super) memory: Arc<OperatorMemory>,
     /// The next identity value of each table that was asked for one.
     pub(super) identities: Arc<Identities>,
 }
@@ -85,11 +85,11 @@ impl Environment {
         plans: Arc<PlanStore>,
         (server_name, version): (&str, &str),
     ) -> Result<Environment, SqlError> {
-        let runtime = operators_runtime(&instance)?;
-        let gate = MemoryGate::new(instance.memory());
+        let memory = OperatorMemory::new(instance.memory());
+        let runtime = operators_runtime(&instance, &memory)?;
         let statistics = Arc::new(StatisticsQueue::default());
         instance.stop_before_closing(Arc::clone(&statistics) as Arc<dyn BackgroundWork>);
-        let executor = Executor { workers: WorkerPool::default(), runtime, gate, identities: Arc::default() };
+        let executor = Executor { workers: WorkerPool::default(), runtime, memory, identities: Arc::default() };
         Ok(Environment {
             instance,
             views,

@@ -10,6 +10,7 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
@@ -21,7 +22,7 @@ use hobt_txn::locks::LockMode;
 use super::direct::{Learned, Wanted};
 use super::event::{DoneKind, Event, ResultColumn};
 use super::failure::Failure;
-use super::memory::{MemoryGrant, batch_rows, merge_bytes, top_rows};
+use super::memory::{MemoryGrant, MemoryRequest, Sizes};
 use super::plans::ChangeShown;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
@@ -29,8 +30,8 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered, insert_plan, insert_select,
-    physical_plan, run_query, sort_large_tops, spilling,
+    JoinWay, MemoryFigures, MemoryWish, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered, insert_plan,
+    insert_select, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -42,7 +43,7 @@ pub(super) struct Prepared {
     query: BoundQuery,
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
-    /// The statement's place among those whose operators keep rows in memory.
+    /// The memory that its operators were promised.
     _grant: Option<MemoryGrant>,
 }
 
@@ -52,9 +53,11 @@ pub(super) type FinishPlan<'f> = &'f dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Ar
 /// A query that is bound and planned.
 struct Planned {
     query: BoundQuery,
-    logical: LogicalPlan,
     plan: Arc<dyn ExecutionPlan>,
     planner: SessionState,
+    wish: MemoryWish,
+    /// The least memory with which its operators get on, in bytes.
+    least_bytes: u64,
 }
 
 impl Interpreter<'_> {
@@ -169,7 +172,7 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let Some(Planned { query, logical, plan, planner }) = self.plan_once(run, options, bind)? else {
+        let Some(Planned { query, plan, planner, wish, least_bytes }) = self.plan_once(run, options, bind)? else {
             return Ok(None);
         };
         let plan = finish(plan)?;
@@ -178,10 +181,29 @@ impl Interpreter<'_> {
         if self.state.options.statistics(StatisticsKind::Time) {
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
-        let grant = self.environment.executor.gate.enter(&logical, &run.pending, &|| self.is_cancelled());
-        let grant = grant.map_err(|_| Failure::cancelled())?;
-        self.note_grant(grant.as_ref().map_or(0, MemoryGrant::kilobytes));
-        Ok(Some(Prepared { query, plan, task: planner.task_ctx(), _grant: grant }))
+        let mut task = TaskContext::from(&planner);
+        let mut grant = None;
+        if wish.operators > 0 {
+            let granted = self.let_in(run, least_bytes, wish.bytes)?;
+            let runtime = &self.environment.executor.runtime;
+            task = task.with_runtime(Arc::new(RuntimeEnv { memory_pool: granted.pool(), ..RuntimeEnv::clone(runtime) }));
+            grant = Some(granted);
+        }
+        Ok(Some(Prepared { query, plan, task: Arc::new(task), _grant: grant }))
+    }
+
+    /// Waits until there is memory for the statement's operators.
+    fn let_in(&mut self, run: &Arc<StatementRun>, least: u64, ideal: u64) -> Result<MemoryGrant, Failure> {
+        let figures = Arc::new(MemoryFigures::default());
+        run.show_memory(&figures);
+        let memory = &self.environment.executor.memory;
+        let (from, to) = run.grant_range(memory.total());
+        let ideal = ideal.max(from).min(to);
+        let wanted = MemoryRequest { least: least.min(to), ideal, most: to };
+        let granted = memory.enter(wanted, &figures, &run.pending, &|| self.is_cancelled());
+        let granted = granted.map_err(|_| Failure::cancelled())?;
+        self.note_memory(figures);
+        Ok(granted)
     }
 
     /// The plan of a query that does not run.
@@ -206,7 +228,8 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
-        let planner = self.planner(run, options);
+        let sizes = self.environment.executor.memory.sizes(run.degree());
+        let planner = self.planner(run, options, sizes);
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
             0 => query.plan.clone(),
@@ -221,26 +244,28 @@ impl Interpreter<'_> {
             self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
             logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         }
-        let (mut plan, mut planner) = self.physical(run, options, &query, &logical)?;
+        let (mut plan, mut planner) = self.physical(run, options, sizes, &query, &logical)?;
         if run.degree() > 1 && believes_few_rows(&plan) {
             run.make_serial();
-            (plan, planner) = self.physical(run, options, &query, &logical)?;
+            (plan, planner) = self.physical(run, options, sizes, &query, &logical)?;
         }
         if run.takes_whole() {
             run.context.look_again();
             return Ok(None);
         }
-        let (runtime, width) = (&self.environment.executor.runtime, row_width(&query, &logical));
-        let plan = sort_large_tops(plan, top_rows(runtime, run.degree(), width)).map_err(sql_error_of)?;
+        let width = row_width(&query, &logical);
+        let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
+        let wish = memory_wish(&plan);
+        let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size().saturating_mul(width));
         let plan = spilling(cancellable(plan, run)?, run)?;
-        Ok(Some(Planned { query, logical, plan, planner }))
+        Ok(Some(Planned { query, plan, planner, wish, least_bytes }))
     }
 
     /// What makes plans for as many workers as the statement has.
-    fn planner(&self, run: &StatementRun, options: BindOptions) -> SessionState {
+    fn planner(&self, run: &StatementRun, options: BindOptions, sizes: Sizes) -> SessionState {
         let runtime = &self.environment.executor.runtime;
         let mut config = session_config(run.degree(), BATCH_ROWS);
-        config.options_mut().execution.sort_spill_reservation_bytes = merge_bytes(runtime, run.degree());
+        config.options_mut().execution.sort_spill_reservation_bytes = sizes.merge_bytes();
         session_state(config, Arc::clone(runtime), options.join_way, options.keeps_order)
     }
 
@@ -249,14 +274,15 @@ impl Interpreter<'_> {
         &self,
         run: &StatementRun,
         options: BindOptions,
+        sizes: Sizes,
         query: &BoundQuery,
         logical: &LogicalPlan,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState), SqlError> {
-        let mut planner = self.planner(run, options);
+        let mut planner = self.planner(run, options, sizes);
         // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
         // its rows are.
         let width = row_width(query, logical);
-        let rows = batch_rows(&self.environment.executor.runtime, run.degree(), width, BATCH_ROWS);
+        let rows = sizes.batch_rows(width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
         Ok((physical_plan(&planner, logical)?, planner))
     }

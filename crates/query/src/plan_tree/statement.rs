@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::PlanNode;
+use crate::execute::MemoryShown;
 
 /// A statement as plans show it.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +22,8 @@ pub struct ShownStatement {
     pub query_hash: u64,
     /// What it cost, if it has run.
     pub figures: Option<Figures>,
+    /// What its operators asked for, were granted and held, if it has run with any that keep rows.
+    pub memory: Option<MemoryShown>,
     /// Statements within it.
     pub body: Body,
 }
@@ -70,6 +73,7 @@ impl ShownStatement {
             compile: (Duration::ZERO, Duration::ZERO),
             query_hash: 0,
             figures: None,
+            memory: None,
             body: Body::None,
         }
     }

@@ -284,7 +284,9 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
             logical
         ];
         row.extend(settings(&session));
-        row.extend(row![0, 0, false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL]);
+        // In pages.
+        let granted = run.as_ref().and_then(|run| run.memory()).map_or(0, |memory| memory.granted / PAGE_SIZE as u64);
+        row.extend(row![0, int(granted), false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL]);
         rows.push(row);
     }
     Ok(rows)

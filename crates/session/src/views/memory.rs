@@ -1,11 +1,13 @@
-//! Memory: clerks, the buffer pool's pages.
+//! Memory: clerks, the buffer pool's pages, what statements' operators were granted.
 
 use hobt_base::PAGE_SIZE;
+use hobt_engine::time_of_day;
 use hobt_page::PageType;
 use hobt_types::Value;
 
+use super::execution::text_handle;
 use super::storage::allocation_unit_id;
-use super::value::{NULL, row};
+use super::value::{NULL, datetime, int, row};
 use super::{Definition, Sources};
 
 pub(super) static VIEWS: &[Definition] = &[
@@ -46,7 +48,44 @@ pub(super) static VIEWS: &[Definition] = &[
             Ok(rows.collect())
         },
     ),
+    Definition::sys(
+        "dm_exec_query_memory_grants",
+        "session_id smallint, request_id int, scheduler_id int, dop smallint, request_time datetime, \
+         grant_time datetime, requested_memory_kb bigint, granted_memory_kb bigint, required_memory_kb bigint, \
+         used_memory_kb bigint, max_used_memory_kb bigint, query_cost float, timeout_sec int, \
+         resource_semaphore_id smallint, queue_id smallint, wait_order int, is_next_candidate bit, wait_time_ms bigint, \
+         plan_handle varbinary(64), sql_handle varbinary(64), group_id int, pool_id int, is_small bit, \
+         ideal_memory_kb bigint",
+        |sources, _, _| Ok(memory_grants(sources)),
+    ),
 ];
+
+/// A row for each statement whose operators keep rows: those that run, and those that wait for their memory, in the
+/// order in which they came.
+fn memory_grants(sources: &Sources) -> Vec<Vec<Value>> {
+    let kilobytes = |bytes: u64| int(bytes.div_ceil(1024));
+    let mut asked: Vec<_> = sources.registry.all().into_iter().filter_map(|session| {
+        let request = session.request.as_ref()?;
+        let run = request.run.upgrade()?;
+        Some((run.memory()?, session.id.0, run.degree(), text_handle(&request.text)))
+    }).collect();
+    asked.sort_by_key(|(memory, ..)| memory.asked_at);
+    let mut waiting = 0..;
+    let grants = asked.into_iter().map(|(memory, session, degree, text)| {
+        let place = if memory.granted_at.is_none() { waiting.next() } else { None };
+        let granted = memory.granted_at.map(|_| kilobytes(memory.granted));
+        // In 100 ns.
+        let waited = place.map(|_| (time_of_day() - memory.asked_at).max(0) / 10_000);
+        let mut row = row![session, 0, NULL, int(degree as u64), datetime(memory.asked_at)];
+        row.extend(row![memory.granted_at.map(datetime), kilobytes(memory.ideal), granted, kilobytes(memory.least)]);
+        let held = memory.granted_at.map(|_| [memory.held, memory.held_most].map(kilobytes));
+        row.extend(row![held.map(|held| held[0]), held.map(|held| held[1]), NULL, NULL]);
+        row.extend(row![0, place.map(|_| 0), place, place.map(|place| place == 0), waited]);
+        row.extend(row![NULL, text, 1, 1, false, kilobytes(memory.ideal)]);
+        row
+    });
+    grants.collect()
+}
 
 /// A row for each name of accounts. Their pages add up to what the instance uses: `committed_kb` of
 /// `sys.dm_os_sys_info`.

@@ -80,7 +80,6 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     let stats = &plan.stats;
     let (start, end) = offsets(plan);
     let none = || std::iter::repeat_n(Value::Int(0), 4);
-    let unknown = || std::iter::repeat_n(NULL, 4);
     let mut row = row![Value::Binary(plan.sql_handle.clone()), start, end, 1, Value::Binary(plan.plan_handle.clone())];
     row.extend(row![datetime(plan.created)]);
     row.extend(row![(stats.measured > 0).then(|| datetime(stats.last_time)), stats.measured + stats.direct]);
@@ -95,7 +94,8 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     row.extend([NULL, NULL]);
     row.extend(four(plan, |one| one.dop));
     row.extend(four(plan, |one| one.grant_kb));
-    row.extend(unknown().chain(unknown()));
+    row.extend(four(plan, |one| one.used_grant_kb));
+    row.extend(four(plan, |one| one.ideal_grant_kb));
     row.extend(four(plan, |one| one.dop));
     row.extend(four(plan, |one| one.dop));
     row.extend(none().chain(none()));

@@ -5,13 +5,14 @@
 //!
 //! Columns are followed by their places from the tables up, since names in plans are the binder's own.
 //!
-//! Leaves to others: what was expected of an operator (`estimate`), what it did (`actual`), joins (`join`), tables
+//! Leaves to others: what was expected of an operator (`estimate`), what it will keep (`memory`), what it did (`actual`), joins (`join`), tables
 //! (`table`), expressions (`expression`), how it looks (`plan_tree`).
 
 mod actual;
 mod estimate;
 mod expression;
 mod join;
+mod memory;
 mod table;
 
 use std::cell::{Cell, RefCell};
@@ -50,6 +51,7 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode};
 use estimate::Estimates;
 pub(crate) use expression::Texts;
+pub(crate) use memory::{MemoryWish, memory_wish};
 pub(crate) use table::fills_new;
 pub use table::{changed_object, changes};
 

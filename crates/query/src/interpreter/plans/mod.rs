@@ -26,7 +26,7 @@ use super::event::StatementStatistics;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statement_kind;
-use crate::execute::{StatementRun, Texts, changes, explain, shape, spills};
+use crate::execute::{MemoryFigures, StatementRun, Texts, changes, explain, shape, spills};
 use crate::plan_tree::{Body, Detail, Figures, PlanNode, ShownStatement};
 
 pub(super) use show::{check_alone, is_showplan_alone};
@@ -83,8 +83,8 @@ struct Kept {
     /// The plan as it is shown, when the run is over.
     shown: Option<ShownStatement>,
     spills: u64,
-    /// The memory that it was let in for, in KB.
-    grant_kb: u64,
+    /// What its operators asked for, were granted and held, of each plan that it ran.
+    memory: Vec<Arc<MemoryFigures>>,
 }
 
 impl PlanOfStatement {
@@ -143,11 +143,12 @@ impl Interpreter<'_> {
         let Some(outer) = outer else { return Ok(()) };
         let Some(ended) = std::mem::replace(&mut self.plans.current, outer).kept else { return Ok(()) };
         if let (Some(entry), Some(cost)) = (&ended.entry, &cost) {
-            entry.record(&Measure { spills: ended.spills, grant_kb: ended.grant_kb, ..Measure::of(cost, rows) });
+            entry.record(&Measure { spills: ended.spills, ..Measure::of(cost, rows).with_memory(&ended.memory) });
         }
         let Some(mut shown) = ended.shown else { return Ok(()) };
         if let Some(cost) = &cost {
             shown.compile = (cost.compile, cost.compile_cpu);
+            shown.memory = ended.memory.last().map(|figures| figures.shown());
             shown.figures = Some(Figures { elapsed: cost.elapsed, cpu: cost.cpu, waits: cost.waits.clone(), rows });
         }
         let (profile, xml) = (StatisticsKind::Profile, StatisticsKind::Xml);
@@ -222,11 +223,9 @@ impl Interpreter<'_> {
         current.kept().plan = Some((Arc::clone(run), Arc::clone(plan)));
     }
 
-    /// Notes what memory the statement was let in for.
-    pub(super) fn note_grant(&mut self, kilobytes: u64) {
-        if kilobytes > 0 {
-            self.plans.current.kept().grant_kb += kilobytes;
-        }
+    /// Notes what memory the statement was let in with.
+    pub(super) fn note_memory(&mut self, figures: Arc<MemoryFigures>) {
+        self.plans.current.kept().memory.push(figures);
     }
 
     /// Whether the statement's plan has been made.
@@ -319,6 +318,7 @@ impl Interpreter<'_> {
             compile: (Duration::ZERO, Duration::ZERO),
             query_hash: store::query_hash(text),
             figures: None,
+            memory: None,
             body: Body::None,
         })
     }

@@ -22,6 +22,7 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 use parking_lot::Mutex;
 
 use super::super::event::StatementStatistics;
+use crate::execute::{MemoryFigures, MemoryShown};
 use crate::plan_tree::{Fnv, ShownStatement};
 
 /// The most that is kept, and the most of the budget.
@@ -130,8 +131,12 @@ pub struct Measure {
     pub dop: u64,
     /// How often operators wrote to disk what they held.
     pub spills: u64,
-    /// Memory that it was let in for, in KB.
+    /// Memory that it was let in with, in KB.
     pub grant_kb: u64,
+    /// The most of it that its operators held, in KB.
+    pub used_grant_kb: u64,
+    /// What they were thought to keep, in KB.
+    pub ideal_grant_kb: u64,
 }
 
 impl Measure {
@@ -149,6 +154,18 @@ impl Measure {
         }
     }
 
+    /// The same with what its operators were granted.
+    pub(super) fn with_memory(self, figures: &[Arc<MemoryFigures>]) -> Measure {
+        let shown: Vec<MemoryShown> = figures.iter().map(|figures| figures.shown()).collect();
+        let kilobytes = |of: fn(&MemoryShown) -> u64| shown.iter().map(|one| of(one).div_ceil(1024)).sum();
+        Measure {
+            grant_kb: kilobytes(|one| one.granted),
+            used_grant_kb: kilobytes(|one| one.held_most),
+            ideal_grant_kb: kilobytes(|one| one.ideal),
+            ..self
+        }
+    }
+
     /// Each figure of both by `with`.
     fn joined(self, other: Measure, with: fn(u64, u64) -> u64) -> Measure {
         Measure {
@@ -160,6 +177,8 @@ impl Measure {
             dop: with(self.dop, other.dop),
             spills: with(self.spills, other.spills),
             grant_kb: with(self.grant_kb, other.grant_kb),
+            used_grant_kb: with(self.used_grant_kb, other.used_grant_kb),
+            ideal_grant_kb: with(self.ideal_grant_kb, other.ideal_grant_kb),
         }
     }
 }

@@ -10,6 +10,7 @@ mod scalar;
 use std::time::Duration;
 
 use super::{Body, Figures, PlanNode, ShownStatement};
+use crate::execute::MemoryShown;
 use element::Element;
 
 /// The namespace of the schema.
@@ -93,14 +94,32 @@ fn query_plan(shown: &ShownStatement, root: &PlanNode) -> Element {
     let reason = (shown.degree <= 1).then_some("MaxDOPSetToOne");
     let plan = Element::new("QueryPlan")
         .attribute("DegreeOfParallelism", shown.degree)
+        .optional("MemoryGrant", shown.memory.map(|memory| memory.granted.div_ceil(1024)))
         .optional("NonParallelPlanReason", reason)
         .attribute("CompileTime", milliseconds(shown.compile.0))
         .attribute("CompileCPU", milliseconds(shown.compile.1));
+    let plan = plan.children(shown.memory.as_ref().map(memory_grant));
     let plan = match &shown.figures {
         Some(figures) => plan.children(wait_stats(figures)).child(time_stats(figures)),
         None => plan,
     };
     plan.child(operator::rel_op(root))
+}
+
+/// What the operators asked for and got; the schema's figures of a serial plan are those of this one.
+fn memory_grant(memory: &MemoryShown) -> Element {
+    let kilobytes = |bytes: u64| bytes.div_ceil(1024);
+    const SECOND: i64 = 10_000_000;
+    let waited = memory.granted_at.map_or(0, |at| (at - memory.asked_at).max(0) / SECOND);
+    Element::new("MemoryGrantInfo")
+        .attribute("SerialRequiredMemory", kilobytes(memory.least))
+        .attribute("SerialDesiredMemory", kilobytes(memory.ideal))
+        .attribute("RequiredMemory", kilobytes(memory.least))
+        .attribute("DesiredMemory", kilobytes(memory.ideal))
+        .attribute("RequestedMemory", kilobytes(memory.ideal))
+        .attribute("GrantWaitTime", waited)
+        .attribute("GrantedMemory", kilobytes(memory.granted))
+        .attribute("MaxUsedMemory", kilobytes(memory.held_most))
 }
 
 fn wait_stats(figures: &Figures) -> Option<Element> {

@@ -1,0 +1,70 @@
+//! What a plan's operators will keep in memory, by the estimates.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::WindowAggExec;
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
+
+use super::estimate::{Estimates, Expected};
+
+/// What a row takes in a hash table beside itself, in bytes, about.
+const TABLE_BYTES: f64 = 40.0;
+/// The rows that a sort keeps are written out in order, which takes as much again.
+const SORT_COPIES: f64 = 2.0;
+/// Those that can spill have a third of their statement's memory: the rest is for merging what was spilled.
+const OF_ALL: f64 = 3.0;
+
+/// What the operators of a plan that keep rows would like to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MemoryWish {
+    /// How many there are.
+    pub(crate) operators: usize,
+    /// How many of them sort.
+    pub(crate) sorts: usize,
+    /// Bytes that would be enough for all they keep.
+    pub(crate) bytes: u64,
+}
+
+/// What the operators of `plan` would like to have.
+pub(crate) fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
+    let mut wish = MemoryWish::default();
+    add(plan, &Estimates::default(), &mut wish);
+    wish
+}
+
+fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWish) {
+    if let Some(bytes) = kept(plan, estimates) {
+        wish.operators += 1;
+        wish.sorts += usize::from(plan.is::<SortExec>());
+        wish.bytes = wish.bytes.saturating_add(bytes as u64);
+    }
+    plan.children().into_iter().for_each(|input| add(input, estimates, wish));
+}
+
+/// Bytes for what an operator keeps; `None` for one that keeps nothing to speak of.
+fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
+    let bytes = |of: &Arc<dyn ExecutionPlan>, more: f64| {
+        let Expected { rows, row_bytes } = estimates.of(of);
+        rows * (row_bytes + more)
+    };
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        return Some(bytes(plan, 0.0).min(bytes(sort.input(), 0.0)) * SORT_COPIES * OF_ALL);
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        return Some(bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0);
+    }
+    if let Some(grouping) = plan.downcast_ref::<AggregateExec>() {
+        let keeps = !grouping.group_expr().is_empty() && *grouping.input_order_mode() != InputOrderMode::Sorted;
+        return keeps.then(|| bytes(plan, TABLE_BYTES) * OF_ALL);
+    }
+    if plan.is::<WindowAggExec>() {
+        return Some(bytes(plan, 0.0));
+    }
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        return Some(bytes(join.left(), 0.0));
+    }
+    plan.downcast_ref::<CrossJoinExec>().map(|join| bytes(join.left(), 0.0))
+}

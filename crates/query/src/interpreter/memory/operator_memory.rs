@@ -1,0 +1,303 @@
+//! What the operators of all statements may hold together, and who is let in with how much of it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use datafusion::execution::memory_pool::MemoryPool;
+use hobt_sync::{Wait, WaitType};
+use hobt_txn::MemoryBudget;
+use parking_lot::{Condvar, Mutex};
+
+use super::pool::StatementPool;
+use super::sizes::Sizes;
+use crate::execute::{MemoryFigures, PendingReasons};
+
+/// How often a waiting statement looks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
+/// The part of an instance's memory that is left to what nobody reserves.
+const UNCOUNTED: u64 = 8;
+/// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
+const KEPT_BACK: u64 = 8;
+
+/// The memory of all operators of an instance.
+pub(in crate::interpreter) struct OperatorMemory {
+    pub(super) budget: Arc<MemoryBudget>,
+    total: u64,
+    /// Of each statement its grant, or what it holds where that is more.
+    claimed: AtomicU64,
+    line: Mutex<Line>,
+    came_back: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    inside: usize,
+    last_ticket: u64,
+    waiting: VecDeque<u64>,
+}
+
+/// What a statement asks to be let in with, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::interpreter) struct MemoryRequest {
+    /// Less is of no use.
+    pub(in crate::interpreter) least: u64,
+    /// More would not be used, by the estimates.
+    pub(in crate::interpreter) ideal: u64,
+    /// More is not lent either.
+    pub(in crate::interpreter) most: u64,
+}
+
+/// A statement's memory, promised to others again when this is dropped.
+#[derive(Debug)]
+pub(in crate::interpreter) struct MemoryGrant {
+    memory: Arc<OperatorMemory>,
+    pool: Arc<StatementPool>,
+}
+
+/// The statement was cancelled while it waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::interpreter) struct CancelledAtGate;
+
+impl fmt::Debug for OperatorMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let claimed = self.claimed.load(Ordering::Relaxed);
+        f.debug_struct("OperatorMemory").field("total", &self.total).field("claimed", &claimed).finish_non_exhaustive()
+    }
+}
+
+impl OperatorMemory {
+    /// What the budget has left now is for operators, but for a part.
+    pub(in crate::interpreter) fn new(budget: &Arc<MemoryBudget>) -> Arc<OperatorMemory> {
+        let left = budget.limit().saturating_sub(budget.used());
+        let total = left - left / UNCOUNTED;
+        let (claimed, line, came_back) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
+        Arc::new(OperatorMemory { budget: Arc::clone(budget), total, claimed, line, came_back })
+    }
+
+    /// All of it, in bytes.
+    pub(in crate::interpreter) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Up to how much may be claimed by who was promised less.
+    pub(super) fn lent_max(&self) -> u64 {
+        self.total - self.total / KEPT_BACK
+    }
+
+    /// What would be lent now.
+    pub(super) fn free(&self) -> u64 {
+        self.lent_max().saturating_sub(self.claimed.load(Ordering::Relaxed))
+    }
+
+    /// The sizes for a statement of so many workers that is planned now.
+    pub(in crate::interpreter) fn sizes(&self, parts: usize) -> Sizes {
+        Sizes::new(self.free().max(self.total / KEPT_BACK), parts)
+    }
+
+    /// Claims so much more, as long as no more than `most` is claimed then.
+    pub(super) fn claim(&self, bytes: u64, most: u64) -> bool {
+        let claimed = self.claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |claimed| {
+            claimed.checked_add(bytes).filter(|&after| after <= most)
+        });
+        claimed.is_ok()
+    }
+
+    /// Claims what is in use already.
+    pub(super) fn claim_anyway(&self, bytes: u64) {
+        self.claimed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets others have so much. Who waits for it looks again within [`CANCEL_CHECK`] at the latest.
+    pub(super) fn unclaim(&self, bytes: u64) {
+        self.claimed.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The pool of statements whose operators keep nothing to speak of: nothing is promised to them.
+    pub(in crate::interpreter) fn pool_of_all(self: &Arc<OperatorMemory>) -> Arc<dyn MemoryPool> {
+        Arc::new(StatementPool::new(self, 0, u64::MAX, Arc::default()))
+    }
+
+    /// Lets a statement in, in the order in which they came, with what it wants as far as that leaves as much for the
+    /// next. Blocks, and says so in `pending`.
+    ///
+    /// # Errors
+    /// `is_cancelled` became true.
+    pub(in crate::interpreter) fn enter(
+        self: &Arc<OperatorMemory>,
+        wanted: MemoryRequest,
+        figures: &Arc<MemoryFigures>,
+        pending: &PendingReasons,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<MemoryGrant, CancelledAtGate> {
+        // Two are to get in, however little there is.
+        let least = wanted.least.min(self.total / 2);
+        let ideal = wanted.ideal.max(least);
+        figures.asks(least, ideal);
+        let mut line = self.line.lock();
+        line.last_ticket += 1;
+        let ticket = line.last_ticket;
+        line.waiting.push_back(ticket);
+        let mut waits = None;
+        loop {
+            let is_first = line.waiting.front() == Some(&ticket);
+            if let Some(granted) = if is_first { self.granted(least, ideal, line.inside == 0) } else { None } {
+                line.waiting.pop_front();
+                line.inside += 1;
+                // There may be room for the next one too.
+                self.came_back.notify_all();
+                figures.gets(granted);
+                let pool = Arc::new(StatementPool::new(self, granted, wanted.most.max(granted), Arc::clone(figures)));
+                return Ok(MemoryGrant { memory: Arc::clone(self), pool });
+            }
+            if is_cancelled() {
+                line.waiting.retain(|waiting| *waiting != ticket);
+                self.came_back.notify_all();
+                return Err(CancelledAtGate);
+            }
+            waits.get_or_insert_with(|| (Wait::begin(WaitType::ResourceSemaphore), AtGate::new(pending)));
+            self.came_back.wait_for(&mut line, CANCEL_CHECK);
+        }
+    }
+
+    /// Claims between `least` and `ideal`, no more than half of what there is beyond the least; `None` if there is not
+    /// that. Who is alone gets in.
+    fn granted(&self, least: u64, ideal: u64, is_alone: bool) -> Option<u64> {
+        let left = self.total.saturating_sub(self.claimed.load(Ordering::Relaxed));
+        let granted = ideal.clamp(least, least.max(left / 2));
+        if self.claim(granted, self.total) {
+            return Some(granted);
+        }
+        if is_alone {
+            self.claim_anyway(least);
+            return Some(least);
+        }
+        None
+    }
+}
+
+/// A statement that waits for its memory, as others see it.
+struct AtGate<'p>(&'p PendingReasons);
+
+impl<'p> AtGate<'p> {
+    fn new(pending: &'p PendingReasons) -> AtGate<'p> {
+        pending.memory(true);
+        AtGate(pending)
+    }
+}
+
+impl Drop for AtGate<'_> {
+    fn drop(&mut self) {
+        self.0.memory(false);
+    }
+}
+
+impl MemoryGrant {
+    /// The pool of the statement's operators.
+    pub(in crate::interpreter) fn pool(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.pool) as Arc<dyn MemoryPool>
+    }
+}
+
+impl Drop for MemoryGrant {
+    fn drop(&mut self) {
+        self.pool.give_up();
+        self.memory.line.lock().inside -= 1;
+        self.memory.came_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    use super::*;
+
+    fn enter(
+        memory: &Arc<OperatorMemory>,
+        wanted: MemoryRequest,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(MemoryGrant, Arc<MemoryFigures>), CancelledAtGate> {
+        let figures = Arc::new(MemoryFigures::default());
+        let grant = memory.enter(wanted, &figures, &PendingReasons::default(), is_cancelled)?;
+        Ok((grant, figures))
+    }
+
+    /// 800 bytes for operators.
+    fn memory() -> Arc<OperatorMemory> {
+        OperatorMemory::new(&MemoryBudget::new(915))
+    }
+
+    #[test]
+    fn grants_follow_what_is_wanted_and_leave_as_much() {
+        let memory = memory();
+        assert_eq!(memory.total(), 801);
+        let wants = |least, ideal| enter(&memory, MemoryRequest { least, ideal, most: u64::MAX }, &|| false).expect("room");
+        let (small, figures) = wants(10, 50);
+        assert_eq!((figures.shown().granted, memory.free()), (50, 701 - 50));
+        let (large, figures) = wants(10, 5000);
+        assert_eq!(figures.shown().granted, (801 - 50) / 2);
+        drop(small);
+        let (_other, figures) = wants(300, 300);
+        assert_eq!(figures.shown().granted, 300);
+        drop(large);
+        assert_eq!(memory.claimed.load(Ordering::Relaxed), 300);
+    }
+
+    #[test]
+    fn no_more_is_promised_than_there_is_and_all_get_in() {
+        let memory = memory();
+        let (promised, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (memory, promised, most) = (&memory, &promised, &most);
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let wanted = MemoryRequest { least: 100 + thread * 30, ideal: 200 + round * 10, most: u64::MAX };
+                        let (grant, figures) = enter(memory, wanted, &|| false).expect("its turn");
+                        let granted = figures.shown().granted as usize;
+                        most.fetch_max(promised.fetch_add(granted, Ordering::SeqCst) + granted, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        promised.fetch_sub(granted, Ordering::SeqCst);
+                        drop(grant);
+                    }
+                });
+            }
+        });
+        assert!(most.into_inner() <= 801);
+        assert_eq!((memory.line.lock().inside, memory.claimed.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn who_wants_more_than_there_is_gets_in_alone() {
+        let memory = memory();
+        let all = MemoryRequest { least: 100_000, ideal: 1_000_000, most: u64::MAX };
+        let (_first, _) = enter(&memory, all, &|| false).expect("nobody else is there");
+        let (_second, _) = enter(&memory, all, &|| false).expect("the other half");
+        let asked = AtomicUsize::new(0);
+        let third = enter(&memory, all, &|| asked.fetch_add(1, Ordering::Relaxed) > 2);
+        assert_eq!(third.map(drop), Err(CancelledAtGate));
+    }
+
+    #[test]
+    fn who_is_cancelled_in_the_line_does_not_stand_in_the_way() {
+        let memory = memory();
+        let half = MemoryRequest { least: 500, ideal: 700, most: u64::MAX };
+        let first = enter(&memory, half, &|| false).expect("room");
+        let other = enter(&memory, half, &|| false).expect("room");
+        let cancelled = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| enter(&memory, half, &|| cancelled.load(Ordering::SeqCst)).map(drop));
+            while memory.line.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            let third = scope.spawn(|| enter(&memory, half, &|| false).map(drop));
+            cancelled.store(true, Ordering::SeqCst);
+            assert_eq!(second.join().expect("no panic"), Err(CancelledAtGate));
+            drop((first, other));
+            assert_eq!(third.join().expect("no panic"), Ok(()));
+        });
+    }
+}

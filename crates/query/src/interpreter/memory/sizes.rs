@@ -1,0 +1,69 @@
+//! How large the pieces are that operators work in, by the memory that a statement finds when it is planned.
+
+use crate::execute::MemoryWish;
+
+/// The sizes of one statement's pieces.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::interpreter) struct Sizes {
+    /// What its operators that can spill have together, in bytes.
+    third: u64,
+    /// Workers, and so parts of each operator.
+    parts: u64,
+}
+
+impl Sizes {
+    /// Those of a statement of so many workers that has `bytes` in all.
+    pub(super) fn new(bytes: u64, parts: usize) -> Sizes {
+        Sizes { third: bytes / 3, parts: parts.max(1) as u64 }
+    }
+
+    /// What each part of a sort keeps for merging what it spilled, in bytes: an eighth of its share.
+    pub(in crate::interpreter) fn merge_bytes(self) -> usize {
+        const LEAST: u64 = 256 << 10;
+        const MOST: u64 = 10 << 20;
+        (self.third / (8 * self.parts)).clamp(LEAST, MOST) as usize
+    }
+
+    /// Rows of a batch between operators, `most` where memory is no matter; `width` is the bytes of a row. A merge keeps
+    /// a batch of each of its inputs, and a batch of merged texts keeps all the inputs that they come from, so that
+    /// little memory wants short batches.
+    pub(in crate::interpreter) fn batch_rows(self, width: usize, most: usize) -> usize {
+        const LEAST: usize = 16;
+        const BATCHES: u64 = 32;
+        let rows = self.third / self.parts / BATCHES.saturating_mul(width.max(1) as u64);
+        usize::try_from(rows).unwrap_or(usize::MAX).clamp(LEAST.min(most), most)
+    }
+
+    /// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it came
+    /// in, so that they take a multiple of their own bytes.
+    pub(in crate::interpreter) fn top_rows(self, width: usize) -> usize {
+        const KEPT_FOR_ROW: u64 = 20;
+        let rows = self.third / self.parts / KEPT_FOR_ROW.saturating_mul(width.max(1) as u64);
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
+    /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
+    /// what it merges with.
+    pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_bytes: usize) -> u64 {
+        const BATCHES: u64 = 12;
+        let merges = wish.sorts as u64 * self.merge_bytes() as u64;
+        let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch_bytes as u64));
+        self.parts.saturating_mul(merges.saturating_add(batches))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_shrink_with_the_memory_and_never_to_nothing() {
+        let (large, small, none) = (Sizes::new(6 << 30, 2), Sizes::new(6 << 20, 2), Sizes::new(0, 4));
+        assert_eq!((large.merge_bytes(), large.batch_rows(100, 8192)), (10 << 20, 8192));
+        assert_eq!((small.merge_bytes(), small.batch_rows(100, 8192)), (256 << 10, 327));
+        assert_eq!((none.merge_bytes(), none.batch_rows(100, 8192), none.batch_rows(100, 5)), (256 << 10, 16, 5));
+        assert!(small.top_rows(100) < large.top_rows(100));
+        let sort = MemoryWish { operators: 1, sorts: 1, bytes: 0 };
+        assert!(small.least_bytes(&sort, 32_700) <= 6 << 20, "it fits into what the pieces were made for");
+    }
+}
