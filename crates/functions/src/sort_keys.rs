@@ -20,7 +20,9 @@ const BUFFER_BYTES: usize = 1 << 30;
 /// An internal error when a single key is longer than a view can say.
 pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<BinaryViewArray, SqlError> {
     let mut buffers: Vec<Buffer> = Vec::new();
-    let mut long: Vec<u8> = Vec::new();
+    // A key has about as many bytes as its text; a buffer that grows would end up to twice as large as it need be.
+    let lengths = texts.views().iter().map(|view| *view as u32 as usize).filter(|&length| length > INLINE);
+    let mut long: Vec<u8> = Vec::with_capacity(lengths.sum::<usize>().min(BUFFER_BYTES));
     let mut views: Vec<u128> = Vec::with_capacity(texts.len());
     for (row, view) in texts.views().iter().enumerate() {
         let length = *view as u32 as usize;

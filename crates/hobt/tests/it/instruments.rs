@@ -1,6 +1,6 @@
 //! What the views say of reads, workers, memory and spilled rows agrees with what happened.
 
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use hobt::{Event, Flow, Instance, InstanceSettings, Item, Session, StatementStatistics};
@@ -90,7 +90,14 @@ fn statistics_io_and_the_size_histogram_agree_to_the_byte() {
 }
 
 /// Runs a batch until its first rows come, and holds it there until the sender is dropped.
-fn hold(instance: &Instance, batch: &str) -> (Sender<()>, JoinHandle<()>) {
+fn hold(instance: &Instance, batch: &str) -> (Sender<()>, JoinHandle<Session>) {
+    let (begun, go_on, thread) = begin(instance, batch);
+    begun.recv().expect("rows come");
+    (go_on, thread)
+}
+
+/// A session that runs a batch and stops at its first rows until the sender is gone, and who hears of those.
+fn begin(instance: &Instance, batch: &str) -> (Receiver<()>, Sender<()>, JoinHandle<Session>) {
     let (mut session, batch) = (session(instance), batch.to_owned());
     let (has_begun, begun) = channel();
     let (go_on, held) = channel::<()>();
@@ -107,9 +114,9 @@ fn hold(instance: &Instance, batch: &str) -> (Sender<()>, JoinHandle<()>) {
             }
             Flow::Continue
         });
+        session
     });
-    begun.recv().expect("rows come");
-    (go_on, thread)
+    (begun, go_on, thread)
 }
 
 #[test]
@@ -215,29 +222,44 @@ fn statements_beyond_the_memory_wait_for_it_and_say_so() {
     let (_folder, instance) = reopened(TABLES);
     let mut viewer = session(&instance);
     let sorted = "SELECT id, s FROM t ORDER BY s, id";
+    let waiters = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = 'RESOURCE_SEMAPHORE'";
     // As many as may sort at once, whatever the machine: until one does not begin.
-    let mut waiting = session(&instance);
-    let id = number(&mut waiting, "SELECT @@SPID");
-    let places = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).max(2);
-    let held: Vec<_> = (0..places).map(|_| hold(&instance, sorted)).collect();
-    let waiter = std::thread::spawn(move || {
-        waiting.run(sorted).expect("its turn comes");
-        waiting
-    });
-    let shown = |view: &str| {
-        format!("SELECT COUNT(*) FROM sys.{view} WHERE session_id = {id} AND wait_type = 'RESOURCE_SEMAPHORE'")
+    let mut held = Vec::new();
+    let (go_on, waiter) = loop {
+        let (begun, go_on, thread) = begin(&instance, sorted);
+        let begins = loop {
+            match begun.try_recv() {
+                Ok(()) => break true,
+                Err(TryRecvError::Disconnected) => panic!("it ended without rows"),
+                Err(TryRecvError::Empty) if number(&mut viewer, waiters) > 0 => break false,
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+            }
+        };
+        match begins {
+            true => held.push((go_on, thread)),
+            false => break (go_on, thread),
+        }
     };
-    while number(&mut viewer, &shown("dm_exec_requests")) == 0 {
-        assert!(!waiter.is_finished(), "there was room for one more");
-        std::thread::yield_now();
-    }
-    assert_eq!(number(&mut viewer, &shown("dm_os_waiting_tasks")), 1);
+    let id = number(
+        &mut viewer,
+        "SELECT CAST(session_id AS int) FROM sys.dm_os_waiting_tasks WHERE wait_type = 'RESOURCE_SEMAPHORE'",
+    );
+    let grants = |condition: &str| format!("SELECT COUNT(*) FROM sys.dm_exec_query_memory_grants WHERE {condition}");
+    let waits = format!("session_id = {id} AND grant_time IS NULL AND granted_memory_kb IS NULL AND wait_order = 0");
+    assert_eq!(number(&mut viewer, &grants(&waits)), 1);
+    let runs = "grant_time >= request_time AND granted_memory_kb BETWEEN required_memory_kb AND ideal_memory_kb
+        AND used_memory_kb BETWEEN 1 AND max_used_memory_kb";
+    assert_eq!(number(&mut viewer, &grants(runs)), i64::try_from(held.len()).expect("few"));
+    drop(go_on);
     for (release, reader) in held {
         drop(release);
         reader.join().expect("no panic");
     }
     let _session = waiter.join().expect("no panic");
-    let waited = format!("{} AND waiting_tasks_count > 0", shown("dm_exec_session_wait_stats"));
+    let waited = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_session_wait_stats
+         WHERE session_id = {id} AND wait_type = 'RESOURCE_SEMAPHORE' AND waiting_tasks_count > 0"
+    );
     assert_eq!(number(&mut viewer, &waited), 1);
 }
 

@@ -127,6 +127,30 @@ fn a_grouping_of_wide_texts_ends() {
 }
 
 #[test]
+fn operators_get_on_with_the_least_that_they_ask_for() {
+    let (_folder, _instance, mut session) = open(256);
+    make_wide_rows(&mut session, 60_000);
+    let queries = [
+        "SELECT id, w FROM n ORDER BY w DESC, id OFFSET 59990 ROWS",
+        "SELECT COUNT(*), SUM(c) FROM (SELECT w, COUNT(*) c FROM n GROUP BY w) x",
+        "SELECT COUNT(*), MIN(a.id) FROM n a JOIN n b ON a.w = b.w",
+        "SELECT COUNT(*), SUM(r) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY LEFT(w, 1) ORDER BY w) r FROM n) x",
+        "SELECT COUNT(*) FROM (SELECT w FROM n EXCEPT SELECT w + 'x' FROM n) x",
+    ];
+    for query in queries {
+        let free = answer(&mut session, query);
+        for dop in [1, 2] {
+            let least = format!("{query} OPTION (MAXDOP {dop}, MAX_GRANT_PERCENT = 0)");
+            assert_eq!(answer(&mut session, &least), free, "{least}");
+        }
+    }
+    let spilled = "SELECT COUNT(*) FROM sys.dm_exec_query_stats s CROSS APPLY sys.dm_exec_sql_text(s.sql_handle) t
+        WHERE t.text LIKE '%ORDER BY w DESC%MAX_GRANT_PERCENT = 0%' AND s.max_spills > 0
+        AND s.max_grant_kb < s.max_ideal_grant_kb + 1";
+    assert_eq!(answer(&mut session, spilled), answer(&mut session, "SELECT 2"), "the sorts went to disk");
+}
+
+#[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
     // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this

@@ -120,7 +120,8 @@ impl QueryHints {
         if let (Some(least), Some(most)) = hints.grant_percent
             && least > most
         {
-            let text = format!("MIN_GRANT_PERCENT, {least}, is more than MAX_GRANT_PERCENT, {most}: give a smaller one.");
+            let text =
+                format!("MIN_GRANT_PERCENT, {least}, is more than MAX_GRANT_PERCENT, {most}: give a smaller one.");
             let at = options.first().map_or_else(Position::default, |option| option.span.position);
             return Err(SqlError::new(number::INVALID_OPTION_VALUE, text).at(at));
         }

@@ -29,12 +29,12 @@ const BATCHES_AHEAD: usize = 4;
 /// How often a statement that waits for its workers looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
-/// Makes the physical plan.
+/// Makes the physical plan of one that is optimised. (The state's own way optimises it once more.)
 ///
 /// # Errors
 /// The planner's, as the user sees them.
 pub fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-    wait_for(state.create_physical_plan(plan)).map_err(sql_error_of)
+    wait_for(state.query_planner().create_physical_plan(plan, state)).map_err(sql_error_of)
 }
 
 /// Wakes a thread that is parked.

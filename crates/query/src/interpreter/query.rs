@@ -30,8 +30,8 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, MemoryFigures, MemoryWish, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered, insert_plan,
-    insert_select, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
+    JoinWay, MemoryFigures, MemoryWish, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered,
+    insert_plan, insert_select, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -186,7 +186,8 @@ impl Interpreter<'_> {
         if wish.operators > 0 {
             let granted = self.let_in(run, least_bytes, wish.bytes)?;
             let runtime = &self.environment.executor.runtime;
-            task = task.with_runtime(Arc::new(RuntimeEnv { memory_pool: granted.pool(), ..RuntimeEnv::clone(runtime) }));
+            task =
+                task.with_runtime(Arc::new(RuntimeEnv { memory_pool: granted.pool(), ..RuntimeEnv::clone(runtime) }));
             grant = Some(granted);
         }
         Ok(Some(Prepared { query, plan, task: Arc::new(task), _grant: grant }))
@@ -198,8 +199,8 @@ impl Interpreter<'_> {
         run.show_memory(&figures);
         let memory = &self.environment.executor.memory;
         let (from, to) = run.grant_range(memory.total());
-        let ideal = ideal.max(from).min(to);
-        let wanted = MemoryRequest { least: least.min(to), ideal, most: to };
+        let most = to.max(least);
+        let wanted = MemoryRequest { least, ideal: ideal.max(from).min(most), most };
         let granted = memory.enter(wanted, &figures, &run.pending, &|| self.is_cancelled());
         let granted = granted.map_err(|_| Failure::cancelled())?;
         self.note_memory(figures);
@@ -256,7 +257,7 @@ impl Interpreter<'_> {
         let width = row_width(&query, &logical);
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
         let wish = memory_wish(&plan);
-        let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size().saturating_mul(width));
+        let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size(), width);
         let plan = spilling(cancellable(plan, run)?, run)?;
         Ok(Some(Planned { query, plan, planner, wish, least_bytes }))
     }
@@ -284,6 +285,12 @@ impl Interpreter<'_> {
         let width = row_width(query, logical);
         let rows = sizes.batch_rows(width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
+        if rows < BATCH_ROWS {
+            // What is sorted as one batch is counted once for each batch that comes of it, since those of texts share
+            // their buffers.
+            let bytes = rows.saturating_mul(width);
+            planner.config_mut().options_mut().execution.sort_in_place_threshold_bytes = bytes;
+        }
         Ok((physical_plan(&planner, logical)?, planner))
     }
 

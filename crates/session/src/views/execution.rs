@@ -286,7 +286,19 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         row.extend(settings(&session));
         // In pages.
         let granted = run.as_ref().and_then(|run| run.memory()).map_or(0, |memory| memory.granted / PAGE_SIZE as u64);
-        row.extend(row![0, int(granted), false, 1, NULL, NULL, NULL, NULL, int(degree as u64), int(degree as u64), NULL]);
+        row.extend(row![
+            0,
+            int(granted),
+            false,
+            1,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            int(degree as u64),
+            int(degree as u64),
+            NULL
+        ]);
         rows.push(row);
     }
     Ok(rows)

@@ -64,11 +64,16 @@ pub(super) static VIEWS: &[Definition] = &[
 /// order in which they came.
 fn memory_grants(sources: &Sources) -> Vec<Vec<Value>> {
     let kilobytes = |bytes: u64| int(bytes.div_ceil(1024));
-    let mut asked: Vec<_> = sources.registry.all().into_iter().filter_map(|session| {
-        let request = session.request.as_ref()?;
-        let run = request.run.upgrade()?;
-        Some((run.memory()?, session.id.0, run.degree(), text_handle(&request.text)))
-    }).collect();
+    let mut asked: Vec<_> = sources
+        .registry
+        .all()
+        .into_iter()
+        .filter_map(|session| {
+            let request = session.request.as_ref()?;
+            let run = request.run.upgrade()?;
+            Some((run.memory()?, session.id.0, run.degree(), text_handle(&request.text)))
+        })
+        .collect();
     asked.sort_by_key(|(memory, ..)| memory.asked_at);
     let mut waiting = 0..;
     let grants = asked.into_iter().map(|(memory, session, degree, text)| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
@@ -26,13 +27,45 @@ pub(crate) struct MemoryWish {
     pub(crate) sorts: usize,
     /// Bytes that would be enough for all they keep.
     pub(crate) bytes: u64,
+    /// Bytes of the columns of fixed length of a row, and of its texts, where it is widest: keys that texts are compared
+    /// by are columns too.
+    pub(crate) row_bytes: (usize, usize),
+    /// Whether rows change hands: a batch of texts then holds the buffers of all batches that its rows come from.
+    pub(crate) has_exchange: bool,
 }
 
 /// What the operators of `plan` would like to have.
 pub(crate) fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
-    let mut wish = MemoryWish::default();
-    add(plan, &Estimates::default(), &mut wish);
+    let (mut wish, estimates) = (MemoryWish::default(), Estimates::default());
+    add(plan, &estimates, &mut wish);
+    if wish.operators > 0 {
+        wish.row_bytes = widest(plan, text_bytes(plan, &estimates));
+    }
     wish
+}
+
+/// Bytes of a text as the tables below have it, where it is longest.
+fn text_bytes(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> usize {
+    let inputs = plan.children();
+    if !inputs.is_empty() {
+        return inputs.into_iter().map(|input| text_bytes(input, estimates)).max().unwrap_or(0);
+    }
+    let schema = plan.schema();
+    let fixed = schema.fields().iter().filter_map(|field| field.data_type().primitive_width());
+    let (count, fixed) = (fixed.clone().count(), fixed.sum::<usize>());
+    let texts = schema.fields().len() - count;
+    (estimates.of(plan).row_bytes as usize).saturating_sub(fixed).checked_div(texts).unwrap_or(0)
+}
+
+/// Bytes of a row's columns of fixed length and of its texts where it is widest, with texts of `text_bytes`.
+fn widest(plan: &Arc<dyn ExecutionPlan>, text_bytes: usize) -> (usize, usize) {
+    let schema = plan.schema();
+    let own = schema.fields().iter().fold((0, 0), |(fixed, texts), field| match field.data_type().primitive_width() {
+        Some(width) => (fixed + width, texts),
+        None => (fixed, texts + text_bytes),
+    });
+    let inputs = plan.children().into_iter().map(|input| widest(input, text_bytes));
+    inputs.fold(own, |(fixed, texts), of_input| (fixed.max(of_input.0), texts.max(of_input.1)))
 }
 
 fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWish) {
@@ -41,6 +74,7 @@ fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWi
         wish.sorts += usize::from(plan.is::<SortExec>());
         wish.bytes = wish.bytes.saturating_add(bytes as u64);
     }
+    wish.has_exchange |= plan.is::<RepartitionExec>();
     plan.children().into_iter().for_each(|input| add(input, estimates, wish));
 }
 

@@ -234,7 +234,8 @@ mod tests {
     fn grants_follow_what_is_wanted_and_leave_as_much() {
         let memory = memory();
         assert_eq!(memory.total(), 801);
-        let wants = |least, ideal| enter(&memory, MemoryRequest { least, ideal, most: u64::MAX }, &|| false).expect("room");
+        let wants =
+            |least, ideal| enter(&memory, MemoryRequest { least, ideal, most: u64::MAX }, &|| false).expect("room");
         let (small, figures) = wants(10, 50);
         assert_eq!((figures.shown().granted, memory.free()), (50, 701 - 50));
         let (large, figures) = wants(10, 5000);
@@ -255,7 +256,8 @@ mod tests {
                 let (memory, promised, most) = (&memory, &promised, &most);
                 scope.spawn(move || {
                     for round in 0..50 {
-                        let wanted = MemoryRequest { least: 100 + thread * 30, ideal: 200 + round * 10, most: u64::MAX };
+                        let wanted =
+                            MemoryRequest { least: 100 + thread * 30, ideal: 200 + round * 10, most: u64::MAX };
                         let (grant, figures) = enter(memory, wanted, &|| false).expect("its turn");
                         let granted = figures.shown().granted as usize;
                         most.fetch_max(promised.fetch_add(granted, Ordering::SeqCst) + granted, Ordering::SeqCst);

@@ -43,11 +43,18 @@ impl Sizes {
     }
 
     /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
-    /// what it merges with.
-    pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_bytes: usize) -> u64 {
+    /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a sort counts a batch twice. One of texts may be three times
+    /// as large as its rows, since its buffers have room, and holds those of several where rows change hands.
+    pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_rows: usize, width: usize) -> u64 {
         const BATCHES: u64 = 12;
+        const ROOM: u64 = 3;
+        const SOURCES: u64 = 4;
+        let (fixed, texts) =
+            (wish.row_bytes.0 as u64, wish.row_bytes.1.max(width - width.min(wish.row_bytes.0)) as u64);
+        let sources = if wish.has_exchange { self.parts.min(SOURCES) } else { 1 };
+        let batch = (batch_rows as u64).saturating_mul(fixed.saturating_add(texts.saturating_mul(ROOM * sources)));
         let merges = wish.sorts as u64 * self.merge_bytes() as u64;
-        let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch_bytes as u64));
+        let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch));
         self.parts.saturating_mul(merges.saturating_add(batches))
     }
 }
@@ -63,7 +70,7 @@ mod tests {
         assert_eq!((small.merge_bytes(), small.batch_rows(100, 8192)), (256 << 10, 327));
         assert_eq!((none.merge_bytes(), none.batch_rows(100, 8192), none.batch_rows(100, 5)), (256 << 10, 16, 5));
         assert!(small.top_rows(100) < large.top_rows(100));
-        let sort = MemoryWish { operators: 1, sorts: 1, bytes: 0 };
-        assert!(small.least_bytes(&sort, 32_700) <= 6 << 20, "it fits into what the pieces were made for");
+        let sort = MemoryWish { operators: 1, sorts: 1, bytes: 0, row_bytes: (10, 90), has_exchange: false };
+        assert!(small.least_bytes(&sort, 327, 100) <= 6 << 20, "it fits into what the pieces were made for");
     }
 }
