@@ -1,12 +1,12 @@
 //! A summary as bytes.
 //!
 //! ```text
-//! summary     version 01 │ prefixes u16 │ rows f64 │ sampled rows f64 │ the prefixes │ histogram │ CRC-32C of all u32
+//! summary     version 02 │ prefixes u16 │ rows f64 │ sampled rows f64 │ the prefixes │ histogram │ CRC-32C of all u32
 //! prefix      bytes │ counted rows │ counted distinct │ counted once │ seen distinct │ growth, each f64
 //!             │ sketch
 //! sketch      00 │ count u16 │ hashes u64, ascending                                exact
-//!             01 │ registers, 6 bits each, four in three bytes                      12,288 bytes
-//!             02 │ count u16 │ register u16, rank u8, ascending                     where most are empty
+//!             01 │ registers, a byte each                                          16,384 bytes
+//!             02 │ count u16 │ number of the register u16, register u8, ascending   where most are empty
 //! histogram   steps u16 │ the steps
 //! step        00: NULL │ key             │ range rows │ equal rows │ distinct range rows, each f64
 //!             01       │ key │ value     │ likewise
@@ -19,18 +19,18 @@ use std::fmt;
 
 use hobt_base::crc32c;
 
-use super::distinct::{EXACT_MAX, RANK_MAX, REGISTERS};
+use super::distinct::{EXACT_MAX, REGISTERS, is_register};
 use super::histogram::ROWS_MAX;
 use super::{DistinctSketch, Histogram, Prefix, Step, Summary};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const EXACT: u8 = 0;
-const PACKED: u8 = 1;
+const WHOLE: u8 = 1;
 const LISTED: u8 = 2;
-/// How many registers may be listed: more are smaller when packed, and fewer no sketch has that is not exact. The lower
+/// How many registers may be listed: more are smaller as a whole, and fewer no sketch has that is not exact. The lower
 /// bound also keeps small from becoming large: a list unfolds to at most 22 times its size.
 const LISTED_MIN: usize = 256;
-const LISTED_MAX: usize = 4095;
+const LISTED_MAX: usize = REGISTERS / 3;
 
 /// Why bytes are no statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,21 +117,19 @@ fn push_sketch(sketch: &DistinctSketch, out: &mut Vec<u8>) {
         hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
         return;
     };
-    let filled = registers.iter().filter(|rank| **rank > 0).count();
-    if (LISTED_MIN..=LISTED_MAX).contains(&filled) {
+    let filled = || (0_u16..).zip(registers).filter(|(_, register)| **register > 0);
+    let count = filled().count();
+    if (LISTED_MIN..=LISTED_MAX).contains(&count) {
         out.push(LISTED);
-        push_count(filled, out);
-        for (register, rank) in (0_u16..).zip(registers).filter(|(_, rank)| **rank > 0) {
-            out.extend_from_slice(&register.to_le_bytes());
-            out.push(*rank);
+        push_count(count, out);
+        for (number, register) in filled() {
+            out.extend_from_slice(&number.to_le_bytes());
+            out.push(*register);
         }
         return;
     }
-    out.push(PACKED);
-    for four in registers.chunks_exact(4) {
-        let packed = (0..).zip(four).fold(0_u32, |packed, (at, rank)| packed | u32::from(*rank) << (6 * at));
-        out.extend_from_slice(&packed.to_le_bytes()[..3]);
-    }
+    out.push(WHOLE);
+    out.extend_from_slice(registers);
 }
 
 /// The summary that bytes stand for.
@@ -220,7 +218,7 @@ impl<'a> Reader<'a> {
         let [form] = self.chunk()?;
         match form {
             EXACT => self.exact_sketch(),
-            PACKED => self.packed_sketch(),
+            WHOLE => self.whole_sketch(),
             LISTED => self.listed_sketch(),
             _ => Err(StatisticsDamage::Version),
         }
@@ -244,17 +242,10 @@ impl<'a> Reader<'a> {
         Ok(sketch)
     }
 
-    fn packed_sketch(&mut self) -> Result<DistinctSketch, StatisticsDamage> {
-        let packed = self.take(REGISTERS / 4 * 3)?;
-        let mut registers = Box::new([0; REGISTERS]);
-        for (four, packed) in registers.chunks_exact_mut(4).zip(packed.chunks_exact(3)) {
-            let packed = u32::from_le_bytes([packed[0], packed[1], packed[2], 0]);
-            for (at, rank) in (0..).zip(four) {
-                *rank = (packed >> (6 * at)) as u8 & 0x3F;
-                if *rank > RANK_MAX {
-                    return Err(StatisticsDamage::Number);
-                }
-            }
+    fn whole_sketch(&mut self) -> Result<DistinctSketch, StatisticsDamage> {
+        let registers = Box::new(self.chunk::<REGISTERS>()?);
+        if !registers.iter().copied().all(is_register) {
+            return Err(StatisticsDamage::Number);
         }
         Ok(DistinctSketch::from_registers(registers))
     }
@@ -268,15 +259,15 @@ impl<'a> Reader<'a> {
         let mut registers = Box::new([0; REGISTERS]);
         let mut least = 0;
         for one in listed.chunks_exact(3) {
-            let register = usize::from(u16::from_le_bytes([one[0], one[1]]));
-            if register < least || register >= REGISTERS {
+            let number = usize::from(u16::from_le_bytes([one[0], one[1]]));
+            if number < least || number >= REGISTERS {
                 return Err(StatisticsDamage::Order);
             }
-            if one[2] == 0 || one[2] > RANK_MAX {
+            if one[2] == 0 || !is_register(one[2]) {
                 return Err(StatisticsDamage::Number);
             }
-            registers[register] = one[2];
-            least = register + 1;
+            registers[number] = one[2];
+            least = number + 1;
         }
         Ok(DistinctSketch::from_registers(registers))
     }

@@ -1,10 +1,16 @@
-//! How many different values there were: exactly while they are few, then by a HyperLogLog sketch.
+//! How many different values there were: exactly while they are few, then by a sketch.
 //!
-//! Up to [`EXACT_MAX`] hashes are kept as they are. Beyond, 2^14 registers hold the longest run of zeros that began a
-//! hash of theirs (Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog", 2007): the standard error is 1.04 / √2^14 = 0.8 %.
-//! The estimate is Ertl's improved raw one ("New cardinality estimation algorithms for HyperLogLog sketches", 2017,
-//! algorithm 6), which has no bias at any count and needs no tables. Sketches of parts merge into the sketch of the
-//! whole, whatever the parts have in common.
+//! Up to [`EXACT_MAX`] hashes are kept as they are. Beyond, each hash falls into one of 2^14 registers by its first
+//! bits, and its *rank* is how many zeros follow them, plus one. A register holds the highest rank that it has seen
+//! and, in two bits, whether it has seen the two ranks below (Ertl: "UltraLogLog: A practical and more space-efficient
+//! alternative to HyperLogLog for approximate distinct counting", 2023):
+//!
+//! ```text
+//! register    highest rank, 6 bits │ the rank below │ the rank below that       0: nothing seen
+//! ```
+//! The estimate is the count that makes the registers likeliest; its standard error is 0.6 %, where one of the highest
+//! ranks alone, HyperLogLog's, has 0.8 % in the same 16 KiB. Sketches of parts merge into the sketch of the whole,
+//! whatever the parts have in common.
 
 use std::fmt;
 
@@ -14,8 +20,14 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const EXACT_MAX: usize = 512;
 const INDEX_BITS: u32 = 14;
 pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
-/// The highest that a register can hold: all bits behind the index are zero.
-pub(super) const RANK_MAX: u8 = (64 - INDEX_BITS + 1) as u8;
+/// The highest rank: all bits behind the index are zero.
+const RANK_MAX: u8 = (64 - INDEX_BITS + 1) as u8;
+/// In a register, bits below the highest rank's.
+const SEEN_BITS: u32 = 2;
+/// Newton's steps double the digits that are right: far fewer are taken.
+const STEPS_MAX: usize = 64;
+/// Where they end: the estimate itself is off by much more.
+const PRECISION: f64 = 1e-9;
 
 /// The hash of a key, as sketches take it: xxHash3 with 64 bits, whose results are fixed for good, as sketches are
 /// stored.
@@ -120,15 +132,13 @@ impl DistinctSketch {
         match &other.0 {
             Form::Exact(table) => table.hashes().for_each(|hash| self.add(hash)),
             Form::Registers(theirs) => {
-                let ours = self.spread();
-                for (our, their) in ours.iter_mut().zip(theirs.iter()) {
-                    *our = (*our).max(*their);
-                }
+                take_in(self.spread(), theirs);
             }
         }
     }
 
-    /// How many different hashes there were: exactly up to 512, then within 2 % in 95 of 100 cases.
+    /// How many different hashes there were: exactly up to 512, then within 2 % in 999 of 1,000
+    /// cases.
     pub fn estimate(&self) -> f64 {
         match &self.0 {
             Form::Exact(table) => table.count as f64,
@@ -165,9 +175,9 @@ impl DistinctSketch {
         }
     }
 
-    /// A sketch of these registers, none of which is above [`RANK_MAX`].
+    /// A sketch of these registers, each of which hashes can have made ([`is_register`]).
     pub(super) fn from_registers(registers: Box<[u8; REGISTERS]>) -> DistinctSketch {
-        debug_assert!(registers.iter().all(|rank| *rank <= RANK_MAX));
+        debug_assert!(registers.iter().copied().all(is_register));
         DistinctSketch(Form::Registers(registers))
     }
 
@@ -189,55 +199,117 @@ fn note(registers: &mut [u8; REGISTERS], hash: u64) {
     let register = &mut registers[(hash >> (64 - INDEX_BITS)) as usize];
     // The bit below the hash's last ends the run of zeros.
     let rank = ((hash << INDEX_BITS) | (1 << (INDEX_BITS - 1))).leading_zeros() as u8 + 1;
-    *register = (*register).max(rank);
+    *register = both(*register, rank << SEEN_BITS);
 }
 
-/// Ertl's improved raw estimate.
+/// The register that has seen what two have seen. Without branches, so that compilers do many at once. Rank 0, which no
+/// hash has, counts as seen by all.
+#[inline(always)]
+fn both(left: u8, right: u8) -> u8 {
+    let (high, low) = (left.max(right), left.min(right));
+    let distance = (high >> SEEN_BITS) - (low >> SEEN_BITS);
+    let equal = if distance == 0 { low } else { 0 };
+    let next = if distance == 1 { 0b10 | (low >> 1 & 1) } else { 0 };
+    let second = if distance == 2 { 0b01 } else { 0 };
+    high | equal | next | second
+}
+
+/// Takes what others have seen into our registers.
+fn take_in(ours: &mut [u8; REGISTERS], theirs: &[u8; REGISTERS]) {
+    // At the width of the machine's vectors: merging partitions is this loop, some 16 KiB each.
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (our, their) in ours.iter_mut().zip(theirs) {
+                *our = both(*our, *their);
+            }
+        },
+    );
+}
+
+/// Whether hashes can have made a register.
+pub(super) fn is_register(register: u8) -> bool {
+    let seen = register & ((1 << SEEN_BITS) - 1);
+    match register >> SEEN_BITS {
+        0 => seen == 0,
+        1 => seen == 0b10,
+        2 => seen & 0b01 == 0b01,
+        rank => rank <= RANK_MAX,
+    }
+}
+
+/// A rank's share of a register's hashes: the highest takes what is left.
+fn share_of(rank: u8) -> f64 {
+    f64::powi(2.0, -i32::from(rank.min(RANK_MAX - 1)))
+}
+
+/// The likeliest count.
+///
+/// With `x` hashes a register, a rank of share `q` is missing with probability exp(−x·q), independently of others.
+/// Where `missing` is the sum of the shares of the ranks that are, over all registers, and `seen` says how many have
+/// seen a rank, the logarithm of the likelihood is −x · missing + Σ seen · ln(1 − exp(−x·q)). It has one maximum, where
+/// `missing` = Σ seen · q / (exp(x·q) − 1). Newton's steps from below come to it from below, as the right side is
+/// convex.
 fn estimate(registers: &[u8; REGISTERS]) -> f64 {
-    let mut counts = [0_u32; RANK_MAX as usize + 1];
-    registers.iter().for_each(|rank| counts[*rank as usize] += 1);
-    let registers = REGISTERS as f64;
-    let highest = RANK_MAX as usize;
-    let mut sum = registers * tau(1.0 - f64::from(counts[highest]) / registers);
-    for count in counts[1..highest].iter().rev() {
-        sum = 0.5 * (sum + f64::from(*count));
+    let (missing, seen) = evidence(registers);
+    let ranks = || (1..).zip(&seen[1..]).map(|(rank, seen)| (share_of(rank), f64::from(*seen)));
+    let all: f64 = ranks().map(|(_, seen)| seen).sum();
+    if missing <= 0.0 {
+        // No rank is missing: more hashes than there can be.
+        return u64::MAX as f64;
     }
-    sum += registers * sigma(f64::from(counts[0]) / registers);
-    registers * registers / (2.0 * std::f64::consts::LN_2 * sum)
+    // 1 / (exp(y) − 1) is above 1 / y − 1 / 2: this is below the root.
+    let mut x = all / (missing + ranks().map(|(share, seen)| 0.5 * share * seen).sum::<f64>());
+    for _ in 0..STEPS_MAX {
+        let (mut value, mut slope) = (missing, 0.0);
+        for (share, seen) in ranks().filter(|(_, seen)| *seen > 0.0) {
+            let grown = (x * share).exp_m1();
+            let term = seen * share / grown;
+            value -= term;
+            slope += term * share * (1.0 + 1.0 / grown);
+        }
+        let step = -value / slope;
+        if !step.is_finite() || step <= x * PRECISION {
+            break;
+        }
+        x += step;
+    }
+    x * REGISTERS as f64
 }
 
-/// What the empty registers add: x + Σ x^(2^k) · 2^(k−1).
-fn sigma(mut x: f64) -> f64 {
-    if x == 1.0 {
-        return f64::INFINITY;
-    }
-    let (mut weight, mut sum) = (1.0, x);
-    loop {
-        x *= x;
-        let before = sum;
-        sum += x * weight;
-        weight += weight;
-        if sum == before {
-            return sum;
+/// The shares that are missing, and by rank how many registers have seen it.
+fn evidence(registers: &[u8; REGISTERS]) -> (f64, [u32; RANK_MAX as usize + 1]) {
+    // Several counters, as equal registers follow each other, and each addition to one waits for the last.
+    let mut counters = [[0_u32; 256]; 4];
+    for four in registers.as_chunks::<4>().0 {
+        for (counter, register) in counters.iter_mut().zip(four) {
+            counter[usize::from(*register)] += 1;
         }
     }
-}
-
-/// What the full registers add: (1 − x − Σ (1 − x^(2^−k))² · 2^−k) / 3.
-fn tau(mut x: f64) -> f64 {
-    if x == 0.0 || x == 1.0 {
-        return 0.0;
-    }
-    let (mut weight, mut sum) = (1.0, 1.0 - x);
-    loop {
-        x = x.sqrt();
-        let before = sum;
-        weight *= 0.5;
-        sum -= (1.0 - x) * (1.0 - x) * weight;
-        if sum == before {
-            return sum / 3.0;
+    let (mut missing, mut seen) = (0.0, [0_u32; RANK_MAX as usize + 1]);
+    for register in 0..=u8::MAX {
+        let count: u32 = counters.iter().map(|counter| counter[usize::from(register)]).sum();
+        if count == 0 {
+            continue;
         }
+        let highest = register >> SEEN_BITS;
+        // Of all ranks above a rank the shares add up to its own; above none, to 1.
+        let above = if highest >= RANK_MAX { 0.0 } else { f64::powi(2.0, -i32::from(highest)) };
+        let mut share = above;
+        if highest > 0 {
+            seen[usize::from(highest)] += count;
+        }
+        for below in 1..=u8::min(SEEN_BITS as u8, highest.saturating_sub(1)) {
+            let rank = highest - below;
+            if register >> (SEEN_BITS as u8 - below) & 1 == 1 {
+                seen[usize::from(rank)] += count;
+            } else {
+                share += share_of(rank);
+            }
+        }
+        missing += f64::from(count) * share;
     }
+    (missing, seen)
 }
 
 #[cfg(test)]

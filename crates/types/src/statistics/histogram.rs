@@ -16,6 +16,7 @@ use super::StatisticsDamage;
 
 pub use builder::HistogramBuilder;
 pub use merge::merged;
+pub(super) use merge::merged_of;
 
 /// The most steps that a histogram has.
 pub const STEPS_MAX: usize = 200;
@@ -304,6 +305,9 @@ pub(super) fn number_at(key: &[u8], at: usize) -> u64 {
     let tail = key.get(at..).unwrap_or(&[]);
     if let Some(bytes) = tail.first_chunk() {
         return u64::from_be_bytes(*bytes);
+    }
+    if let (Some(last), false) = (key.last_chunk(), tail.is_empty()) {
+        return u64::from_be_bytes(*last) << (64 - 8 * tail.len());
     }
     let mut bytes = [0; 8];
     bytes[..tail.len()].copy_from_slice(tail);

@@ -1,14 +1,17 @@
 //! What is known of some rows' columns, as it is kept, merged and asked.
 
-use super::histogram::ROWS_MAX;
-use super::{DistinctSketch, Histogram, STEPS_MAX, merged};
+use super::histogram::{ROWS_MAX, merged_of};
+use super::{DistinctSketch, Histogram, STEPS_MAX};
+
+/// How far a product of a quotient is off.
+const ROUNDING: f64 = 1e-12;
 
 /// What is known of the first columns of a statistics object, taken together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prefix {
     /// The different keys of all rows that were seen.
     pub distinct: DistinctSketch,
-    /// Bytes of these columns in all rows, as pages hold them.
+    /// Bytes of these columns in all rows, as `DATALENGTH` counts them.
     pub bytes: f64,
     /// Rows that were counted one by one, of those that were seen.
     pub counted_rows: f64,
@@ -38,7 +41,10 @@ impl Default for Prefix {
 
 impl Prefix {
     fn estimate(&self) -> f64 {
-        self.seen_distinct * self.growth
+        let estimate = self.seen_distinct * self.growth;
+        // What was counted exactly is a whole number again, and a row of each key not more than one.
+        let whole = estimate.round();
+        if (estimate - whole).abs() <= whole * ROUNDING { whole } else { estimate }
     }
 
     /// The different keys of `rows` rows, of which the counted ones are a random sample, by what Haas, Naughton,
@@ -80,12 +86,11 @@ impl Summary {
         let parts: Vec<&Summary> = parts.iter().copied().filter(|part| !part.prefixes.is_empty()).collect();
         let column_count = parts.iter().map(|part| part.prefixes.len()).min().unwrap_or(0);
         let prefixes = (0..column_count).map(|at| merged_prefix(&parts, at)).collect();
-        let histograms: Vec<&Histogram> = parts.iter().map(|part| &part.histogram).collect();
         let mut whole = Summary {
             rows: parts.iter().map(|part| part.rows).sum(),
             sampled_rows: parts.iter().map(|part| part.sampled_rows).sum(),
             prefixes,
-            histogram: merged(&histograms),
+            histogram: merged_of(parts.iter().map(|part| (&part.histogram, part.rows))),
         };
         whole.agree();
         whole
@@ -98,6 +103,12 @@ impl Summary {
         known.estimate().max(least).min(self.rows)
     }
 
+    /// Whether something is known of the first `prefix` columns together: a stream may have brought less.
+    pub fn knows(&self, prefix: usize) -> bool {
+        let known = prefix.checked_sub(1).and_then(|at| self.prefixes.get(at));
+        known.is_some_and(|known| known.seen_distinct > 0.0)
+    }
+
     /// The share of the rows that one key of the first `prefix` columns has on average: 1 / different keys, 0 if there
     /// are no rows.
     pub fn density(&self, prefix: usize) -> f64 {
@@ -105,7 +116,7 @@ impl Summary {
         if distinct > 0.0 { 1.0 / distinct } else { 0.0 }
     }
 
-    /// Bytes of the first `prefix` columns in a row on average, as pages hold them.
+    /// Bytes of the first `prefix` columns in a row on average, as `DATALENGTH` counts them.
     pub fn average_bytes(&self, prefix: usize) -> f64 {
         let known = prefix.checked_sub(1).and_then(|at| self.prefixes.get(at));
         known.filter(|_| self.rows > 0.0).map_or(0.0, |known| known.bytes / self.rows)

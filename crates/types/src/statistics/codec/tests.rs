@@ -8,7 +8,7 @@ use super::*;
 use crate::statistics::Gatherer;
 use crate::{Collation, KeyColumn, MaxLength, SqlType};
 
-/// Summaries of all shapes: none, few, many rows; sketches exact, listed and packed; NULLs, long strings.
+/// Summaries of all shapes: none, few, many rows; sketches exact, listed and whole; NULLs, long strings.
 fn summaries() -> Vec<Summary> {
     let types = [SqlType::VarChar(MaxLength::Limited(8000)), SqlType::Int];
     let columns: Arc<[KeyColumn]> = types

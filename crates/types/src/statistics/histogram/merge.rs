@@ -28,62 +28,112 @@ const FREQUENT: f64 = 800.0;
 
 /// One histogram of the rows of all of these.
 pub fn merged(histograms: &[&Histogram]) -> Histogram {
-    let mut parts: Vec<&Histogram> = histograms.iter().copied().filter(|part| !part.is_empty()).collect();
-    if let [part] = parts[..] {
+    merged_of(histograms.iter().map(|part| (*part, part.rows())))
+}
+
+/// The same of histograms whose rows are known.
+pub(in super::super) fn merged_of<'h>(histograms: impl Iterator<Item = (&'h Histogram, f64)>) -> Histogram {
+    let mut parts: Vec<(&Histogram, f64)> = histograms.filter(|(part, _)| !part.is_empty()).collect();
+    if let [(part, _)] = parts[..] {
         return part.clone();
     }
     // In the order of their beginnings, so that a range's parts come in order, too.
-    parts.sort_by_key(|part| part.values().first().map(|step| step.key.as_slice()));
-    let places = Places::new(&parts);
-    let mut targets: Vec<Target> = chosen(&parts, &places);
-    for (part, part_places) in parts.iter().zip(places.parts()) {
-        spread(part.values(), part_places, &mut targets);
+    parts.sort_by_key(|(part, _)| part.values().first().map(|step| step.key.as_slice()));
+    let (parts, rows): (Vec<&Histogram>, Vec<f64>) = parts.into_iter().unzip();
+    let mut outline = Outline::new(&parts, &rows);
+    let mut targets: Vec<Target> = chosen(&parts, &mut outline);
+    for (part, steps) in parts.iter().zip(outline.parts()) {
+        spread(&Walked { steps, keys: part.values(), is_exact: outline.is_exact }, &mut targets);
     }
     let nulls = parts.iter().find_map(|part| part.steps.first().filter(|step| step.value.is_none()));
     let nulls = nulls.map(|step| Step { equal_rows: parts.iter().map(|part| part.nulls()).sum(), ..step.clone() });
     Histogram { steps: nulls.into_iter().chain(targets.into_iter().map(Target::finish)).collect() }
 }
 
-/// Where each step of each histogram lies: the eight bytes behind what all keys begin with. Keys in one place differ
-/// behind that, or not.
-struct Places {
-    places: Vec<u64>,
+/// A step without its key: the steps of many histograms are walked more than once, and this is a third of what they
+/// take and lies together.
+#[derive(Clone, Copy)]
+struct Flat {
+    /// Where it lies: the eight bytes behind what all keys begin with. Keys in one place differ behind that, or not.
+    place: u64,
+    range_rows: f64,
+    distinct_range_rows: f64,
+    equal_rows: f64,
+}
+
+/// The steps of all histograms, NULLs' apart.
+struct Outline {
+    steps: Vec<Flat>,
     ends: Vec<usize>,
-    /// Each histogram's rows that are not NULL.
-    rows: Vec<f64>,
     common: usize,
     /// Whether keys in one place are equal: they are short and of one length.
     is_exact: bool,
+    /// Which of them the whole may have.
+    candidates: Vec<Candidate>,
 }
 
-impl Places {
-    fn new(parts: &[&Histogram]) -> Places {
+impl Outline {
+    fn new(parts: &[&Histogram], rows: &[f64]) -> Outline {
         let least = parts.iter().filter_map(|part| part.min()).map(|step| &step.key).min();
         let greatest = parts.iter().filter_map(|part| part.max()).map(|step| &step.key).max();
         let common = least.zip(greatest).map_or(0, |(least, greatest)| {
             least.iter().zip(greatest).take_while(|(least, greatest)| least == greatest).count()
         });
-        let mut places = Vec::with_capacity(parts.len() * STEPS_MAX);
-        let mut ends = Vec::with_capacity(parts.len());
         let length = least.map_or(0, Vec::len);
-        let mut is_exact = length <= common + 8;
-        let mut rows = Vec::with_capacity(parts.len());
-        for part in parts {
-            let mut part_rows = 0.0;
-            for step in part.values() {
-                places.push(number_at(&step.key, common));
-                is_exact &= step.key.len() == length;
-                part_rows += step.range_rows + step.equal_rows;
-            }
-            ends.push(places.len());
-            rows.push(part_rows);
+        let count = parts.iter().map(|part| part.values().len()).sum();
+        let mut outline = Outline {
+            steps: Vec::with_capacity(count),
+            ends: Vec::with_capacity(parts.len()),
+            common,
+            is_exact: length <= common + 8,
+            candidates: Vec::with_capacity(count.min(2 * SORTED_MAX)),
+        };
+        // Of few steps all are candidates; of many, those that end so many rows.
+        let heavy = if count <= SORTED_MAX { 0.0 } else { rows.iter().sum::<f64>() / SORTED_MAX as f64 };
+        for ((number, part), rows) in (0..).zip(parts).zip(rows) {
+            outline.add(number, part, (heavy, rows / FREQUENT), length);
         }
-        Places { places, ends, rows, common, is_exact }
+        outline
     }
 
-    fn parts(&self) -> impl Iterator<Item = &[u64]> {
+    /// Adds a histogram's steps, and as candidates those that end `heavy` rows or are themselves of `frequent` rows.
+    fn add(&mut self, number: u32, part: &Histogram, (heavy, frequent): (f64, f64), length: usize) {
+        let start = self.steps.len();
+        let is_exact = part.values().iter().all(|step| step.key.len() == length);
+        self.is_exact &= is_exact;
+        // A loop of its own, as each key is a wait for memory, and processors wait for several at once if little stands
+        // between them.
+        self.steps.extend(part.values().iter().map(|step| Flat {
+            place: number_at(&step.key, self.common),
+            range_rows: step.range_rows,
+            distinct_range_rows: step.distinct_range_rows,
+            equal_rows: step.equal_rows,
+        }));
+        let mut range = Range::default();
+        for (at, step) in (0..).zip(&self.steps[start..]) {
+            let Flat { place, range_rows, distinct_range_rows, equal_rows } = *step;
+            range = range.with(Range::even(range_rows, distinct_range_rows));
+            let is_end = at == 0 || at as usize + 1 == part.values().len();
+            if is_end || range.rows + equal_rows >= heavy || equal_rows >= frequent {
+                self.candidates.push(Candidate {
+                    place,
+                    part: number,
+                    step: at,
+                    range_rows: range.rows as f32,
+                    distinct_range_rows: range.distinct as f32,
+                    equal_rows: equal_rows as f32,
+                });
+                range = Range::default();
+            } else {
+                range = range.with(Range::of_value(equal_rows));
+            }
+        }
+        self.ends.push(self.steps.len());
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &[Flat]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| &self.places[start..*end])
+        starts.zip(&self.ends).map(|(start, end)| &self.steps[start..*end])
     }
 }
 
@@ -128,59 +178,33 @@ impl Target {
 #[derive(Clone, Copy)]
 struct Candidate {
     place: u64,
+    part: u32,
     step: u32,
     range_rows: f32,
     distinct_range_rows: f32,
     equal_rows: f32,
 }
 
-/// The steps in the order of their keys; of very many, those that end a share of the rows or are frequent.
-fn sorted(parts: &[&Histogram], steps: &[&Step], places: &Places) -> Vec<Candidate> {
-    let is_short = steps.len() <= SORTED_MAX;
-    let heavy = if is_short { 0.0 } else { places.rows.iter().sum::<f64>() / SORTED_MAX as f64 };
-    let mut order = Vec::with_capacity(steps.len().min(2 * SORTED_MAX));
-    let mut at = 0;
-    for (part, rows) in parts.iter().zip(&places.rows) {
-        let frequent = rows / FREQUENT;
-        let mut range = Range::default();
-        for (index, step) in part.values().iter().enumerate() {
-            range = range.with(Range::even(step.range_rows, step.distinct_range_rows));
-            let is_end = index == 0 || index + 1 == part.values().len();
-            if is_end || range.rows + step.equal_rows >= heavy || step.equal_rows >= frequent {
-                order.push(Candidate {
-                    place: places.places[at],
-                    step: at as u32,
-                    range_rows: range.rows as f32,
-                    distinct_range_rows: range.distinct as f32,
-                    equal_rows: step.equal_rows as f32,
-                });
-                range = Range::default();
-            } else {
-                range = range.with(Range::of_value(step.equal_rows));
-            }
-            at += 1;
-        }
+impl Candidate {
+    fn step<'h>(&self, parts: &[&'h Histogram]) -> &'h Step {
+        &parts[self.part as usize].values()[self.step as usize]
     }
-    // One sorted run behind the other: what a stable sort is good at.
-    if places.is_exact {
-        order.sort_by_key(|candidate| candidate.place);
-    } else {
-        let key = |candidate: &Candidate| steps[candidate.step as usize].key.as_slice();
-        order.sort_by(|left, right| left.place.cmp(&right.place).then_with(|| key(left).cmp(key(right))));
-    }
-    order
 }
 
 /// The steps of the whole, still without rows.
-fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
-    let steps: Vec<&Step> = parts.iter().flat_map(|part| part.values()).collect();
-    let order = sorted(parts, &steps, places);
-    let is_same = |left: &Candidate, right: &Candidate| {
-        left.place == right.place
-            && (places.is_exact || steps[left.step as usize].key == steps[right.step as usize].key)
-    };
+fn chosen(parts: &[&Histogram], outline: &mut Outline) -> Vec<Target> {
+    let (is_exact, order) = (outline.is_exact, &mut outline.candidates);
+    let key = |candidate: &Candidate| candidate.step(parts).key.as_slice();
+    if is_exact {
+        order.sort_unstable_by_key(|candidate| (candidate.place, candidate.part));
+    } else {
+        // One sorted run behind the other: what a stable sort is good at.
+        order.sort_by(|left, right| left.place.cmp(&right.place).then_with(|| key(left).cmp(key(right))));
+    }
+    let is_same =
+        |left: &Candidate, right: &Candidate| left.place == right.place && (is_exact || key(left) == key(right));
     let rows: f64 = order.iter().map(|step| f64::from(step.range_rows) + f64::from(step.equal_rows)).sum();
-    // What a step weighs that is a candidate, however many there are.
+    // What a step weighs that is taken, however many there are.
     let heavy = if order.len() <= CANDIDATES_MAX { 0.0 } else { rows / CANDIDATES_MAX as f64 };
     let mut builder = HistogramBuilder::new();
     if parts.iter().any(|part| part.steps.first().is_some_and(|step| step.value.is_none())) {
@@ -198,7 +222,7 @@ fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
             equal_rows += f64::from(candidate.equal_rows);
         }
         if is_end || range.rows + equal_rows >= heavy {
-            let step = steps[same[0].step as usize];
+            let step = same[0].step(parts);
             builder.push_range(range, &step.key, step.value.as_deref(), equal_rows);
             range = Range::default();
         } else {
@@ -206,7 +230,7 @@ fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
         }
     }
     let empty = |step: Step| Target {
-        place: number_at(&step.key, places.common),
+        place: number_at(&step.key, outline.common),
         step: Step { range_rows: 0.0, equal_rows: 0.0, distinct_range_rows: 0.0, ..step },
         distinct: 0.0,
         sum: 0.0,
@@ -216,42 +240,74 @@ fn chosen(parts: &[&Histogram], places: &Places) -> Vec<Target> {
     builder.finish().steps.into_iter().filter(|step| step.value.is_some()).map(empty).collect()
 }
 
+/// One histogram, walked beside the targets.
+struct Walked<'h> {
+    steps: &'h [Flat],
+    keys: &'h [Step],
+    is_exact: bool,
+}
+
+impl Walked<'_> {
+    fn is_below(&self, target: &Target, at: usize) -> bool {
+        let place = self.steps[at].place;
+        target.place < place || (target.place == place && !self.is_exact && target.step.key < self.keys[at].key)
+    }
+
+    fn is_at(&self, target: &Target, at: usize) -> bool {
+        target.place == self.steps[at].place && (self.is_exact || target.step.key == self.keys[at].key)
+    }
+
+    /// Where in the range before a step a target lies.
+    fn share_below(&self, target: &Target, at: usize) -> f64 {
+        let Some(before) = at.checked_sub(1) else { return 1.0 };
+        // Places that are far enough from each other say it; keys that differ late are looked at more closely.
+        let (low, high) = (self.steps[before].place, self.steps[at].place);
+        if high - low >= 1 << 20 || (self.is_exact && high > low) {
+            return (target.place - low) as f64 / (high - low) as f64;
+        }
+        position(&self.keys[before].key, &target.step.key, &self.keys[at].key)
+    }
+}
+
+/// A number from 0 to another. None of them is NaN, about which the library's functions have to ask.
+fn within(number: f64, most: f64) -> f64 {
+    let number = if number < most { number } else { most };
+    if number > 0.0 { number } else { 0.0 }
+}
+
 /// Distributes one histogram's rows among the targets, of which the first is not above its first key, nor the last
 /// below its last.
-fn spread(steps: &[Step], places: &[u64], targets: &mut [Target]) {
-    let (Some(first_place), Some(last_place)) = (places.first(), places.last()) else { return };
+fn spread(walked: &Walked<'_>, targets: &mut [Target]) {
+    let (Some(first), Some(last)) = (walked.steps.first(), walked.steps.last()) else { return };
     // The target at or above the step that is looked at; targets before it are done.
-    let mut at = targets.partition_point(|target| {
-        target.place < *first_place || (target.place == *first_place && target.step.key < steps[0].key)
-    });
+    let mut at = targets.partition_point(|target| walked.is_below(target, 0));
     // What goes to the range of `targets[at]`.
-    let mut pending = Pending { rows: 0.0, distinct: 0.0, from: *first_place };
-    for (index, (step, place)) in steps.iter().zip(places).enumerate() {
-        let mut left = Range::even(step.range_rows, step.distinct_range_rows);
-        // The share of the range that is left: from 0 to 1 as targets pass.
-        let mut reached = 0.0;
-        while is_below(&targets[at], *place, step) {
-            let before = index.checked_sub(1).map(|before| (&steps[before], places[before]));
-            let share = before.map_or(1.0, |before| share_below(before, &targets[at], (step, *place)));
-            let target = &mut targets[at];
-            // The values strictly below the target, the target's own, and those above.
-            let below = (step.values_below(share, false) - step.values_below(reached, true)).max(0.0);
-            let average = step.average();
-            let below = below.min(left.distinct);
-            let own = (left.distinct - below).clamp(0.0, 1.0);
-            let below_rows = (below * average).min(left.rows);
-            let own_rows = (own * average).min(left.rows - below_rows);
-            pending.add(below_rows, below);
-            pending.flush(target, target.place);
-            target.step.equal_rows += own_rows;
-            left.rows -= below_rows + own_rows;
-            left.distinct -= below + own;
-            reached = share;
-            at += 1;
+    let mut pending = Pending { rows: 0.0, distinct: 0.0, from: first.place };
+    for (index, step) in walked.steps.iter().enumerate() {
+        let mut left = (step.range_rows, step.distinct_range_rows);
+        if walked.is_below(&targets[at], index) {
+            // As `Step::average` and `Step::values_below`: the range's values are evenly spaced.
+            let average = step.range_rows / step.distinct_range_rows.max(1.0);
+            let mut reached = 0.0;
+            while walked.is_below(&targets[at], index) {
+                let share = walked.share_below(&targets[at], index) * (step.distinct_range_rows + 1.0);
+                let target = &mut targets[at];
+                // The values strictly below the target, the target's own, and those above.
+                let below = within(within(share - 1.0, step.distinct_range_rows) - reached, left.1);
+                let own = within(left.1 - below, 1.0);
+                let below_rows = within(below * average, left.0);
+                let own_rows = within(own * average, left.0 - below_rows);
+                pending.add(below_rows, below);
+                pending.flush(target, target.place);
+                target.step.equal_rows += own_rows;
+                left = (left.0 - below_rows - own_rows, left.1 - below - own);
+                reached = within(share, step.distinct_range_rows);
+                at += 1;
+            }
         }
-        pending.add(left.rows, left.distinct);
-        if targets[at].place == *place && targets[at].step.key == step.key {
-            pending.flush(&mut targets[at], *place);
+        pending.add(left.0, left.1);
+        if walked.is_at(&targets[at], index) {
+            pending.flush(&mut targets[at], step.place);
             targets[at].step.equal_rows += step.equal_rows;
             at += 1;
         } else {
@@ -259,7 +315,7 @@ fn spread(steps: &[Step], places: &[u64], targets: &mut [Target]) {
         }
     }
     if let Some(target) = targets.get_mut(at) {
-        pending.flush(target, *last_place);
+        pending.flush(target, last.place);
     }
 }
 
@@ -282,20 +338,6 @@ impl Pending {
         }
         *self = Pending { rows: 0.0, distinct: 0.0, from: to };
     }
-}
-
-fn is_below(target: &Target, place: u64, step: &Step) -> bool {
-    target.place < place || (target.place == place && target.step.key < step.key)
-}
-
-/// Where in a range a target lies.
-fn share_below(low: (&Step, u64), target: &Target, high: (&Step, u64)) -> f64 {
-    // Places that are far enough from each other say it; keys that differ late are looked at more closely.
-    let width = high.1 - low.1;
-    if width >= 1 << 20 {
-        return (target.place - low.1) as f64 / width as f64;
-    }
-    position(&low.0.key, &target.step.key, &high.0.key)
 }
 
 #[cfg(test)]
