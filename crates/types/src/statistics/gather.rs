@@ -19,6 +19,7 @@ use super::histogram::number_at;
 use super::{DistinctSketch, Histogram, HistogramBuilder, Prefix, Summary, hash_key};
 use crate::KeyError;
 
+pub(super) use columns::value_length;
 pub use columns::{GatherColumns, HISTOGRAM_VALUE_BYTES_MAX, histogram_key, histogram_value};
 
 /// Rows that the histogram is made of, unless told otherwise.
@@ -123,7 +124,7 @@ impl Gatherer {
         }
         self.rows += 1;
         for (prefix, column) in self.prefixes.iter_mut().zip(&self.last.columns) {
-            prefix.bytes += column.value_end as u64;
+            prefix.bytes += column.length_end as u64;
         }
         let Some(value) = values[0] else {
             self.nulls += 1;

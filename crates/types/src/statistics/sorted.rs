@@ -1,6 +1,7 @@
 //! Sees groups of equal rows in the order of their keys, and makes a summary of them that is exact but for its
 //! sketches.
 
+use super::gather::value_length;
 use super::{GatherColumns, HistogramBuilder, Prefix, Summary, hash_key, histogram_key, histogram_value};
 use crate::KeyError;
 
@@ -60,7 +61,8 @@ impl SortedGatherer {
         let mut bytes = 0;
         for (at, prefix) in self.prefixes.iter_mut().enumerate() {
             let key = &self.key[..self.ends[at]];
-            bytes += values[at].map_or(0, <[u8]>::len);
+            let sql_type = self.columns.columns()[at].sql_type();
+            bytes += values[at].map_or(0, |value| value_length(sql_type, value));
             prefix.bytes += bytes as f64 * rows;
             let is_same = self.last_ends.get(at).is_some_and(|end| self.last[..*end] == *key);
             if is_same {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{KeyColumn, KeyError};
+use crate::{KeyColumn, KeyError, SqlType};
 
 /// Bytes of a value that a histogram's key and step hold.
 pub const HISTOGRAM_VALUE_BYTES_MAX: usize = 400;
@@ -36,6 +36,20 @@ fn ascending(column: KeyColumn) -> KeyColumn {
     KeyColumn::new(column.sql_type(), column.collation(), true, false).unwrap_or(column)
 }
 
+/// Bytes of a value as SQL Server's `DATALENGTH` counts them: pages hold text as UTF-8, there it is UTF-16 or a code
+/// page with a byte for each character.
+pub(in super::super) fn value_length(sql_type: SqlType, value: &[u8]) -> usize {
+    let characters = |first: fn(u8) -> bool| value.iter().filter(|byte| first(**byte)).count();
+    // Not the bytes within a character; and those of four bytes are two units.
+    let all = || characters(|byte| byte & 0xC0 != 0x80);
+    match sql_type {
+        SqlType::NChar(_) | SqlType::NVarChar(_) => 2 * (all() + characters(|byte| byte >= 0xF0)),
+        SqlType::Char(_) | SqlType::VarChar(_) => all(),
+        SqlType::Binary(_) | SqlType::VarBinary(_) => value.len(),
+        _ => usize::try_from(sql_type.max_length_bytes()).unwrap_or(value.len()),
+    }
+}
+
 /// The part of a value that a histogram knows: its first 400 bytes, of text without half a character at the end.
 pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
     if value.len() <= HISTOGRAM_VALUE_BYTES_MAX {
@@ -57,4 +71,20 @@ pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
 /// It is no value of the column.
 pub fn histogram_key(column: &KeyColumn, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
     ascending(*column).encode(value.map(|value| histogram_value(column, value)), out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MaxLength;
+
+    #[test]
+    fn lengths_are_those_of_datalength() {
+        let text = "aé€😀".as_bytes();
+        assert_eq!(value_length(SqlType::NVarChar(MaxLength::Max), text), 10);
+        assert_eq!(value_length(SqlType::VarChar(MaxLength::Limited(9)), text), 4);
+        assert_eq!(value_length(SqlType::VarBinary(MaxLength::Limited(99)), text), text.len());
+        assert_eq!(value_length(SqlType::Date, &[0; 4]), 3);
+        assert_eq!(value_length(SqlType::Decimal { precision: 9, scale: 2 }, &[0; 4]), 5);
+    }
 }

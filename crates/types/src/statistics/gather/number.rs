@@ -4,7 +4,7 @@
 //! [`KeyColumn::encode`] makes it; so the number alone tells the row from the one before and finds its place in the
 //! order, and the key needs no buffer.
 
-use super::{Gatherer, stretch_number};
+use super::{Gatherer, stretch_number, value_length};
 use crate::key::Form;
 use crate::statistics::hash_key;
 use crate::{KeyColumn, KeyError};
@@ -16,6 +16,8 @@ const KEY_ROOM: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberColumn {
     width: usize,
+    /// Bytes of a value as SQL Server counts them.
+    length: u64,
     /// The row before: `None` is NULL.
     last: Option<u64>,
     is_last_known: bool,
@@ -25,7 +27,8 @@ impl NumberColumn {
     pub(super) fn new(column: &KeyColumn) -> Option<NumberColumn> {
         let is_number = Form::of(column.sql_type()) == Form::Integer;
         let width = column.sql_type().physical().width().filter(|width| is_number && (1..=8).contains(width))?;
-        Some(NumberColumn { width, last: None, is_last_known: false })
+        let length = value_length(column.sql_type(), &[]) as u64;
+        Some(NumberColumn { width, length, last: None, is_last_known: false })
     }
 
     /// The number's key without its first byte, followed by zeros, as a number.
@@ -64,7 +67,7 @@ impl Gatherer {
         (column.last, column.is_last_known) = (turned, true);
         let column = *column;
         self.rows += 1;
-        self.prefixes[0].bytes += value.map_or(0, <[u8]>::len) as u64;
+        self.prefixes[0].bytes += value.map_or(0, |_| column.length);
         self.nulls += u64::from(value.is_none());
         if is_new {
             let (key, length) = column.key(turned);

@@ -1,5 +1,6 @@
 //! The row before, to which the next one is compared, so that what is alike is not done again.
 
+use super::columns::value_length;
 use crate::{KeyColumn, KeyError};
 
 /// The row before, to which the next one is compared.
@@ -19,6 +20,8 @@ pub(super) struct LastRow {
 pub(super) struct LastColumn {
     pub(super) value_end: usize,
     pub(super) key_end: usize,
+    /// Bytes of the values as SQL Server counts them.
+    pub(super) length_end: usize,
     pub(super) is_null: bool,
 }
 
@@ -54,12 +57,15 @@ impl LastRow {
         self.values.truncate(before.value_end);
         self.key.truncate(before.key_end);
         self.columns.truncate(from);
+        let mut length = before.length_end;
         for (column, value) in columns[from..].iter().zip(&values[from..]) {
             column.encode(*value, &mut self.key)?;
             self.values.extend_from_slice(value.unwrap_or(&[]));
+            length += value.map_or(0, |value| value_length(column.sql_type(), value));
             self.columns.push(LastColumn {
                 value_end: self.values.len(),
                 key_end: self.key.len(),
+                length_end: length,
                 is_null: value.is_none(),
             });
         }

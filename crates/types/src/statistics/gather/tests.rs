@@ -171,7 +171,8 @@ fn long_strings_count_by_their_beginning_in_the_histogram_alone() {
     let summary = gatherer.finish();
     assert_eq!(summary.histogram.steps().len(), 2);
     assert!((summary.distinct(1) / 2001.0 - 1.0).abs() < 0.025);
-    assert_eq!(summary.average_bytes(1), (8000.0 + 5.0) / 2.0);
+    // The umlaut has two bytes there and one in a code page.
+    assert_eq!(summary.average_bytes(1), (7999.0 + 5.0) / 2.0);
     assert!(summary.histogram.steps().iter().all(|step| step.value.as_ref().is_none_or(|value| value.len() <= 400)));
 }
 
