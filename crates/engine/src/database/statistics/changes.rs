@@ -4,7 +4,7 @@
 //! played into what was left behind at the commit. What is more is gathered on the way, and a load's rows are from
 //! the start.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use hobt_base::{HobtId, ObjectId};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::super::Database;
 use super::few_rows::{Change, FewRows};
-use super::live::LiveStatistics;
+use super::live::{LeftParts, LiveStatistics};
 use super::part::PartChanges;
 
 /// What is noted of a table's rows.
@@ -100,12 +100,12 @@ impl Parts for BTreeMap<usize, PartChanges> {
 /// What was left behind of a table whose partitions have these HOBTs.
 struct LeftBehind<'a> {
     hobts: &'a [HobtId],
-    parts: &'a mut HashMap<HobtId, PartChanges>,
+    parts: &'a mut LeftParts,
 }
 
 impl Parts for LeftBehind<'_> {
     fn part(&mut self, partition: usize) -> &mut PartChanges {
-        let part = self.parts.entry(self.hobts[partition]).or_default();
+        let part = Arc::make_mut(self.parts.entry(self.hobts[partition]).or_default());
         part.settle_if_many();
         part
     }
@@ -270,7 +270,9 @@ impl RowChanges {
                 let base_rows = |hobt| base.as_ref().and_then(|base| base.part(hobt)).map_or(0.0, |base| base.rows);
                 let whole = base.as_ref().is_some_and(|base| base.part(HobtId(0)).is_some());
                 for (hobt, part) in parts.iter_mut().filter(|_| !whole) {
-                    part.empty_if_all_is_deleted(|| base_rows(*hobt));
+                    if part.has_lost_all(|| base_rows(*hobt)) {
+                        *part = Arc::new(PartChanges::emptied(part.modifications));
+                    }
                 }
             });
         }

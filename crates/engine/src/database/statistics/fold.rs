@@ -1,7 +1,6 @@
 //! What changes of rows left behind for statistics, folded into what the catalog keeps when a database is closed, so
 //! that the next start knows it. Not at checkpoints: nobody is to be in the way of who changes tables meanwhile.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::HobtId;
@@ -10,7 +9,8 @@ use hobt_txn::StatementContext;
 
 use super::super::Database;
 use super::super::pending::{Name, Sharing};
-use super::part::{PartChanges, Together};
+use super::live::LeftParts;
+use super::part::Together;
 use crate::error::{EngineError, Result};
 
 impl Database {
@@ -76,7 +76,7 @@ impl Database {
 }
 
 /// A statistics object whose parts have what was left behind of them.
-fn folded(statistics: &Statistics, table: &Table, left: &HashMap<HobtId, PartChanges>) -> Statistics {
+fn folded(statistics: &Statistics, table: &Table, left: &LeftParts) -> Statistics {
     let modified: u64 = left.values().map(|part| part.modifications).sum();
     let mut parts: Vec<StatisticsPart> = Vec::new();
     let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
@@ -85,7 +85,7 @@ fn folded(statistics: &Statistics, table: &Table, left: &HashMap<HobtId, PartCha
         match left.get(&hobt).filter(|left| left.says_something()) {
             None => parts.extend(base.map(|summary| StatisticsPart { hobt, summary: Arc::clone(summary) })),
             Some(left) => {
-                let together = Together::of_part(base.map(|base| &**base), Some(left));
+                let together = Together::of_part(base.map(|base| &**base), Some(&**left));
                 let summary = Arc::new(together.summary(statistics.columns.len()));
                 parts.extend((summary.rows > 0.0).then_some(StatisticsPart { hobt, summary }));
             }

@@ -20,6 +20,7 @@ use hobt_types::statistics::Summary;
 use parking_lot::{Mutex, RwLock};
 
 use super::super::Database;
+use super::asked::{Asked, Question};
 use super::changes::NotedTable;
 use super::part::{PartChanges, Together};
 
@@ -54,90 +55,36 @@ pub struct StatisticsState {
 }
 
 /// What was left behind for one statistics object.
+///
+/// Commits take `left` alone, and nobody merges while holding it. Who asks holds `asked`, so that of several who ask
+/// the same one merges, and takes out of `left` no more than references: a commit that changes a part which is being
+/// merged changes a copy of it.
 #[derive(Default, Debug)]
 pub(super) struct Tail {
     left: Mutex<Left>,
+    asked: Mutex<Asked>,
 }
+
+/// What was left behind, by partition.
+pub(super) type LeftParts = HashMap<HobtId, Arc<PartChanges>>;
 
 #[derive(Default, Debug)]
 struct Left {
-    parts: HashMap<HobtId, PartChanges>,
-    /// What was merged last, for who asks again; gone when `parts` change.
-    merged: Option<Merged>,
-    /// Of what was merged the bases, which change less often.
-    bases: Option<MergedBases>,
-}
-
-/// What was asked: of which state of a statistics object, and of which partitions.
-#[derive(Clone, PartialEq, Debug)]
-struct Question {
-    updated: Option<i64>,
-    part_count: usize,
-    hobts: Vec<HobtId>,
-    is_live: bool,
-}
-
-#[derive(Debug)]
-struct Merged {
-    question: Question,
-    state: StatisticsState,
-}
-
-#[derive(Debug)]
-struct MergedBases {
-    question: Question,
-    /// The partitions that had lost theirs.
-    lost: Vec<HobtId>,
-    summary: Summary,
+    parts: LeftParts,
+    /// How often `parts` may have changed.
+    version: u64,
 }
 
 impl Left {
-    /// What was left behind by partition, to be changed.
-    fn parts_mut(&mut self) -> &mut HashMap<HobtId, PartChanges> {
-        self.merged = None;
+    fn parts_mut(&mut self) -> &mut LeftParts {
+        self.version += 1;
         &mut self.parts
-    }
-
-    /// What is known of the partitions, merged.
-    fn merged(&mut self, statistics: &Statistics, question: &Question) -> Summary {
-        let whole = HobtId(0);
-        let left_of = |hobt: &HobtId| self.parts.get(hobt).filter(|_| question.is_live);
-        let asked = || std::iter::once(whole).chain(question.hobts.iter().copied());
-        let lost: Vec<HobtId> = asked().filter(|hobt| left_of(hobt).is_some_and(|left| left.has_lost_base)).collect();
-        let is_known = self.bases.as_ref().is_some_and(|known| known.question == *question && known.lost == lost);
-        let columns = statistics.columns.len();
-        if !is_known {
-            let mut bases = Together::default();
-            for hobt in asked().filter(|hobt| !lost.contains(hobt)) {
-                bases.add_base(statistics.part(hobt).map(|base| &**base));
-            }
-            let summary = bases.summary(columns);
-            self.bases = Some(MergedBases { question: question.clone(), lost, summary });
-        }
-        let mut together = Together::default();
-        together.add_base(self.bases.as_ref().map(|bases| &bases.summary));
-        question.hobts.iter().filter_map(left_of).for_each(|left| together.add_changes(left));
-        together.summary(columns)
-    }
-
-    fn state(&mut self, statistics: &Statistics, question: Question) -> StatisticsState {
-        if let Some(known) = self.merged.as_ref().filter(|known| known.question == question) {
-            return known.state.clone();
-        }
-        let left = || question.hobts.iter().filter_map(|hobt| self.parts.get(hobt));
-        let modifications: u64 = left().map(|left| left.modifications).sum();
-        let modifications = modifications.saturating_add(statistics.modified.max(0).cast_unsigned());
-        let deleted_rows = left().map(|left| left.deleted.rows()).sum();
-        let summary = Arc::new(self.merged(statistics, &question));
-        let state = StatisticsState { summary, modifications, deleted_rows };
-        self.merged = Some(Merged { question, state: state.clone() });
-        state
     }
 }
 
 impl Tail {
     /// Changes what was left behind, by partition.
-    pub(super) fn change(&self, change: impl FnOnce(&mut HashMap<HobtId, PartChanges>)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut LeftParts)) {
         change(self.left.lock().parts_mut());
     }
 
@@ -147,7 +94,7 @@ impl Tail {
         self: &Arc<Tail>,
         ctx: &StatementContext,
         hobts: impl IntoIterator<Item = HobtId>,
-    ) -> Vec<(HobtId, PartChanges)> {
+    ) -> Vec<(HobtId, Arc<PartChanges>)> {
         let mut left = self.left.lock();
         let parts = left.parts_mut();
         let taken: Vec<_> = hobts.into_iter().filter_map(|hobt| Some((hobt, parts.remove(&hobt)?))).collect();
@@ -161,12 +108,29 @@ impl Tail {
         }
         taken
     }
+
+    fn part(&self, hobt: HobtId) -> Option<Arc<PartChanges>> {
+        self.left.lock().parts.get(&hobt).cloned()
+    }
+
+    fn state(&self, statistics: &Statistics, question: Question) -> StatisticsState {
+        let mut asked = self.asked.lock();
+        let (version, parts) = {
+            let left = self.left.lock();
+            if let Some(known) = asked.answer(&question, left.version) {
+                return known;
+            }
+            let part = |hobt: HobtId| Some((hobt, Arc::clone(left.parts.get(&hobt)?)));
+            (left.version, question.partitions().filter_map(part).collect::<LeftParts>())
+        };
+        asked.merge(statistics, question, version, &parts)
+    }
 }
 
-fn put_back(parts: &mut HashMap<HobtId, PartChanges>, taken: Vec<(HobtId, PartChanges)>) {
+fn put_back(parts: &mut LeftParts, taken: Vec<(HobtId, Arc<PartChanges>)>) {
     for (hobt, mut before) in taken {
         if let Some(since) = parts.remove(&hobt) {
-            before.merge(since);
+            Arc::make_mut(&mut before).merge(Arc::unwrap_or_clone(since));
         }
         parts.insert(hobt, before);
     }
@@ -194,7 +158,7 @@ impl LiveStatistics {
     }
 
     /// Takes what was left behind for a statistics object; it is there again if the statement is undone.
-    pub(super) fn take(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> HashMap<HobtId, PartChanges> {
+    pub(super) fn take(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> LeftParts {
         let tail = self.tail(table, id);
         let hobts: Vec<HobtId> = tail.left.lock().parts.keys().copied().collect();
         tail.take(ctx, hobts).into_iter().collect()
@@ -224,7 +188,7 @@ impl LiveStatistics {
             self.tail(table, id).change(|parts| {
                 for hobt in hobts {
                     let modifications = parts.get(hobt).map_or(0, |part| part.modifications);
-                    parts.insert(*hobt, PartChanges::emptied(modifications));
+                    parts.insert(*hobt, Arc::new(PartChanges::emptied(modifications)));
                 }
             });
         }
@@ -235,24 +199,17 @@ impl Database {
     /// What is known of some partitions of a table, given by their HOBTs: what the last update gathered, and, unless
     /// the database's options say that statistics are not kept, what came since.
     pub fn statistics_state(&self, statistics: &Statistics, hobts: &[HobtId]) -> StatisticsState {
-        let question = Question {
-            updated: statistics.updated,
-            part_count: statistics.parts.len(),
-            hobts: hobts.to_vec(),
-            is_live: self.options().statistics.is_maintained,
-        };
-        let tail = self.live_statistics.tail(statistics.table, statistics.id);
-        tail.left.lock().state(statistics, question)
+        let question = Question::new(statistics, hobts, self.options().statistics.is_maintained);
+        self.live_statistics.tail(statistics.table, statistics.id).state(statistics, question)
     }
 
     /// What is known of one partition alone; of the table as a whole (`HOBT` 0) nothing is counted in.
     pub(crate) fn part_now(&self, statistics: &Statistics, hobt: HobtId) -> Summary {
         let is_live = self.options().statistics.is_maintained;
         let tail = self.live_statistics.find(statistics.table, statistics.id);
-        let left = tail.as_ref().map(|tail| tail.left.lock());
-        let changes = left.as_ref().and_then(|left| left.parts.get(&hobt)).filter(|_| is_live);
+        let changes = tail.and_then(|tail| tail.part(hobt)).filter(|_| is_live);
         let base = statistics.part(hobt).map(|base| &**base);
-        Together::of_part(base, changes).summary(statistics.columns.len())
+        Together::of_part(base, changes.as_deref()).summary(statistics.columns.len())
     }
 
     /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of a table.
@@ -278,5 +235,22 @@ impl Database {
     ) {
         let tail = self.live_statistics.tail(statistics.table, statistics.id);
         tail.take(ctx, hobts.iter().copied());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_do_not_wait_for_who_merges_and_leave_what_is_merged_as_it_was() {
+        let tail = Tail::default();
+        let hobt = HobtId(1);
+        tail.change(|parts| drop(parts.insert(hobt, Arc::new(PartChanges::emptied(1)))));
+        let merged = tail.part(hobt).expect("a part");
+        let merging = tail.asked.lock();
+        tail.change(|parts| Arc::make_mut(parts.entry(hobt).or_default()).modifications += 5);
+        drop(merging);
+        assert_eq!((merged.modifications, tail.part(hobt).map(|part| part.modifications)), (1, Some(6)));
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod accumulated;
+mod asked;
 mod carry;
 mod changes;
 mod few_rows;

@@ -52,16 +52,14 @@ impl PartChanges {
         self.modifications += later.modifications;
     }
 
-    /// Notes that all rows are gone, if as many were deleted as `base_rows` and those inserted since.
-    pub(super) fn empty_if_all_is_deleted(&mut self, base_rows: impl FnOnce() -> f64) {
+    /// Whether all rows are gone: as many were deleted as `base_rows` and those inserted since.
+    pub(super) fn has_lost_all(&self, base_rows: impl FnOnce() -> f64) -> bool {
         let deleted = self.deleted.rows();
         if deleted <= 0.0 || deleted < self.inserted.rows() {
-            return;
+            return false;
         }
         let base_rows = if self.has_lost_base { 0.0 } else { base_rows() };
-        if deleted >= base_rows + self.inserted.rows() {
-            *self = PartChanges::emptied(self.modifications);
-        }
+        deleted >= base_rows + self.inserted.rows()
     }
 
     /// Makes it small, however many rows it is of.
@@ -101,6 +99,11 @@ impl<'a> Together<'a> {
     pub(super) fn add_changes(&mut self, left: &'a PartChanges) {
         self.present.extend(left.inserted.summaries());
         self.gone.extend(left.deleted.summaries());
+    }
+
+    /// Whether it is one summary, as it is.
+    pub(super) fn is_one(&self) -> bool {
+        self.present.len() == 1 && self.gone.is_empty()
     }
 
     /// All of it as one, of so many columns.
