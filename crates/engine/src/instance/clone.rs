@@ -3,6 +3,8 @@
 //! Its files have the logical names of the source's and new paths, in the instance's folder, as SQL Server makes them.
 //! A crash before the end leaves a database that is not marked as a clone.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use hobt_base::{FilegroupId, number};
@@ -14,6 +16,9 @@ use crate::definition::{DatabaseDefinition, FileDefinition, FilegroupDefinition}
 use crate::error::{EngineError, Result};
 use crate::log_description::LogDescription;
 use crate::options::DatabaseOptions;
+
+/// Of a logical name, which has up to 128 characters, what file systems bear with room for what follows it.
+const STEM_BYTES_MAX: usize = 200;
 
 /// What a clone is to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,9 +86,10 @@ fn definition_of(source: &DatabaseUse, name: &str) -> DatabaseDefinition {
     // A number that no other file's name has, as SQL Server puts one behind it.
     let [first, second, third, fourth, ..] = new_guid();
     let number = u32::from_le_bytes([first, second, third, fourth]);
+    let taken = RefCell::default();
     let placed = |logical: &str, ending: &str| FileDefinition {
         name: Some(logical.to_owned()),
-        path: Some(PathBuf::from(format!("{}_{number}.{ending}", logical.replace(['/', '\\', '\0'], "_")))),
+        path: Some(PathBuf::from(format!("{}_{number}.{ending}", stem(logical, &mut taken.borrow_mut())))),
         ..FileDefinition::default()
     };
     let ending = |file: &DatabaseFile| if file.id.0 == 1 { "mdf" } else { "ndf" };
@@ -105,6 +111,20 @@ fn definition_of(source: &DatabaseUse, name: &str) -> DatabaseDefinition {
     }
 }
 
+/// What a file's name on disk begins with: its logical name, without what folders divide, not too long, and unlike all
+/// that are `taken`, however file systems see letters.
+fn stem(logical: &str, taken: &mut HashSet<String>) -> String {
+    let clean = logical.replace(['/', '\\', '\0'], "_");
+    let end = clean.floor_char_boundary(STEM_BYTES_MAX);
+    let mut stem = clean[..end].to_owned();
+    let mut further = 1;
+    while !taken.insert(stem.to_lowercase()) {
+        further += 1;
+        stem = format!("{}_{further}", &clean[..end]);
+    }
+    stem
+}
+
 fn files_of(
     snapshot: &DatabaseSnapshot,
     filegroup: FilegroupId,
@@ -113,4 +133,18 @@ fn files_of(
     let mut files: Vec<&DatabaseFile> = snapshot.files.iter().filter(|file| file.filegroup == filegroup).collect();
     files.sort_by_key(|file| file.id);
     files.into_iter().map(placed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_alike_without_slashes_are_not_alike_on_disk() {
+        let mut taken = HashSet::new();
+        let stems: Vec<String> =
+            ["a/b", "a_b", "A_B", "a_b_2", "a\\b"].iter().map(|name| stem(name, &mut taken)).collect();
+        assert_eq!(stems, ["a_b", "a_b_2", "A_B_3", "a_b_2_2", "a_b_4"]);
+        assert_eq!(stem(&"ä".repeat(128), &mut taken).len(), STEM_BYTES_MAX);
+    }
 }
