@@ -18,7 +18,7 @@ use hobt_types::statistics::{Summary, decode, encode};
 use crate::error::{CatalogError, damaged};
 use crate::heaps::SystemHeaps;
 use crate::long_value::{LongValues, ValueClass};
-use crate::schema::{DatabaseSnapshot, Table, name_equals};
+use crate::schema::{DatabaseSnapshot, Index, IndexKind, Table, name_equals};
 use crate::system::{StatisticsPartRow, StatisticsRow, SystemTable, Timestamp};
 
 /// Bytes of a part in one row: with the row's other columns they fit a page.
@@ -112,10 +112,33 @@ impl Statistics {
     ///
     /// # Panics
     /// If the index is a heap.
-    pub fn of_index(table: &Table, index: &crate::schema::Index) -> Statistics {
-        let columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
+    pub fn of_index(table: &Table, index: &Index) -> Statistics {
+        let columns = Statistics::columns_of_index(table, index);
         let name = index.name.as_deref().expect("an index has a name");
         Statistics::new(table, index.id.0, name, StatisticsOrigin::Index, &columns)
+    }
+
+    /// The columns that the statistics of an index are of, by their places in the table: those of its key and, where
+    /// the key says nothing alone, those of the clustered index's key that tell its entries apart, as in SQL Server.
+    pub fn columns_of_index(table: &Table, index: &Index) -> Vec<usize> {
+        let mut columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
+        if index.kind == IndexKind::Nonclustered && !index.options.is_unique {
+            for part in &table.base_index().key {
+                if !columns.contains(&part.column) {
+                    columns.push(part.column);
+                }
+            }
+        }
+        columns
+    }
+
+    /// How many of its columns it was made for: of an index's those of the key.
+    pub fn own_column_count(&self, table: &Table) -> usize {
+        let index = table.indexes.iter().find(|index| index.id.0 == self.id);
+        match index.filter(|_| self.origin == StatisticsOrigin::Index) {
+            Some(index) => index.key.len().min(self.columns.len()),
+            None => self.columns.len(),
+        }
     }
 
     /// The places of its columns in the table; `None` if one is gone.
@@ -156,7 +179,7 @@ impl DatabaseSnapshot {
     /// The statistics objects of a table, its indexes' first, whether updated or not; in the order of their ids.
     pub fn statistics_of(&self, table: &Table) -> Vec<Arc<Statistics>> {
         let stored = self.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
-        let of_index = |index: &crate::schema::Index| {
+        let of_index = |index: &Index| {
             let own = Statistics::of_index(table, index);
             let found = stored.iter().find(|each| each.id == own.id && each.origin == StatisticsOrigin::Index);
             match found {

@@ -10,7 +10,7 @@ use arrow::compute::take_record_batch;
 use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
 use hobt_base::SqlError;
-use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Table};
+use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Statistics, Table};
 use hobt_engine::{
     DatabaseUse, RowChangeNotes, RowChanges, TableChange, key_bytes_max, key_value_bytes, may_exceed_key_bytes,
     statistics_columns, uniqueifier_of_key,
@@ -108,7 +108,7 @@ impl<'r> IndexBuild<'r> {
             builders.push(Some(builder.map_err(|error| target.sql_error(error))?));
         }
         let last = vec![LastRow::default(); builders.len()];
-        let keys: Vec<usize> = definition.key.iter().map(|part| part.column).collect();
+        let keys = Statistics::columns_of_index(table, definition);
         let gathered = keys.iter().map(|place| leaf.position_of(*place)).collect::<Option<Vec<usize>>>();
         let of_key = statistics_columns(table, &keys).filter(|_| builders.iter().all(Option::is_some));
         let gatherers = of_key.map(|columns| builders.iter().map(|_| Gatherer::new(columns.clone())).collect());

@@ -93,7 +93,7 @@ fn stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
 fn stats_columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for_each(context, |table, statistics| {
-        for (column, place) in statistics.columns.iter().zip(1..) {
+        for (column, place) in statistics.columns[..statistics.own_column_count(table)].iter().zip(1..) {
             rows.push(row![table.id.0, statistics.id, place, *column]);
         }
         Ok(())
