@@ -249,12 +249,14 @@ impl Parser<'_> {
     }
 }
 
-/// What a module is made by stands alone in its batch, for its text is the batch.
+/// What a module is made by stands alone in its batch, for its text is the batch; and `CREATE SCHEMA` first, as in SQL
+/// Server.
 ///
 /// # Errors
 /// 111.
 fn check_may_follow(kind: &StatementKind, position: Position) -> Result<()> {
     let (mode, object) = match kind {
+        StatementKind::CreateSchema { .. } => (CreateMode::Create, "SCHEMA"),
         StatementKind::CreateView(view) => (view.mode, "VIEW"),
         StatementKind::CreateFunction(function) => (function.mode, "FUNCTION"),
         StatementKind::CreateProcedure(procedure) => (procedure.mode, "PROCEDURE"),
