@@ -23,6 +23,9 @@ use super::open::InstanceArguments;
 use crate::batches::Splitter;
 use crate::instance::Session;
 
+/// Characters of text at most in a column, unless told otherwise: sqlcmd's number for its `-y`.
+const WIDTH: u16 = 256;
+
 /// Files that read each other are that deep at most.
 const FILES_DEEP: usize = 32;
 
@@ -63,6 +66,12 @@ pub(super) struct Arguments {
     /// Leaves out spaces at the end of values
     #[arg(short = 'W', long = "trim")]
     trim: bool,
+    /// The widest column of a `max` type; longer values are cut and end in …; 0 cuts none
+    #[arg(short = 'y', long = "large-width", value_name = "CHARACTERS", default_value_t = WIDTH)]
+    large_width: u16,
+    /// The widest column of any other text or binary, likewise
+    #[arg(short = 'Y', long = "width", value_name = "CHARACTERS", default_value_t = WIDTH)]
+    width: u16,
     /// Prints each batch before it runs
     #[arg(short = 'e', long = "echo")]
     echo: bool,

@@ -10,7 +10,7 @@ use hobt_session::{Event, Flow, Message};
 use super::super::plan_page;
 use super::command::WantedPlans;
 use super::export::{CsvWriter, JsonWriter};
-use super::table::TableWriter;
+use super::table::{Limits, TableWriter};
 use super::{Arguments, Format};
 use crate::ResultColumn;
 use crate::plan::{self, Drawing, ShownStatement};
@@ -56,7 +56,10 @@ struct Plans {
 impl Output {
     pub(super) fn new(target: Box<dyn Write>, arguments: &Arguments, server: &str) -> Output {
         let rows: Box<dyn RowWriter> = match arguments.format {
-            Format::Table => Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim)),
+            Format::Table => {
+                let limits = Limits { large: arguments.large_width.into(), others: arguments.width.into() };
+                Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim, limits))
+            }
             Format::Csv => Box::new(CsvWriter::default()),
             Format::Json => Box::new(JsonWriter::default()),
         };
