@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hobt_types::SqlType;
+
 use super::bracketed;
 
 /// A table's full name.
@@ -29,12 +31,14 @@ pub struct PlanColumn {
     pub table: Option<Arc<TableName>>,
     /// The column's name: of a made value `Expr1001`.
     pub name: String,
+    /// Its type, of a table's column and of what has the same.
+    pub sql_type: Option<SqlType>,
 }
 
 impl PlanColumn {
     /// A made value.
     pub fn made(name: impl Into<String>) -> PlanColumn {
-        PlanColumn { table: None, name: name.into() }
+        PlanColumn { table: None, name: name.into(), sql_type: None }
     }
 }
 
@@ -179,6 +183,17 @@ impl PlanExpr {
     /// A comparison.
     pub fn compare(op: CompareOp, left: PlanExpr, right: PlanExpr) -> PlanExpr {
         PlanExpr::Compare { op, left: Box::new(left), right: Box::new(right) }
+    }
+
+    /// The type of its values, where they are a column's.
+    pub fn sql_type(&self) -> Option<SqlType> {
+        match self {
+            PlanExpr::Column(column) => column.sql_type,
+            PlanExpr::Aggregate { name, arguments, .. } if name == "MIN" || name == "MAX" => {
+                arguments.first()?.sql_type()
+            }
+            _ => None,
+        }
     }
 
     /// All of them, if there are any.

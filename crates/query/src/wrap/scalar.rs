@@ -121,25 +121,51 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The type of the result; `None` for a key, a condition.
-    fn data_type(&self) -> DataType {
-        match self {
-            Operation::Cast { to, .. } => carrier(*to),
+    /// The result's type in T-SQL; `None` for a key, a condition, a list.
+    pub(crate) fn sql_type(&self) -> Option<SqlType> {
+        Some(match self {
+            Operation::Cast { to, .. } => *to,
             Operation::Binary { result, .. }
             | Operation::Function { result, .. }
             | Operation::Rows { result, .. }
             | Operation::Negate(result)
             | Operation::Nullable(result)
-            | Operation::BitNot(result) => carrier(*result),
+            | Operation::BitNot(result) => *result,
+            Operation::PartitionNumber(_) => SqlType::Int,
+            Operation::NextValue(values) => values.result,
+            Operation::Parameter { sql_type, .. } => *sql_type,
+            Operation::SortKey(_)
+            | Operation::BinaryKey
+            | Operation::Like(_)
+            | Operation::Junction { .. }
+            | Operation::GroupingBit { .. }
+            | Operation::Split { .. } => return None,
+        })
+    }
+
+    /// The same of an argument.
+    pub(crate) fn argument_sql_type(&self, place: usize) -> Option<SqlType> {
+        match self {
+            Operation::Function { arguments, .. } | Operation::Rows { arguments, .. } => arguments.get(place).copied(),
+            Operation::Cast { from, .. } => Some(*from),
+            Operation::Binary { left, right, .. } => Some(if place == 0 { *left } else { *right }),
+            Operation::Negate(sql_type) | Operation::BitNot(sql_type) | Operation::Nullable(sql_type) => {
+                Some(*sql_type)
+            }
+            Operation::PartitionNumber(function) => Some(function.parameter),
+            _ => None,
+        }
+    }
+
+    /// The type of the result.
+    fn data_type(&self) -> DataType {
+        match self {
             Operation::SortKey(_) | Operation::BinaryKey => DataType::BinaryView,
-            Operation::Like(_) | Operation::Junction { .. } => DataType::Boolean,
-            Operation::PartitionNumber(_) => DataType::Int32,
-            Operation::NextValue(values) => carrier(values.result),
-            Operation::Parameter { sql_type, .. } => carrier(*sql_type),
             Operation::GroupingBit { .. } => DataType::UInt8,
             Operation::Split { ordinals } => {
                 DataType::new_list(if *ordinals { DataType::Int64 } else { DataType::Utf8View }, true)
             }
+            other => other.sql_type().map_or(DataType::Boolean, carrier),
         }
     }
 

@@ -98,13 +98,24 @@ impl Mapper<'_> {
         self.compound(expr, columns)
     }
 
+    /// The same, where a constant is of this type: what executes it has no dates, but numbers.
+    fn typed(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn], sql_type: Option<SqlType>) -> PlanExpr {
+        match (expr.downcast_ref::<Literal>().map(Literal::value), sql_type) {
+            (Some(ScalarValue::Int64(Some(ticks))), Some(sql_type)) if sql_type.is_temporal() => {
+                PlanExpr::Constant(constant_of(&Value::Int(*ticks), sql_type))
+            }
+            _ => self.expression(expr, columns),
+        }
+    }
+
     /// Expressions of more than one kind of operand.
     fn compound(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> PlanExpr {
         let below = |expr: &Arc<dyn PhysicalExpr>| self.expression(expr, columns);
         if let Some(list) = expr.downcast_ref::<InListExpr>() {
             let operand = below(list.expr());
+            let sql_type = type_of(list.expr(), columns);
             let (all, op) = if list.negated() { (true, CompareOp::NotEqual) } else { (false, CompareOp::Equal) };
-            let one = |value| PlanExpr::compare(op, operand.clone(), below(value));
+            let one = |value| PlanExpr::compare(op, operand.clone(), self.typed(value, columns, sql_type));
             return PlanExpr::Logical { all, operands: list.list().iter().map(one).collect() };
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
@@ -139,7 +150,9 @@ impl Mapper<'_> {
     }
 
     fn binary(&self, binary: &BinaryExpr, columns: &[PlanColumn]) -> PlanExpr {
-        let (left, right) = (self.expression(binary.left(), columns), self.expression(binary.right(), columns));
+        // Both sides have one type.
+        let sql_type = type_of(binary.left(), columns).or_else(|| type_of(binary.right(), columns));
+        let [left, right] = [binary.left(), binary.right()].map(|side| self.typed(side, columns, sql_type));
         let op = match binary.op() {
             Operator::And | Operator::Or => return joined(*binary.op() == Operator::And, [left, right]),
             Operator::Eq => CompareOp::Equal,
@@ -159,10 +172,12 @@ impl Mapper<'_> {
     }
 
     fn call(&self, call: &ScalarFunctionExpr, columns: &[PlanColumn]) -> PlanExpr {
-        let mut arguments: Vec<PlanExpr> =
-            call.args().iter().map(|argument| self.expression(argument, columns)).collect();
-        let kernel = call.fun().inner().downcast_ref::<Kernel>();
-        let Some(operation) = kernel.map(Kernel::operation) else {
+        let kernel = call.fun().inner().downcast_ref::<Kernel>().map(Kernel::operation);
+        let argument = |(place, argument)| {
+            self.typed(argument, columns, kernel.and_then(|operation| operation.argument_sql_type(place)))
+        };
+        let mut arguments: Vec<PlanExpr> = call.args().iter().enumerate().map(argument).collect();
+        let Some(operation) = kernel else {
             return PlanExpr::Function { name: call.name().to_owned(), arguments };
         };
         let sign = match operation {
@@ -216,7 +231,11 @@ impl Mapper<'_> {
             value if value.is_null() => "NULL".to_owned(),
             S::Utf8(Some(text)) | S::Utf8View(Some(text)) | S::LargeUtf8(Some(text)) => quoted(text),
             S::Binary(Some(bytes)) | S::BinaryView(Some(bytes)) | S::LargeBinary(Some(bytes)) => self.key_text(bytes),
-            S::FixedSizeBinary(_, Some(bytes)) => hex(bytes),
+            S::FixedSizeBinary(_, Some(bytes)) => match <[u8; 16]>::try_from(bytes.as_slice()) {
+                Ok(guid) => constant_of(&Value::Guid(guid), SqlType::UniqueIdentifier),
+                Err(_) => hex(bytes),
+            },
+            S::Date32(Some(days)) => constant_of(&Value::Int(i64::from(*days)), SqlType::Date),
             S::Boolean(Some(is_true)) => format!("({})", u8::from(*is_true)),
             S::Decimal128(Some(digits), _, scale) => format!("({})", decimal(*digits, *scale)),
             value if value.data_type().is_numeric() => format!("({value})"),
@@ -234,14 +253,32 @@ impl Mapper<'_> {
         PlanExpr::Constant(match comparand {
             Comparand::Compared(key) => self.key_text(key),
             Comparand::Unknown => "?".to_owned(),
-            Comparand::Value(Value::Null) => "NULL".to_owned(),
-            Comparand::Value(value) => match value_text(value, sql_type) {
-                Ok(text) if sql_type.is_numeric() => format!("({text})"),
-                Ok(text) => quoted(&text),
-                Err(_) => "?".to_owned(),
-            },
+            Comparand::Value(value) => constant_of(value, sql_type),
         })
     }
+}
+
+/// A value as SQL Server's plans show it.
+fn constant_of(value: &Value, sql_type: SqlType) -> String {
+    match value_text(value, sql_type) {
+        _ if *value == Value::Null => "NULL".to_owned(),
+        Ok(text) if sql_type.is_numeric() => format!("({text})"),
+        Ok(text) if sql_type == SqlType::UniqueIdentifier => format!("{{guid'{text}'}}"),
+        Ok(text) => quoted(&text),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+/// The type of an expression's values, where it is known.
+fn type_of(expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> Option<SqlType> {
+    if let Some(column) = expr.downcast_ref::<Column>() {
+        return columns.get(column.index())?.sql_type;
+    }
+    if let Some(checked) = expr.downcast_ref::<CancelExpr>() {
+        return type_of(checked.inner(), columns);
+    }
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    call.fun().inner().downcast_ref::<Kernel>()?.operation().sql_type()
 }
 
 /// A decimal's digits with its point.

@@ -235,10 +235,7 @@ impl Mapper<'_> {
             values: vec![self.expression(expr, &outer.columns)],
         };
         let name = super::changed_object(shown.table.database(), shown.table.table()).table;
-        let named = |column: usize| PlanColumn {
-            table: Some(Arc::clone(&name)),
-            name: shown.table.table().columns[column].name.clone(),
-        };
+        let named = |column: usize| super::table_column(&name, &shown.table.table().columns[column]);
         let keys = shown.keys.iter().map(|(column, expr)| key((named(*column), *expr))).collect();
         let mut node =
             self.index_read(shown.table, shown.index, &shown.projection, (keys, Direction::Forward), shown.covers);

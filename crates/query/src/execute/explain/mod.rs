@@ -39,6 +39,7 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+use hobt_catalog::TableColumn;
 
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
@@ -48,7 +49,7 @@ use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
-use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode};
+use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
 use estimate::Estimates;
 pub(crate) use expression::Texts;
 pub(crate) use memory::{MemoryWish, memory_wish};
@@ -120,6 +121,11 @@ fn column_at(columns: &[PlanColumn], at: usize) -> PlanColumn {
     columns.get(at).cloned().unwrap_or_else(|| PlanColumn::made(format!("Column{at}")))
 }
 
+/// A table's column.
+fn table_column(table: &Arc<TableName>, column: &TableColumn) -> PlanColumn {
+    PlanColumn { table: Some(Arc::clone(table)), name: column.name.clone(), sql_type: Some(column.sql_type) }
+}
+
 /// The columns, each once.
 fn distinct(columns: &[PlanColumn]) -> Vec<PlanColumn> {
     let mut once: Vec<PlanColumn> = Vec::with_capacity(columns.len());
@@ -140,6 +146,11 @@ impl Mapper<'_> {
     fn new_column(&self) -> PlanColumn {
         self.made.set(self.made.get() + 1);
         PlanColumn::made(format!("Expr{}", self.made.get()))
+    }
+
+    /// The same for what an expression gives.
+    fn column_for(&self, expr: &PlanExpr) -> PlanColumn {
+        PlanColumn { sql_type: expr.sql_type(), ..self.new_column() }
     }
 
     /// The bitmap of a join's filter.
@@ -258,7 +269,7 @@ impl Mapper<'_> {
                 made => match defined.iter().find(|(_, known)| known.as_ref() == Some(&made)) {
                     Some((column, _)) => column.clone(),
                     None => {
-                        let column = self.new_column();
+                        let column = self.column_for(&made);
                         defined.push((column.clone(), Some(made)));
                         column
                     }
@@ -283,7 +294,7 @@ impl Mapper<'_> {
                 PlanExpr::Column(column) => column,
                 _ if takes_partial => column_at(&input.columns, at),
                 made => {
-                    let column = self.new_column();
+                    let column = self.column_for(&made);
                     defined.push((column.clone(), Some(made)));
                     column
                 }
@@ -303,7 +314,7 @@ impl Mapper<'_> {
                 false => self.aggregate_of(expr, &input.columns),
             };
             behind += states;
-            let column = self.new_column();
+            let column = self.column_for(&made);
             defined.push((column.clone(), Some(made)));
             columns.extend(std::iter::repeat_n(column, if is_partial { states } else { 1 }));
         }

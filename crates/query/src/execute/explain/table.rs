@@ -140,7 +140,7 @@ impl Mapper<'_> {
 
     fn read_columns(&self, name: &Arc<TableName>, table: &HeapTable, projection: &[usize]) -> Vec<PlanColumn> {
         let column = |&at: &usize| match table.table().columns.get(at) {
-            Some(column) => PlanColumn { table: Some(Arc::clone(name)), name: column.name.clone() },
+            Some(column) => super::table_column(name, column),
             None => PlanColumn::made(ROW_PLACE),
         };
         projection.iter().map(column).collect()
@@ -249,7 +249,7 @@ impl Mapper<'_> {
         let mut keys = Vec::new();
         for part in &definition.indexes[at].key {
             let column = &definition.columns[part.column];
-            let named = || PlanColumn { table: Some(Arc::clone(&name)), name: column.name.clone() };
+            let named = || super::table_column(&name, column);
             let usable = |predicate: &&ColumnPredicate| {
                 predicate.column == part.column && predicate.collation.is_none_or(|by| Some(by) == column.collation)
             };
@@ -293,7 +293,8 @@ impl Mapper<'_> {
             .map(|(computed, definition)| {
                 let name = SqlAggregate::new(*definition).name().to_uppercase();
                 let arguments = self.scan_argument(source, computed).into_iter().collect();
-                (self.new_column(), Some(PlanExpr::Aggregate { name, is_distinct: false, arguments }))
+                let made = PlanExpr::Aggregate { name, is_distinct: false, arguments };
+                (self.column_for(&made), Some(made))
             })
             .collect();
         let groups = Vec::new();
