@@ -61,9 +61,9 @@ pub struct StatementRun {
     uses_join_filters: AtomicBool,
     /// How often both sides of a join were put on disk.
     join_splits: Arc<AtomicU64>,
-    /// What it does now is the engine's doing.
     /// Whether it has one worker, whatever its degree would be.
     is_serial: AtomicBool,
+    /// Whether what it does now is the engine's doing.
     is_internal: AtomicBool,
     /// Whether its plan is shown behind its run.
     keeps_plan: AtomicBool,

@@ -57,6 +57,8 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
     let name = text_of(arguments, 0);
     let databases = world.environment.instance.databases();
     let database = databases.into_iter().find(|database| name_equals(&database.name, &name))?;
+    let statistics = database.options.statistics;
+    let flag = |is_on: bool| u8::from(is_on).to_string();
     Some(match text_of(arguments, 1).to_lowercase().as_str() {
         "status" => database.state.name().to_owned(),
         "collation" => "SQL_Latin1_General_CP1_CI_AS".to_owned(),
@@ -64,9 +66,34 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         "updateability" => if database.options.is_read_only { "READ_ONLY" } else { "READ_WRITE" }.to_owned(),
         "useraccess" => "MULTI_USER".to_owned(),
         "version" => "957".to_owned(),
-        "isclone" => i32::from(database.options.is_clone).to_string(),
-        "isverifiedclone" => i32::from(database.options.is_verified_clone).to_string(),
-        "isautoclose" | "isautoshrink" | "isinstandby" | "isfulltextenabled" => "0".to_owned(),
+        "isclone" => flag(database.options.is_clone),
+        "isverifiedclone" => flag(database.options.is_verified_clone),
+        "isautocreatestatistics" => flag(statistics.creates),
+        "isautocreatestatisticsincremental" => flag(statistics.is_incremental),
+        "isautoupdatestatistics" => flag(statistics.updates),
+        "isansinullsenabled"
+        | "isansipaddingenabled"
+        | "isansiwarningsenabled"
+        | "isarithmeticabortenabled"
+        | "isnullconcat"
+        | "isquotedidentifiersenabled" => flag(true),
+        "isansinulldefault"
+        | "isautoclose"
+        | "isautoshrink"
+        | "isclosecursorsoncommitenabled"
+        | "isfulltextenabled"
+        | "isinstandby"
+        | "islocalcursorsdefault"
+        | "ismemoryoptimizedelevatetosnapshotenabled"
+        | "ismergepublished"
+        | "isnumericroundabortenabled"
+        | "isparameterizationforced"
+        | "ispublished"
+        | "isrecursivetriggersenabled"
+        | "issubscribed"
+        | "issyncwithbackup"
+        | "istornpagedetectionenabled"
+        | "isxtpsupported" => flag(false),
         _ => return None,
     })
 }

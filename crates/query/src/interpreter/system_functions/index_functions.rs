@@ -1,20 +1,24 @@
 //! Functions of indexes.
 
 use hobt_base::ObjectId;
-use hobt_catalog::Table;
+use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_types::{SqlType, Value};
 
 use crate::binder::convert_value;
 
 use super::{World, int_of, split_name, text_of};
 
-/// `INDEXPROPERTY (object_id, index, property)`.
+/// `INDEXPROPERTY (object_id, index or statistics, property)`.
 pub(super) fn property(world: &World, arguments: &[Value]) -> Option<i64> {
     let snapshot = world.database.snapshot();
     let table = snapshot.tables.get(&ObjectId(int_of(arguments, 0)?))?;
-    let index = table.index_named(&text_of(arguments, 1))?;
+    let (name, property) = (text_of(arguments, 1), text_of(arguments, 2).to_lowercase());
     let is = |condition: bool| Some(i64::from(condition));
-    match text_of(arguments, 2).to_lowercase().as_str() {
+    let Some(index) = table.index_named(&name) else {
+        let statistics = snapshot.statistics_named(table, &name)?;
+        return statistics_property(&statistics, &property);
+    };
+    match property.as_str() {
         "indexid" => Some(i64::from(index.id.0)),
         "indexfillfactor" => Some(i64::from(index.options.fill_factor)),
         "indexdepth" => {
@@ -29,6 +33,28 @@ pub(super) fn property(world: &World, arguments: &[Value]) -> Option<i64> {
         "ispagelockdisallowed" => is(!index.options.allows_page_locks),
         "isoptimizedforsequentialkey" => is(index.options.is_sequential),
         "isautostatistics" | "isstatistics" | "ishypothetical" | "isfulltextkey" | "iscolumnstore" => is(false),
+        _ => None,
+    }
+}
+
+/// What statistics that are no index's have of an index's properties.
+fn statistics_property(statistics: &Statistics, property: &str) -> Option<i64> {
+    match property {
+        "indexid" => Some(i64::from(statistics.id)),
+        "isstatistics" => Some(1),
+        "isautostatistics" => Some(i64::from(statistics.origin == StatisticsOrigin::Automatic)),
+        "indexdepth"
+        | "indexfillfactor"
+        | "isclustered"
+        | "iscolumnstore"
+        | "isdisabled"
+        | "isfulltextkey"
+        | "ishypothetical"
+        | "isoptimizedforsequentialkey"
+        | "ispadindex"
+        | "ispagelockdisallowed"
+        | "isrowlockdisallowed"
+        | "isunique" => Some(0),
         _ => None,
     }
 }
