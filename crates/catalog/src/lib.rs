@@ -16,7 +16,6 @@
 
 mod change;
 mod check;
-mod clone_counts;
 mod constraint;
 mod error;
 mod heaps;
@@ -26,6 +25,7 @@ mod load;
 mod long_value;
 mod schema;
 mod sequence;
+mod shown_counts;
 mod statistics;
 mod statistics_stream;
 mod system;
@@ -36,7 +36,6 @@ mod write;
 
 pub use change::SnapshotChange;
 pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
-pub use clone_counts::PartitionCounts;
 pub use constraint::{CheckConstraint, ConstraintHead, ForeignKey, ReferentialRule, TableConstraints};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;
@@ -49,6 +48,7 @@ pub use schema::{
     Sequence, Table, TableColumn, VirtualColumn, name_equals,
 };
 pub use sequence::SequencePosition;
+pub use shown_counts::{CountsBeside, PartitionCounts};
 pub use statistics::{Statistics, StatisticsOrigin, StatisticsPart};
 pub use statistics_stream::{StatisticsStream, StreamDamage};
 pub use system::{

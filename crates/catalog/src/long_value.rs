@@ -26,8 +26,8 @@ pub(crate) enum ValueClass {
     Identity = 6,
     /// The condition of a filtered statistics object; the object is the table, `sub_id` the statistics.
     StatisticsFilter = 7,
-    /// What the partitions of an index had in the database that this one is a clone of; `sub_id` is the index.
-    CloneCounts = 8,
+    /// What is shown of the partitions of an index beside what they have; `sub_id` is the index.
+    ShownCounts = 9,
 }
 
 /// Bytes of a piece: with the row's other columns it fits a page.

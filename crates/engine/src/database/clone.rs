@@ -1,16 +1,15 @@
 //! The definitions and statistics of another database, without its rows: what a clone has.
 //!
-//! Everything keeps its ids but for HOBTs and filegroups. What the source's partitions had of rows and pages is noted,
-//! and is what estimates go by ([`Database::expected_counts`]).
+//! Everything keeps its ids but for HOBTs and filegroups. What the source's partitions had of rows and pages is noted:
+//! views show it, and estimates go by it ([`Database::expected_counts`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_access::RowStore;
 use hobt_base::{FilegroupId, HobtId, number};
 use hobt_catalog::{
-    DataSpace, DatabaseSnapshot, IndexUsage, PartitionCounts, PartitionScheme, SequencePosition, SnapshotChange,
-    Statistics, StatisticsOrigin, StatisticsPart, Table,
+    DataSpace, DatabaseSnapshot, IndexUsage, PartitionScheme, SequencePosition, SnapshotChange, Statistics,
+    StatisticsOrigin, StatisticsPart, Table,
 };
 use hobt_txn::StatementContext;
 
@@ -19,30 +18,6 @@ use super::{Change, Database};
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// What estimates take a partition to have: what it has, and in a clone what its source had.
-    pub fn expected_counts(&self, store: &RowStore) -> PartitionCounts {
-        let hobt = store.hobt();
-        let shown = self.clone_counts.read().get(&hobt.id()).copied().unwrap_or_default();
-        PartitionCounts {
-            rows: shown.rows + hobt.row_count(),
-            data_pages: shown.data_pages + hobt.data_pages(),
-            used_pages: shown.used_pages + hobt.used_pages(),
-        }
-    }
-
-    /// Whether estimates take a partition to have rows that it does not have.
-    pub fn is_expected_otherwise(&self, hobt: HobtId) -> bool {
-        let counts = self.clone_counts.read();
-        !counts.is_empty() && counts.contains_key(&hobt)
-    }
-
-    /// Reads what a clone keeps of its source's partitions.
-    pub(super) fn read_clone_counts(&self) -> Result<()> {
-        let counts = self.heaps.clone_counts(&self.snapshot()).map_err(|error| self.catalog_error(error))?;
-        *self.clone_counts.write() = counts;
-        Ok(())
-    }
-
     /// Makes what `source` has in this database, which is new and has its filegroups.
     ///
     /// # Errors
@@ -58,12 +33,13 @@ impl Database {
         let copied = source.snapshot();
         let filegroups = filegroups_of(&copied, &self.snapshot_of(ctx))?;
         self.copy_spaces(ctx, &change, &copied, &filegroups)?;
-        let mut counts = HashMap::new();
         let mut tables: Vec<&Arc<Table>> = copied.tables.values().filter(|table| !table.is_system).collect();
         tables.sort_by_key(|table| table.id);
         for table in tables {
             let made = self.copy_table(ctx, &change, table, &filegroups)?;
-            self.copy_counts(ctx, source, (table, &made), &mut counts)?;
+            for (index, new) in table.indexes.iter().zip(&made.indexes) {
+                self.copy_shown_counts(ctx, (&made, new), (source, index))?;
+            }
             if with_statistics {
                 self.copy_statistics(ctx, &change, source, (table, &made))?;
             }
@@ -79,11 +55,6 @@ impl Database {
             self.write_rows(ctx, |heaps, rows| heaps.insert_sequence(rows, sequence, position))?;
             change.add(SnapshotChange::AddSequence(Arc::clone(sequence)));
         }
-        let database = Arc::clone(self);
-        ctx.on_commit(move || {
-            *database.clone_counts.write() = counts;
-            Ok(())
-        });
         Ok(())
     }
 
@@ -137,24 +108,6 @@ impl Database {
         self.write_rows(ctx, |heaps, rows| heaps.insert_table(rows, &made))?;
         change.add(SnapshotChange::AddTable(Arc::clone(&made)));
         Ok(made)
-    }
-
-    /// Notes what the partitions of a table have in the source.
-    fn copy_counts(
-        &self,
-        ctx: &StatementContext,
-        source: &Database,
-        (table, made): (&Table, &Table),
-        all: &mut HashMap<HobtId, PartitionCounts>,
-    ) -> Result<()> {
-        for (index, new) in table.indexes.iter().zip(&made.indexes) {
-            // One that has gone meanwhile has none.
-            let of = |hobt| source.store_to_read(hobt).map(|store| source.expected_counts(&store)).unwrap_or_default();
-            let counts: Vec<PartitionCounts> = index.partitions.iter().map(|partition| of(partition.hobt)).collect();
-            self.write_rows(ctx, |heaps, rows| heaps.insert_clone_counts(rows, made, new, &counts))?;
-            all.extend(new.partitions.iter().map(|partition| partition.hobt).zip(counts));
-        }
-        Ok(())
     }
 
     /// What the source knows of a table's columns now, by partition.

@@ -283,7 +283,7 @@ impl Database {
             stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),
             live_statistics: Arc::default(),
-            clone_counts: RwLock::default(),
+            shown_counts: RwLock::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),
@@ -293,9 +293,7 @@ impl Database {
             closed: AtomicBool::new(false),
         });
         database.heed_options();
-        if database.options().is_clone {
-            database.read_clone_counts()?;
-        }
+        database.read_shown_counts()?;
         if !parts.checkpoints_by_hand {
             database.checkpoint_when_due();
             database.flush_delayed_commits();

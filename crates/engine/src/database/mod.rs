@@ -47,7 +47,7 @@ use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, SessionId, Stamp};
 use hobt_catalog::{
-    CatalogError, DatabaseSnapshot, Index, IndexKind, Partition, PartitionCounts, SnapshotChange, SystemHeaps, Table,
+    CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
 use hobt_page::RowLayout;
 use hobt_txn::locks::LockManager;
@@ -69,7 +69,7 @@ pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use statistics::{
-    RowChangeNotes, RowChanges, ShownCounts, StatisticsDefinition, StatisticsState, statistics_columns, statistics_type,
+    RowChangeNotes, RowChanges, SaidCounts, StatisticsDefinition, StatisticsState, statistics_columns, statistics_type,
 };
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
@@ -186,8 +186,8 @@ pub struct Database {
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
     /// What changes of rows left behind for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
-    /// In a clone, what partitions had in its source.
-    clone_counts: RwLock<HashMap<HobtId, PartitionCounts>>,
+    /// What is shown of partitions beside what they have.
+    shown_counts: RwLock<HashMap<HobtId, CountsBeside>>,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
     /// As the options say.

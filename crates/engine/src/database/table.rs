@@ -134,10 +134,10 @@ impl Database {
         let stores = self.stores_of(&table)?;
         let id = table.id;
         let has_identity = table.identity_column().is_some();
-        let is_clone = self.options().is_clone;
+        let is_shown = !self.shown_counts.read().is_empty();
         self.write_rows(ctx, |system, rows| {
-            if is_clone {
-                system.delete_clone_counts(rows, id)?;
+            if is_shown {
+                system.delete_shown_counts(rows, id)?;
             }
             if has_identity {
                 system.set_identity_position(rows, id, None)?;
@@ -157,6 +157,7 @@ impl Database {
         let database = Arc::clone(self);
         ctx.on_commit(move || {
             database.stores.write().retain(|id, _| !ids.contains(id));
+            database.shown_counts.write().retain(|id, _| !ids.contains(id));
             database.forget_waits(|hobt| ids.contains(&hobt));
             Ok(())
         });

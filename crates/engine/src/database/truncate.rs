@@ -84,6 +84,7 @@ impl Database {
             };
             truncated.map_err(|error| self.storage_error(error))?;
         }
+        self.forget_shown_counts(ctx, table, &hobts)?;
         // What is known of the table and of no partition by itself.
         let known = hobts.iter().copied().chain(is_whole.then_some(HobtId(0)));
         let hobts: Vec<HobtId> = known.collect();

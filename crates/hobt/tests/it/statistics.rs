@@ -198,6 +198,49 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.stats WHERE name = 's5'"), 0.0);
 }
 
+/// Partitions of the table `fact`: index, partition, rows and pages of rows.
+fn shown(session: &mut Session) -> Vec<Vec<String>> {
+    ok(
+        session,
+        "SELECT index_id, partition_number, row_count, in_row_data_page_count FROM sys.dm_db_partition_stats
+         WHERE object_id = OBJECT_ID('fact') ORDER BY 1, 2",
+    )
+}
+
+#[test]
+fn counts_that_were_said_last_over_restarts_until_a_partition_is_made_anew() {
+    let (folder, instance) = instance_with(FACT);
+    let mut session = used(&instance);
+    ok(&mut session, "CREATE INDEX ic ON fact (c) ON ps (d)");
+    let rows = |shown: &[Vec<String>], index: &str| -> Vec<u64> {
+        shown.iter().filter(|row| row[0] == index).map(|row| row[2].parse().expect("rows")).collect()
+    };
+    let before = shown(&mut session);
+    assert_eq!(rows(&before, "1"), [2000, 2000, 2000, 0]);
+    ok(&mut session, "UPDATE STATISTICS fact WITH ROWCOUNT = 9000001, PAGECOUNT = 60000");
+    let said = shown(&mut session);
+    assert_eq!(rows(&said, "1"), [3000000, 3000000, 3000001, 0], "as the rows are divided");
+    assert_eq!(rows(&said, "2"), rows(&said, "1"));
+    assert!(estimate(&mut session, "SELECT * FROM fact WHERE c > -1") > 8_000_000.0);
+    drop(session);
+    instance.close().expect("it closes");
+    let instance = Instance::open(folder.path()).expect("it opens again");
+    let mut session = used(&instance);
+    assert_eq!(shown(&mut session), said);
+    // The id of the index is the same, its partitions are not.
+    ok(&mut session, "DROP INDEX ic ON fact; CREATE INDEX ic ON fact (c) ON ps (d)");
+    assert_eq!(rows(&shown(&mut session), "2"), rows(&before, "2"));
+    drop(session);
+    instance.close().expect("it closes");
+    let instance = Instance::open(folder.path()).expect("it opens again");
+    let mut session = used(&instance);
+    let left = shown(&mut session);
+    assert_eq!((rows(&left, "1"), rows(&left, "2")), (rows(&said, "1"), rows(&before, "2")));
+    ok(&mut session, "DELETE FROM fact WHERE d = 20010101; UPDATE STATISTICS fact WITH ROWCOUNT = 5000");
+    assert_eq!(rows(&shown(&mut session), "1"), [1000, 2000, 2000, 0]);
+    assert_eq!(error(&mut session, "UPDATE STATISTICS fact WITH ROWCOUNT = -1"), 102);
+}
+
 #[test]
 fn procedures_say_what_is_wrong_by_the_numbers_of_sql_server() {
     let (_folder, instance) = instance_with("CREATE TABLE bare (a int NOT NULL)");

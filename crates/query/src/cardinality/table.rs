@@ -43,12 +43,8 @@ impl<'t> TableKnowledge<'t> {
             true => known.collect(),
             false => of_base.iter().map(|partition| partition.hobt).collect(),
         };
-        let count =
-            |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| database.expected_counts(&store).rows);
-        let rows = match database.shown_counts(table.id).rows {
-            Some(rows) => rows as f64 * hobts.len() as f64 / of_base.len().max(1) as f64,
-            None => hobts.iter().map(count).sum::<u64>() as f64,
-        };
+        let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| database.expected_rows(&store));
+        let rows = hobts.iter().map(|hobt| count(hobt) as f64).sum();
         let statistics = database.snapshot().statistics_of(table);
         TableKnowledge { heap, statistics, hobts, rows, is_live }
     }

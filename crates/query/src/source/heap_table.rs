@@ -288,7 +288,7 @@ impl HeapTable {
     /// # Errors
     /// One cannot be opened.
     pub(crate) fn data_pages(&self) -> Result<f64, SqlError> {
-        Ok(self.stores()?.iter().map(|store| self.expected(store).data_pages).sum::<u64>() as f64)
+        Ok(self.stores()?.iter().map(|store| self.expected_data_pages(store)).sum::<u64>() as f64)
     }
 
     /// Pages of rows of some partitions (from 0).
@@ -297,7 +297,7 @@ impl HeapTable {
     /// One cannot be opened.
     pub(crate) fn data_pages_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
         let stores = self.stores()?;
-        let pages = partitions.iter().filter_map(|place| Some(self.expected(stores.get(*place)?).data_pages));
+        let pages = partitions.iter().filter_map(|place| Some(self.expected_data_pages(stores.get(*place)?)));
         Ok(pages.sum::<u64>() as f64)
     }
 
@@ -322,9 +322,13 @@ impl HeapTable {
         self.database.row_count(hobts).unwrap_or(0)
     }
 
-    /// The same as estimates have it: in a clone what the source has.
+    /// The same as estimates have it: in a clone what the source has, or what `ROWCOUNT` said.
     pub fn expected_rows(&self) -> u64 {
-        self.stores().map_or(0, |stores| stores.iter().map(|store| self.expected(store).rows).sum())
+        self.stores().map_or(0, |stores| stores.iter().map(|store| self.database.database().expected_rows(store)).sum())
+    }
+
+    fn expected_data_pages(&self, store: &RowStore) -> u64 {
+        self.database.database().expected_data_pages(store)
     }
 
     /// Rows and pages that estimates take a partition to have.

@@ -1,7 +1,7 @@
 //! Where rows lie: filegroups, partitions and their sizes.
 
 use hobt_base::{HobtId, SqlError, number};
-use hobt_catalog::{DataSpace, Index};
+use hobt_catalog::{DataSpace, Index, PartitionCounts};
 use hobt_engine::DatabaseUse;
 use hobt_query::interpreter::ViewContext;
 use hobt_types::Value;
@@ -164,69 +164,34 @@ fn data_spaces(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(groups.chain(schemes).collect())
 }
 
-/// Sizes of an index or partition, in pages. Long values lie on pages of their own, which are not among the others.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Sizes {
-    pub(super) rows: u64,
-    pub(super) data_pages: u64,
-    used_pages: u64,
-    reserved_pages: u64,
-    lob_used_pages: u64,
-    lob_reserved_pages: u64,
-}
-
-impl Sizes {
-    /// Pages that are formatted.
-    pub(super) fn all_used(&self) -> u64 {
-        self.used_pages + self.lob_used_pages
-    }
-
-    /// Pages that are allocated.
-    pub(super) fn all_reserved(&self) -> u64 {
-        self.reserved_pages + self.lob_reserved_pages
-    }
-}
-
 /// The sizes of all partitions of an index that are still there.
-pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<Sizes, SqlError> {
-    let mut sum = Sizes::default();
+pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<PartitionCounts, SqlError> {
+    let mut sum = PartitionCounts::default();
     for partition in &index.partitions {
-        let Some(sizes) = sizes(database, partition.hobt)? else { continue };
-        sum.rows += sizes.rows;
-        sum.data_pages += sizes.data_pages;
-        sum.used_pages += sizes.used_pages;
-        sum.reserved_pages += sizes.reserved_pages;
-        sum.lob_used_pages += sizes.lob_used_pages;
-        sum.lob_reserved_pages += sizes.lob_reserved_pages;
+        sum = sum.plus(sizes(database, partition.hobt)?.unwrap_or_default());
     }
     Ok(sum)
 }
 
 /// The sizes of a partition; `None` when its table was dropped since the snapshot was taken.
-fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<Sizes>, SqlError> {
+fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<PartitionCounts>, SqlError> {
     let store = match database.store_to_read(hobt).map_err(|error| error.to_sql_error()) {
         Ok(store) => store,
         Err(error) if error.number == number::INVALID_OBJECT => return Ok(None),
         Err(error) => return Err(error),
     };
-    let hobt = store.hobt();
-    let counts = database.database().expected_counts(&store);
-    let (lob_used_pages, lob_reserved_pages) = hobt.large_value_pages();
-    Ok(Some(Sizes {
-        rows: counts.rows,
-        data_pages: counts.data_pages,
-        // The two are read one after the other, while somebody may load.
-        used_pages: hobt.used_pages().saturating_sub(lob_used_pages),
-        reserved_pages: hobt.reserved_pages().saturating_sub(lob_reserved_pages),
-        lob_used_pages,
-        lob_reserved_pages,
-    }))
+    Ok(Some(database.database().expected_counts(&store)))
+}
+
+/// Of all pages those that do not hold long values, which lie on pages of their own.
+fn in_rows(pages: u64, lob_pages: u64) -> u64 {
+    pages.saturating_sub(lob_pages)
 }
 
 /// Makes rows for each partition of each index.
 fn for_each_partition<R: IntoIterator<Item = Vec<Value>>>(
     context: &ViewContext,
-    make: impl Fn(i32, &Index, &hobt_catalog::Partition, Sizes) -> R,
+    make: impl Fn(i32, &Index, &hobt_catalog::Partition, PartitionCounts) -> R,
 ) -> Rows {
     let snapshot = context.database.snapshot();
     let mut rows = Vec::new();
@@ -257,8 +222,8 @@ fn allocation_units(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             "IN_ROW_DATA",
             id,
             partition.filegroup.0,
-            sizes.reserved_pages,
-            sizes.used_pages,
+            in_rows(sizes.reserved_pages, sizes.lob_reserved_pages),
+            in_rows(sizes.used_pages, sizes.lob_used_pages),
             sizes.data_pages
         ];
         let lob = row![
@@ -283,14 +248,14 @@ fn partition_stats(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             index.id.0,
             partition.number.0,
             sizes.data_pages,
-            sizes.used_pages,
-            sizes.reserved_pages,
+            in_rows(sizes.used_pages, sizes.lob_used_pages),
+            in_rows(sizes.reserved_pages, sizes.lob_reserved_pages),
             sizes.lob_used_pages,
             sizes.lob_reserved_pages,
             0,
             0,
-            sizes.all_used(),
-            sizes.all_reserved(),
+            sizes.used_pages,
+            sizes.reserved_pages,
             sizes.rows
         ]]
     })

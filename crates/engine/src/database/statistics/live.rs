@@ -28,19 +28,8 @@ use super::part::{PartChanges, Together};
 #[derive(Default, Debug)]
 pub(crate) struct LiveStatistics {
     objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
-    /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of tables.
-    counts: RwLock<HashMap<ObjectId, ShownCounts>>,
     /// What statements note of tables, for the next statement.
     pub(super) noted: RwLock<HashMap<ObjectId, Arc<NotedTable>>>,
-}
-
-/// Counts that a user has set for what optimises queries, in the place of the true ones, until the database is closed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ShownCounts {
-    /// `ROWCOUNT`.
-    pub rows: Option<u64>,
-    /// `PAGECOUNT`.
-    pub pages: Option<u64>,
 }
 
 /// What a statistics object says now.
@@ -177,7 +166,6 @@ impl LiveStatistics {
     pub(crate) fn forget(&self, table: ObjectId, id: Option<i32>) {
         self.objects.write().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
         if id.is_none() {
-            self.counts.write().remove(&table);
             self.noted.write().remove(&table);
         }
     }
@@ -210,19 +198,6 @@ impl Database {
         let changes = tail.and_then(|tail| tail.part(hobt)).filter(|_| is_live);
         let base = statistics.part(hobt).map(|base| &**base);
         Together::of_part(base, changes.as_deref()).summary(statistics.columns.len())
-    }
-
-    /// What `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said of a table.
-    pub fn shown_counts(&self, table: ObjectId) -> ShownCounts {
-        self.live_statistics.counts.read().get(&table).copied().unwrap_or_default()
-    }
-
-    /// Says it: what is absent stays. Nobody else's counts change, and none is stored.
-    pub fn set_shown_counts(&self, table: ObjectId, rows: Option<u64>, pages: Option<u64>) {
-        let mut all = self.live_statistics.counts.write();
-        let counts = all.entry(table).or_default();
-        counts.rows = rows.or(counts.rows);
-        counts.pages = pages.or(counts.pages);
     }
 
     /// To be called before rows are gathered for an update of a statistics object: what was left behind of these

@@ -13,6 +13,7 @@ mod few_rows;
 mod fold;
 mod live;
 mod part;
+mod shown_counts;
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ use crate::error::{EngineError, Result, no_such_object, no_such_statistics};
 pub(crate) use carry::Gathered;
 pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
 pub(crate) use live::LiveStatistics;
-pub use live::{ShownCounts, StatisticsState};
+pub use live::StatisticsState;
+pub use shown_counts::SaidCounts;
 
 /// The most columns of a statistics object.
 const COLUMNS_MAX: usize = 64;

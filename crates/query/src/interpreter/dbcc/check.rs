@@ -103,7 +103,7 @@ impl Interpreter<'_> {
         })
     }
 
-    fn database_to_check(
+    pub(super) fn database_to_check(
         &self,
         argument: Option<&Value>,
         command: &str,
@@ -420,7 +420,7 @@ struct Pass {
 
 /// The tables that are committed and those that the session's own transaction sees, by id: what that one has dropped is
 /// there until it commits.
-fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
+pub(super) fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
     let (committed, seen) = (database.database().snapshot(), database.snapshot());
     committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
 }

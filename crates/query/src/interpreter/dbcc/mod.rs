@@ -7,6 +7,7 @@ mod log;
 mod page;
 mod show_statistics;
 mod shrink_file;
+mod update_usage;
 
 use std::sync::Arc;
 
@@ -60,6 +61,7 @@ impl Interpreter<'_> {
             "SHRINKFILE" => self.shrink_file(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
             "OPENTRAN" => self.open_transaction_information(position)?,
+            "UPDATEUSAGE" => self.update_usage(&arguments, &dbcc.options, position)?,
             "USEROPTIONS" => self.user_options()?,
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
         }

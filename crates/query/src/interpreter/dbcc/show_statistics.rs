@@ -154,7 +154,8 @@ impl Shown {
             Value::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)),
             real(if inner > 0.0 { 1.0 / inner } else { 0.0 }),
             real(summary.average_bytes(statistics.columns.len())),
-            Value::Text("NO".to_owned()),
+            // Whether `LIKE` with a beginning is read off the histogram.
+            Value::Text(if self.types[0].is_text() { "YES" } else { "NO" }.to_owned()),
             statistics.filter.clone().map_or(Value::Null, Value::Text),
             match statistics.filter {
                 Some(_) => Value::Int(statistics.unfiltered_rows),
@@ -177,7 +178,7 @@ impl Shown {
                 Value::Text(names[..prefix].join(", ")),
             ]
         };
-        (1..=names.len()).map(row).collect()
+        (1..=names.len()).filter(|prefix| self.summary.knows(*prefix)).map(row).collect()
     }
 
     fn histogram(&self) -> Result<Vec<Vec<Value>>, SqlError> {
@@ -202,16 +203,13 @@ impl Shown {
             summary: Summary::clone(&self.summary),
         };
         let database = self.database.database();
-        let counts = database.shown_counts(self.table.id);
-        let pages = counts.pages.unwrap_or_else(|| {
-            let stores =
-                self.table.base_index().partitions.iter().filter_map(|part| database.store_to_read(part.hobt).ok());
-            stores.map(|store| database.expected_counts(&store).data_pages).sum()
-        });
+        let stores =
+            self.table.base_index().partitions.iter().filter_map(|part| database.store_to_read(part.hobt).ok());
+        let pages = stores.map(|store| database.expected_data_pages(&store)).fold(0, u64::saturating_add);
         let big = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX));
         vec![
             Value::Binary(stream.encode()),
-            whole(counts.rows.map_or(self.summary.rows, |rows| rows as f64)),
+            whole(database.said_rows(&self.table).map_or(self.summary.rows, |rows| rows as f64)),
             big(pages),
         ]
     }

@@ -1,7 +1,8 @@
 //! Partition functions and schemes, and partitions of tables that change hands.
 
 use hobt_base::{Position, SqlError, number};
-use hobt_engine::{PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide};
+use hobt_catalog::Table;
+use hobt_engine::{PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide, partitions_in};
 use hobt_tsql::ast::{
     AlterPartitionFunction, AlterPartitionScheme, CreatePartitionFunction, CreatePartitionScheme, Expression,
     Identifier, ObjectName, OptionItem, PartitionRange,
@@ -11,6 +12,16 @@ use hobt_types::{Collation, SqlType, Value};
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
+
+/// Where the first number stands that is of no partition of a table.
+pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: &[(i64, i64)]) -> Option<Position> {
+    let is_wrong = |number: i64| partitions_in(table, &[(number, number)]).is_err();
+    partitions.iter().zip(ranges).find_map(|(written, (first, last))| {
+        let last_written = written.last.as_ref().unwrap_or(&written.first);
+        let wrong = if is_wrong(*first) { &written.first } else { last_written };
+        (is_wrong(*first) || is_wrong(*last)).then(|| wrong.position())
+    })
+}
 
 impl Interpreter<'_> {
     pub(in super::super) fn create_partition_function(
@@ -187,7 +198,16 @@ impl Interpreter<'_> {
                 let table = (place.schema.as_str(), place.name.as_str());
                 place.database.database().truncate_partitions(context, table, &ranges, lock)
             });
-            truncated.map_err(|error| error.to_sql_error().at(position))?;
+            truncated.map_err(|error| {
+                let error = error.to_sql_error();
+                let wrong = || {
+                    let snapshot = place.database.snapshot();
+                    let table = snapshot.table(snapshot.schema_id(&place.schema)?, &place.name)?;
+                    wrong_range(table, partitions, &ranges)
+                };
+                let is_of_range = error.number == number::NO_SUCH_PARTITION;
+                error.at(is_of_range.then(wrong).flatten().unwrap_or(position))
+            })?;
             Ok(())
         })
     }

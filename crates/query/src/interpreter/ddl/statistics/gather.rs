@@ -181,7 +181,7 @@ impl Interpreter<'_> {
         let rows = rows_of(hobt).map_err(SqlError::from)?;
         let whole = gathered.scaled_to(rows);
         // What `ROWCOUNT` says the table has is believed as far as nobody has looked at all of it.
-        let Some(said) = database.shown_counts(gathering.table.id).rows else { return Ok(whole) };
+        let Some(said) = database.said_rows(gathering.table) else { return Ok(whole) };
         let mut all = 0.0;
         for partition in &gathering.table.base_index().partitions {
             all += rows_of(partition.hobt).map_err(SqlError::from)?;

@@ -10,10 +10,11 @@ mod options;
 
 use std::sync::Arc;
 
-use hobt_base::{HobtId, ObjectId, Position, SqlError, number};
+use hobt_base::{HobtId, IndexId, ObjectId, Position, SqlError, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
 use hobt_engine::{
-    EngineError, StatisticsDefinition, no_such_object, no_such_statistics, partitions_in, statistics_type, time_of_day,
+    EngineError, SaidCounts, StatisticsDefinition, no_such_object, no_such_statistics, partitions_in, statistics_type,
+    time_of_day,
 };
 use hobt_tsql::ast::{CreateStatistics, Identifier, ObjectName, UpdateStatistics};
 use hobt_txn::StatementContext;
@@ -27,6 +28,7 @@ use super::super::event::TableReads;
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
+use super::partition::wrong_range;
 use crate::binder::QueryHints;
 use crate::execute::StatementRun;
 
@@ -63,13 +65,7 @@ impl Interpreter<'_> {
             let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
             let found = schema.and_then(|schema| snapshot.table(schema, &place.name)).cloned();
-            let found = found.ok_or_else(|| {
-                let text = format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    place.name
-                );
-                SqlError::new(number::NO_SUCH_OBJECT, text)
-            })?;
+            let found = found.ok_or_else(|| no_such_object(&place.name))?;
             if found.id == wanted.id {
                 context.hold([lock]);
                 return Ok(found);
@@ -102,7 +98,7 @@ impl Interpreter<'_> {
         let options = Options::of(Verb::Update, &update.options)?;
         let position = update.table.position();
         let run = self.new_run(Some(&hints(&options)))?;
-        let table = self.in_run(&run, |this| {
+        self.in_run(&run, |this| {
             let table = this.hold_table(&run.context, &place, table)?;
             let known = place.database.snapshot().statistics_of(&table);
             let wanted = wanted_statistics(&known, &update.targets, &options)?;
@@ -120,12 +116,13 @@ impl Interpreter<'_> {
                     None => this.update_one(&run, &place, &table, statistics, &options, position)?,
                 }
             }
-            Ok(table)
+            if options.sets_counts() {
+                run.uses_database(&place.database);
+                let said = said_counts(&wanted, &update.targets, &options);
+                place.database.database().say_counts(&run.context, &table, &said).map_err(SqlError::from)?;
+            }
+            Ok(())
         })?;
-        // They are no part of the transaction: a statement that fails is to leave them.
-        if options.sets_counts() {
-            place.database.database().set_shown_counts(table.id, options.row_count, options.page_count);
-        }
         Ok(Outcome::QUIET)
     }
 
@@ -238,7 +235,8 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::NOT_INCREMENTAL, text).at(position).into());
         }
         let ranges = self.partition_ranges(&options.partitions)?;
-        let wanted = partitions_in(table, &ranges).map_err(|error| error.to_sql_error().at(position))?;
+        let at = || wrong_range(table, &options.partitions, &ranges).unwrap_or(position);
+        let wanted = partitions_in(table, &ranges).map_err(|error| error.to_sql_error().at(at()))?;
         Ok(Some((0..wanted.len()).filter(|partition| wanted[*partition]).collect()))
     }
 
@@ -262,7 +260,10 @@ impl Interpreter<'_> {
         let stream = StatisticsStream::decode(bytes).map_err(|damage| corrupt(damage.to_string()))?;
         let types = statistics_types(table, statistics);
         let of_both = stream.types.iter().zip(&types).zip(1..);
-        if let Some(((brought, own), place)) = of_both.clone().find(|((brought, own), _)| brought != own) {
+        let wrong = of_both.clone().find(|((brought, own), _)| brought != own);
+        // What tells an index's entries apart may be another column in another table.
+        let known = wrong.map_or(types.len(), |(_, place)| place - 1);
+        if let Some(((brought, own), place)) = wrong.filter(|_| known < statistics.own_column_count(table)) {
             let why = format!("its column {place} is {brought}, that of the statistics {own}");
             return Err(corrupt(why).into());
         }
@@ -274,7 +275,7 @@ impl Interpreter<'_> {
         let hobts: Vec<HobtId> = of_base.chain([HobtId(0)]).collect();
         run.uses_database(&place.database);
         place.database.database().begin_statistics_update(&run.context, statistics, &hobts);
-        let summary = stream.summary.with_columns(statistics.columns.len());
+        let summary = stream.summary.with_columns(known).with_columns(statistics.columns.len());
         let updated = Statistics {
             updated: Some(stream.updated),
             unfiltered_rows: stream.unfiltered_rows,
@@ -390,6 +391,16 @@ fn hints(options: &Options) -> QueryHints {
     QueryHints { maxdop: options.max_dop.filter(|dop| *dop > 0), ..QueryHints::default() }
 }
 
+/// `ROWCOUNT` is of the table, `PAGECOUNT` of the indexes that are named, or of the heap or clustered index.
+fn said_counts(wanted: &[Arc<Statistics>], targets: &[Identifier], options: &Options) -> SaidCounts {
+    let named = wanted.iter().filter(|each| !targets.is_empty() && each.origin == StatisticsOrigin::Index);
+    SaidCounts {
+        rows: options.row_count,
+        pages: options.page_count,
+        indexes: named.map(|each| IndexId(each.id)).collect(),
+    }
+}
+
 fn persisted(options: &Options) -> Option<i32> {
     options.persists_sample.map(|persists| match (&options.reading, persists) {
         (Reading::Sample(Sample::Percent(percent)), true) => (percent * 10_000.0) as i32,
@@ -401,7 +412,7 @@ fn persisted(options: &Options) -> Option<i32> {
 /// Rows of a table now, or as many as `ROWCOUNT` says.
 fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
     let database = place.database.database();
-    if let Some(rows) = database.shown_counts(table.id).rows {
+    if let Some(rows) = database.said_rows(table) {
         return Ok(rows as f64);
     }
     let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
