@@ -279,10 +279,12 @@ fn seek(
 fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange]) -> Result<(f64, f64), SqlError> {
     let (mut rows, mut pages) = (0.0, 0.0);
     for (_, tree) in trees {
+        // As scans are thought to read them, `PAGECOUNT` or not.
+        let all_pages = table.database().database().expected_data_pages(&RowStore::Tree(Arc::clone(tree))) as f64;
         for range in ranges {
             let part = tree.estimate(range).map_err(|error| table.sql_error(error))?;
             rows += part * tree.hobt().row_count() as f64;
-            pages += part * tree.hobt().data_pages() as f64 + DESCENT_PAGES;
+            pages += part * all_pages + DESCENT_PAGES;
         }
     }
     Ok((rows, pages))
