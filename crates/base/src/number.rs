@@ -479,6 +479,8 @@ pub const NO_INDEX_ID: i32 = 307;
 pub const NO_INDEX_NAME: i32 = 308;
 /// Index '%s' on table '%s' (specified in the FROM clause) is disabled.
 pub const HINTED_INDEX_DISABLED: i32 = 315;
+/// Conflicting JOIN optimizer hints specified.
+pub const CONFLICTING_JOIN_HINTS: i32 = 1042;
 /// Conflicting locking hints specified.
 pub const CONFLICTING_LOCK_HINTS: i32 = 1047;
 /// The increment for sequence object '%s' cannot be zero.

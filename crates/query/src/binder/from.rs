@@ -334,6 +334,7 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let position = step.span.position;
         let way = step.hint.map(join_way).transpose().map_err(|error| error.at(position))?;
+        self.options.permitted_joins.check(way.unwrap_or_default()).map_err(|error| error.at(position))?;
         if matches!(step.kind, JoinKind::CrossApply | JoinKind::OuterApply) {
             return self.apply(left, left_scope, step, names);
         }

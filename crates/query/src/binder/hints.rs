@@ -61,6 +61,38 @@ pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
     }
 }
 
+/// The ways to join that `OPTION` leaves: those that it names, or all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PermittedJoins {
+    loops: bool,
+    hash: bool,
+    merge: bool,
+}
+
+impl Default for PermittedJoins {
+    fn default() -> PermittedJoins {
+        PermittedJoins { loops: true, hash: true, merge: true }
+    }
+}
+
+impl PermittedJoins {
+    /// 1042 for a join whose own hint asks for a way that is not left: it may choose among them only.
+    pub(super) fn check(self, way: JoinWay) -> Result<(), SqlError> {
+        let is_left = match way {
+            JoinWay::Free => true,
+            JoinWay::Loop => self.loops,
+            JoinWay::Hash => self.hash,
+            JoinWay::Merge => self.merge,
+        };
+        if is_left {
+            return Ok(());
+        }
+        let text = "Conflicting JOIN optimizer hints specified. Name the way of the join in OPTION as well, or in one of \
+                    both places alone.";
+        Err(SqlError::new(number::CONFLICTING_JOIN_HINTS, text))
+    }
+}
+
 /// What `OPTION (…)` asks for, as far as it changes a plan.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QueryHints {
@@ -104,6 +136,14 @@ impl QueryHints {
             (false, true, _) => JoinWay::Hash,
             (false, false, true) => JoinWay::Merge,
             _ => JoinWay::Free,
+        }
+    }
+
+    /// The ways in which sources may be joined.
+    pub fn permitted_joins(&self) -> PermittedJoins {
+        match (self.loop_joins, self.hash_joins, self.merge_joins) {
+            (false, false, false) => PermittedJoins::default(),
+            (loops, hash, merge) => PermittedJoins { loops, hash, merge },
         }
     }
 

@@ -77,7 +77,7 @@ pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
 pub use data_type::{TypePlace, sql_type};
 pub use extent::STACK_BYTES;
-pub use hints::QueryHints;
+pub use hints::{PermittedJoins, QueryHints};
 pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
 pub use literal::convert_value;
@@ -108,6 +108,8 @@ pub struct BindOptions {
     pub keeps_variables: bool,
     /// How `OPTION` has all sources joined.
     pub join_way: JoinWay,
+    /// The ways that it leaves to joins with a hint of their own.
+    pub permitted_joins: PermittedJoins,
     /// `OPTION (FORCE ORDER)`: sources are joined in the order that was written.
     pub keeps_order: bool,
     /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of
@@ -122,6 +124,7 @@ impl Default for BindOptions {
             wants_equations: false,
             keeps_variables: false,
             join_way: JoinWay::Free,
+            permitted_joins: PermittedJoins::default(),
             keeps_order: false,
             brings_matched: false,
         }

@@ -440,6 +440,7 @@ pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     let mut options = BindOptions {
         wants_equations: matches!(join_way, JoinWay::Hash | JoinWay::Merge),
         join_way,
+        permitted_joins: hints.permitted_joins(),
         keeps_order: hints.force_order,
         ..BindOptions::default()
     };

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, NullEquality, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -42,7 +42,9 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
         let indexes = IndexJoinRule::new(self.way);
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            if join.null_aware || !indexes.forces_loops(join) || indexes.has_candidate(join)? {
+            // A further condition of `NOT IN` with NULLs is the executor's business.
+            let is_known = !join.null_aware || join.filter().is_none();
+            if !is_known || !indexes.forces_loops(join) || (!join.null_aware && indexes.has_candidate(join)?) {
                 return Ok(Transformed::no(node));
             }
             Ok(Transformed::yes(Arc::new(loops(join)?) as Arc<dyn ExecutionPlan>))
@@ -76,7 +78,15 @@ pub(super) fn all_conditions(join: &HashJoinExec) -> Result<Option<JoinFilter>> 
     for (left, right) in join.on() {
         let left = filter.expression(left, JoinSide::Left, join.left())?;
         let right = filter.expression(right, JoinSide::Right, join.right())?;
-        filter.and(Arc::new(BinaryExpr::new(left, operator, right)));
+        let equal: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(Arc::clone(&left), operator, Arc::clone(&right)));
+        filter.and(match join.null_aware {
+            false => equal,
+            // A row is in the way that may be equal, for all that is known.
+            true => {
+                let unknown = [left, right].map(|side| Arc::new(IsNullExpr::new(side)) as Arc<dyn PhysicalExpr>);
+                unknown.into_iter().fold(equal, |any, one| Arc::new(BinaryExpr::new(any, Operator::Or, one)))
+            }
+        });
     }
     Ok(filter.done())
 }
