@@ -163,9 +163,9 @@ impl StatementRun {
         let plan = running.plan.upgrade()?;
         let Span { start, end, .. } = running.span;
         let text = running.text.get(start as usize..end as usize).unwrap_or_default();
-        let mut root = explain(&plan, &Texts::new(hobt_tsql::text_constants(text)), true);
-        root.finish();
         let degree = self.degree();
+        let mut root = explain(&plan, &Texts::new(hobt_tsql::text_constants(text)), true, degree);
+        root.finish();
         Some(ShownStatement { root: Some(root), degree, ..ShownStatement::plain(text, running.kind) })
     }
 

@@ -13,6 +13,7 @@ mod estimate;
 mod expression;
 mod join;
 mod memory;
+mod serial;
 mod table;
 
 use std::cell::{Cell, RefCell};
@@ -57,11 +58,12 @@ pub(crate) use table::fills_new;
 pub use table::{changed_object, changes};
 
 /// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
-/// shown.
-pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool) -> PlanNode {
+/// shown. `degree` are the workers that it runs on.
+pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool, degree: usize) -> PlanNode {
     let (estimates, subqueries, bitmaps) = (Estimates::default(), RefCell::default(), RefCell::default());
     let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps };
-    mapper.map(plan).node
+    let node = mapper.map(plan).node;
+    if degree > 1 { node } else { serial::on_one_worker(node) }
 }
 
 /// A number that tells plans apart by their operators, for who sees the same statement again and again.

@@ -205,7 +205,7 @@ impl Interpreter<'_> {
         kept.spills = plan.as_ref().map_or(0, spills);
         self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
-            let tree = self.tree(plan.as_ref(), true);
+            let tree = self.tree(plan.as_ref(), true, run.degree());
             self.plans.current.kept().shown = self.shown_statement(tree, run.degree());
         }
         self.plans.current.kept().change = None;
@@ -255,7 +255,7 @@ impl Interpreter<'_> {
         let looks = known.is_some() || elapsed >= LOOKED_INTO;
         let entry = known.or_else(|| store.insert(key, &self.text, span));
         if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
-            let tree = self.tree(plan, false);
+            let tree = self.tree(plan, false, run.degree());
             self.shown_statement(tree, run.degree()).into_iter().for_each(|shown| store.fill(entry, shown));
         }
         self.plans.current.kept().entry = entry;
@@ -280,10 +280,10 @@ impl Interpreter<'_> {
     }
 
     /// The tree of the statement's plan; of rows of values where there is none.
-    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, has_run: bool) -> PlanNode {
+    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, has_run: bool, degree: usize) -> PlanNode {
         let current = &self.plans.current;
         let mut node = match plan {
-            Some(plan) => explain(plan, &self.statement_texts(), has_run),
+            Some(plan) => explain(plan, &self.statement_texts(), has_run, degree),
             None => {
                 let rows = current.change().map_or(1, |change| change.rows);
                 constant_rows(rows, has_run)

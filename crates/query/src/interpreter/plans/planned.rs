@@ -44,7 +44,8 @@ impl Interpreter<'_> {
         let planned = self.in_run(&run, |this| {
             let plan = finish(this.plan(&run, options, bind)?)?;
             let texts = Texts::new(hobt_tsql::text_constants(text));
-            Ok(Planned { root: explain(&plan, &texts, false), degree: run.degree() })
+            let degree = run.degree();
+            Ok(Planned { root: explain(&plan, &texts, false, degree), degree })
         });
         // What it cost to plan is nobody's cost of running.
         self.cost = None;

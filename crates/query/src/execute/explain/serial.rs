@@ -1,0 +1,56 @@
+//! A plan that runs on one worker: what gathers the rows of partitions hands none to another, and is not shown.
+
+use hobt_access::scan::WorkerReads;
+
+use crate::plan_tree::{Actual, Detail, PlanNode, WorkerActual};
+
+/// The same plan as one worker runs it.
+pub(super) fn on_one_worker(mut node: PlanNode) -> PlanNode {
+    node.children = std::mem::take(&mut node.children).into_iter().map(on_one_worker).collect();
+    if matches!(node.detail, Detail::Parallelism { .. })
+        && let Some(input) = node.children.pop()
+    {
+        return input;
+    }
+    node.is_parallel = false;
+    node.actual = node.actual.map(together);
+    node
+}
+
+/// What all partitions did, as the one worker's.
+fn together(actual: Actual) -> Actual {
+    let workers = actual.workers.into_iter().reduce(|all, one| WorkerActual {
+        worker: 0,
+        rows: all.rows + one.rows,
+        rows_read: sum(all.rows_read, one.rows_read),
+        rows_aggregated: sum(all.rows_aggregated, one.rows_aggregated),
+        batches: all.batches + one.batches,
+        // A partition of what begins once is no execution more.
+        executions: if one.executions > 1 {
+            all.executions + one.executions
+        } else {
+            all.executions.max(one.executions)
+        },
+        cpu: all.cpu + one.cpu,
+        elapsed: all.elapsed.max(one.elapsed),
+        reads: read_by_both(all.reads, one.reads),
+    });
+    let one = |worker: WorkerActual| WorkerActual { worker: 0, ..worker };
+    Actual { workers: workers.map(one).into_iter().collect(), ..actual }
+}
+
+fn read_by_both(one: Option<WorkerReads>, other: Option<WorkerReads>) -> Option<WorkerReads> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    Some(WorkerReads {
+        logical: one.logical + other.logical,
+        physical: one.physical + other.physical,
+        read_ahead: one.read_ahead + other.read_ahead,
+    })
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}
